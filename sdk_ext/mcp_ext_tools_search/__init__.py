@@ -1,0 +1,1 @@
+"""The `tools/search` extension for the Python MCP SDK: experimental and unofficial."""

@@ -1,0 +1,52 @@
+"""What a ranking is to the rest of the project: a function from tools to something that answers queries."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from mcp_types import Tool
+
+__all__ = ["Hit", "Ranker", "ToolIndex"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One tool that fits a query."""
+
+    name: str
+    """The tool's name, unique within its index."""
+
+    score: float
+    """Relevance in [0, 1], comparable only within one answer; never greater than that of the hit before it."""
+
+    matched: tuple[str, ...] = ()
+    """Members of the definition that matched: `name`, `title`, `description`, `inputSchema`, …"""
+
+
+class ToolIndex(Protocol):
+    """Tools made ready to be searched."""
+
+    def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
+        """Return every tool that fits `query`, best first.
+
+        The answer depends on the query and on the visible tools alone: a tool that is not visible changes no hit, no
+        score and no order. Equal input gives equal output, so ties are broken by name.
+
+        Args:
+            query: Any text that is not blank.
+            visible: Names of the tools that may be found; `None` stands for all.
+
+        Returns:
+            All matches, without a limit; nothing where no tool fits.
+        """
+        ...
+
+
+class Ranker(Protocol):
+    """Makes an index of a catalogue: the one argument that swaps one way of ranking for another."""
+
+    def __call__(self, tools: Sequence[Tool], /) -> ToolIndex:
+        """Index `tools`, whose names are unique."""
+        ...

@@ -1,0 +1,145 @@
+"""Message types of the `tools/search` extension.
+
+The shapes are those of `spec/tools_search_spec/schema.json`, which is their source: tests prove that the two agree in
+both directions. Wire names are camelCase by alias, Python names snake_case; unknown members are ignored on arrival.
+
+Requests are strict, because a server that reads `"3"` as a limit hides a client's mistake until another server refuses
+it. Section names in docstrings are those of the draft, `spec/draft/tools-search.md`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from mcp_types import (
+    CacheableResult,
+    PaginatedRequestParams,
+    PaginatedResult,
+    Request,
+    ResultType,
+    Tool,
+)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
+from pydantic.alias_generators import to_camel
+
+__all__ = [
+    "EXTENSION_ID",
+    "METHOD",
+    "WHITE_SPACE",
+    "ClientSettings",
+    "HitMetadata",
+    "SearchToolsRequest",
+    "SearchToolsRequestParams",
+    "SearchToolsResult",
+    "ServerSettings",
+]
+
+EXTENSION_ID: Final = "io.github.tools-search/tools-search"
+"""The extension's identifier in capabilities and in `Tool._meta`. Provisional and unofficial."""
+
+METHOD: Final = "tools/search"
+"""The request method that the extension defines."""
+
+WHITE_SPACE: Final = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f"
+    "\u205f\u3000"
+)
+"""Every character with the Unicode property White_Space. `str.strip()` knows four control characters more."""
+
+
+def _not_blank(query: str) -> str:
+    if not query.strip(WHITE_SPACE):
+        raise ValueError("must contain a character that is not white space")
+    return query
+
+
+def _json_integer(value: object) -> object:
+    """Admit what JSON Schema calls an integer: `3` and `3.0`, but neither `true` nor `"3"` nor `null`."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("must be an integer")  # noqa: TRY004 - pydantic turns ValueError into a validation error
+    if isinstance(value, float):
+        if not value.is_integer():
+            raise ValueError("must be an integer")
+        return int(value)
+    return value
+
+
+def _present(value: object) -> object:
+    """Refuse an explicit `null`: a member is left out or has its type."""
+    if value is None:
+        raise ValueError("must be left out rather than null")
+    return value
+
+
+JsonInteger = Annotated[int, BeforeValidator(_json_integer)]
+"""An integer as JSON Schema defines it: a number with no fractional part, however it is spelled."""
+
+
+class _ExtensionModel(BaseModel):
+    """Base of the objects that are no message of their own."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True)
+
+
+class ServerSettings(_ExtensionModel):
+    """What a server says of its search when it advertises the extension (draft: Server Settings)."""
+
+    catalog_size: Annotated[JsonInteger, Field(ge=0)] | None = None
+    """Approximate number of tools; left out when the catalogue varies by caller."""
+
+    topics: list[StrictStr] | None = None
+    """Short phrases naming what can be found, for a host to tell its model when searching is worth it."""
+
+    max_limit: Annotated[JsonInteger, Field(ge=1)] | None = None
+    """The largest number of tools that the server ever returns in one page."""
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the object that is advertised, without the members that are not set."""
+        return self.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+class ClientSettings(_ExtensionModel):
+    """What a client declares: an object without members of its own (draft: Client Declaration)."""
+
+
+class HitMetadata(_ExtensionModel):
+    """Why a tool is among the results, at `Tool._meta[EXTENSION_ID]` (draft: Hit Metadata)."""
+
+    score: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Relevance in [0, 1], comparable only within one result."""
+
+    matched: list[StrictStr] | None = None
+    """Names of the members of the definition that matched, such as `name` or `inputSchema`."""
+
+    group: StrictStr | None = None
+    """The part of the catalogue that the tool belongs to."""
+
+
+class SearchToolsRequestParams(PaginatedRequestParams):
+    """Parameters of `tools/search` (draft: Request)."""
+
+    query: Annotated[StrictStr, AfterValidator(_not_blank)]
+    """What is needed, in natural language or keywords; repeated unchanged with every cursor."""
+
+    limit: Annotated[Annotated[JsonInteger, Field(ge=1)] | None, BeforeValidator(_present)] = None
+    """Upper bound of this page; the server may return fewer and clamps what is above its own maximum."""
+
+    cursor: Annotated[StrictStr | None, BeforeValidator(_present)] = None
+    """Opaque, from the `next_cursor` of an earlier page of the same query."""
+
+
+class SearchToolsRequest(Request[SearchToolsRequestParams, Literal["tools/search"]]):
+    """The request by which a host's client asks a server for the tools that fit a need (draft: Request)."""
+
+    method: Literal["tools/search"] = METHOD
+    params: SearchToolsRequestParams
+
+
+class SearchToolsResult(PaginatedResult, CacheableResult):
+    """One page of matching tools, best first (draft: Result)."""
+
+    tools: list[Tool]
+    """Definitions identical to those of `tools/list`, apart from `_meta[EXTENSION_ID]`."""
+
+    result_type: ResultType = "complete"
+    """Always `complete`: a search asks for no input."""
