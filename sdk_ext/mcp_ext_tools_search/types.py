@@ -56,7 +56,7 @@ def _not_blank(query: str) -> str:
 def _json_integer(value: object) -> object:
     """Admit what JSON Schema calls an integer: `3` and `3.0`, but neither `true` nor `"3"` nor `null`."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError("must be an integer")  # noqa: TRY004 - pydantic turns ValueError into a validation error
+        raise ValueError("must be an integer")
     if isinstance(value, float):
         if not value.is_integer():
             raise ValueError("must be an integer")
@@ -71,8 +71,18 @@ def _present(value: object) -> object:
     return value
 
 
+def _complete(result_type: str) -> str:
+    """Refuse a result that asks for input or has a shape of its own: a search has one kind of answer."""
+    if result_type != "complete":
+        raise ValueError("must be 'complete'")
+    return result_type
+
+
 JsonInteger = Annotated[int, BeforeValidator(_json_integer)]
 """An integer as JSON Schema defines it: a number with no fractional part, however it is spelled."""
+
+LeftOut = BeforeValidator(_present)
+"""Marks an optional member: absent is fine, `null` is not."""
 
 
 class _ExtensionModel(BaseModel):
@@ -80,22 +90,25 @@ class _ExtensionModel(BaseModel):
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True)
 
+    def to_wire(self) -> dict[str, Any]:
+        """Return the JSON object, without the members that are not set."""
+        return self.model_dump(by_alias=True, mode="json", exclude_none=True)
+
 
 class ServerSettings(_ExtensionModel):
-    """What a server says of its search when it advertises the extension (draft: Server Settings)."""
+    """What a server says of its search when it advertises the extension (draft: Server Settings).
 
-    catalog_size: Annotated[JsonInteger, Field(ge=0)] | None = None
+    A member that does not apply is left out; passing `None` is an error, as `null` is on the wire.
+    """
+
+    catalog_size: Annotated[Annotated[JsonInteger, Field(ge=0)] | None, LeftOut] = None
     """Approximate number of tools; left out when the catalogue varies by caller."""
 
-    topics: list[StrictStr] | None = None
+    topics: Annotated[list[StrictStr] | None, LeftOut] = None
     """Short phrases naming what can be found, for a host to tell its model when searching is worth it."""
 
-    max_limit: Annotated[JsonInteger, Field(ge=1)] | None = None
+    max_limit: Annotated[Annotated[JsonInteger, Field(ge=1)] | None, LeftOut] = None
     """The largest number of tools that the server ever returns in one page."""
-
-    def to_wire(self) -> dict[str, Any]:
-        """Return the object that is advertised, without the members that are not set."""
-        return self.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
 class ClientSettings(_ExtensionModel):
@@ -105,13 +118,13 @@ class ClientSettings(_ExtensionModel):
 class HitMetadata(_ExtensionModel):
     """Why a tool is among the results, at `Tool._meta[EXTENSION_ID]` (draft: Hit Metadata)."""
 
-    score: Annotated[float, Field(ge=0, le=1)] | None = None
+    score: Annotated[Annotated[float, Field(ge=0, le=1, strict=True, allow_inf_nan=False)] | None, LeftOut] = None
     """Relevance in [0, 1], comparable only within one result."""
 
-    matched: list[StrictStr] | None = None
+    matched: Annotated[list[StrictStr] | None, LeftOut] = None
     """Names of the members of the definition that matched, such as `name` or `inputSchema`."""
 
-    group: StrictStr | None = None
+    group: Annotated[StrictStr | None, LeftOut] = None
     """The part of the catalogue that the tool belongs to."""
 
 
@@ -121,10 +134,10 @@ class SearchToolsRequestParams(PaginatedRequestParams):
     query: Annotated[StrictStr, AfterValidator(_not_blank)]
     """What is needed, in natural language or keywords; repeated unchanged with every cursor."""
 
-    limit: Annotated[Annotated[JsonInteger, Field(ge=1)] | None, BeforeValidator(_present)] = None
+    limit: Annotated[Annotated[JsonInteger, Field(ge=1)] | None, LeftOut] = None
     """Upper bound of this page; the server may return fewer and clamps what is above its own maximum."""
 
-    cursor: Annotated[StrictStr | None, BeforeValidator(_present)] = None
+    cursor: Annotated[StrictStr | None, LeftOut] = None
     """Opaque, from the `next_cursor` of an earlier page of the same query."""
 
 
@@ -141,5 +154,11 @@ class SearchToolsResult(PaginatedResult, CacheableResult):
     tools: list[Tool]
     """Definitions identical to those of `tools/list`, apart from `_meta[EXTENSION_ID]`."""
 
-    result_type: ResultType = "complete"
+    next_cursor: Annotated[StrictStr | None, LeftOut] = None
+    """Opaque, asks for the next page of the same query; absent on the last page."""
+
+    ttl_ms: Annotated[JsonInteger, Field(ge=0)] = 0
+    """For how many milliseconds the page may be cached; 0 means not at all."""
+
+    result_type: Annotated[ResultType, AfterValidator(_complete)] = "complete"
     """Always `complete`: a search asks for no input."""

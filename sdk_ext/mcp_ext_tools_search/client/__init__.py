@@ -1,0 +1,25 @@
+"""The client side: negotiate, search, call what was found."""
+
+from mcp_ext_tools_search.client.advertisement import TOOLS_SEARCH, Target, server_settings
+from mcp_ext_tools_search.client.errors import (
+    InvalidSearchRequest,
+    InvalidSearchResult,
+    ToolsSearchError,
+    ToolsSearchNotAdvertised,
+)
+from mcp_ext_tools_search.client.pages import iter_pages, iter_tools
+from mcp_ext_tools_search.client.search import hit_metadata, search_tools
+
+__all__ = [
+    "TOOLS_SEARCH",
+    "InvalidSearchRequest",
+    "InvalidSearchResult",
+    "Target",
+    "ToolsSearchError",
+    "ToolsSearchNotAdvertised",
+    "hit_metadata",
+    "iter_pages",
+    "iter_tools",
+    "search_tools",
+    "server_settings",
+]

@@ -1,0 +1,99 @@
+"""Search cursors: self-contained, authenticated and bound to one query and one answer (draft: Pages).
+
+A cursor holds a position and a digest of the whole answer, never any state of the server, so that every replica with
+the same key continues a search that another one began. Its length is fixed whatever the query, and it holds no secret:
+a number, and a hash of names that its owner has been shown or will be.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+import struct
+from collections.abc import Iterable
+from typing import Final
+
+__all__ = ["MIN_KEY_BYTES", "CursorKey", "InvalidCursor", "answer_digest"]
+
+MIN_KEY_BYTES: Final = 32
+"""Shortest key that is accepted: as many bytes as the output of SHA-256."""
+
+_VERSION: Final = 1
+_DIGEST_BYTES: Final = 16
+_MAC_BYTES: Final = 20
+_BODY: Final = struct.Struct(f">BQ{_DIGEST_BYTES}s")
+_DOMAIN: Final = b"tools/search cursor\0"
+# 45 bytes: a multiple of three, so that base64 needs no padding and has no unused bits that could be flipped unseen.
+_TOKEN_CHARS: Final = 4 * (_BODY.size + _MAC_BYTES) // 3
+
+
+class InvalidCursor(ValueError):
+    """A cursor that this key did not issue for this query and this answer."""
+
+
+def answer_digest(names: Iterable[str]) -> bytes:
+    """Return a digest of the matches in their order: another answer has another digest."""
+    digest = hashlib.sha256()
+    for name in names:
+        encoded = name.encode("utf-8", "surrogatepass")
+        # The length goes first: without it ["ab", "c"] and ["a", "bc"] would be one answer.
+        digest.update(struct.pack(">Q", len(encoded)))
+        digest.update(encoded)
+    return digest.digest()[:_DIGEST_BYTES]
+
+
+class CursorKey:
+    """Issues cursors and reads them back.
+
+    Args:
+        key: Secret shared by the replicas of one server, at least `MIN_KEY_BYTES` long. Without one a random key is
+            made, and cursors are good for this process only.
+
+    Raises:
+        ValueError: `key` is too short.
+    """
+
+    def __init__(self, key: bytes | None = None) -> None:
+        if key is not None and len(key) < MIN_KEY_BYTES:
+            raise ValueError(
+                f"a cursor key needs at least {MIN_KEY_BYTES} bytes, not {len(key)}: "
+                f"make one with secrets.token_bytes({MIN_KEY_BYTES}) and give it to every replica"
+            )
+        self._key = secrets.token_bytes(MIN_KEY_BYTES) if key is None else key
+
+    def issue(self, query: str, position: int, answer: bytes) -> str:
+        """Return the cursor that continues `query` at `position` of the answer with the digest `answer`."""
+        body = _BODY.pack(_VERSION, position, answer)
+        return base64.urlsafe_b64encode(body + self._mac(body, query)).decode("ascii")
+
+    def read(self, cursor: str, query: str, answer: bytes) -> int:
+        """Return the position that `cursor` stands for.
+
+        Raises:
+            InvalidCursor: It was not issued with this key for this query, or the answer has changed since.
+        """
+        body, mac = _split(cursor)
+        # The query is authenticated and not stored: a cursor of another query fails exactly as a forged one does.
+        if not hmac.compare_digest(mac, self._mac(body, query)):
+            raise InvalidCursor("was not issued by this server for this query")
+        version, position, digest = _BODY.unpack(body)
+        if version != _VERSION or not hmac.compare_digest(digest, answer):
+            raise InvalidCursor("has expired because the catalogue changed: search again without a cursor")
+        return position
+
+    def _mac(self, body: bytes, query: str) -> bytes:
+        message = _DOMAIN + body + query.encode("utf-8", "surrogatepass")
+        return hmac.new(self._key, message, hashlib.sha256).digest()[:_MAC_BYTES]
+
+
+def _split(cursor: str) -> tuple[bytes, bytes]:
+    if len(cursor) != _TOKEN_CHARS:
+        raise InvalidCursor("was not issued by this server for this query")
+    try:
+        token = base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True)
+    except (UnicodeEncodeError, binascii.Error) as error:
+        raise InvalidCursor("was not issued by this server for this query") from error
+    return token[: _BODY.size], token[_BODY.size :]

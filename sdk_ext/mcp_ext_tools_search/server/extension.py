@@ -1,0 +1,210 @@
+"""`ToolsSearch`: the extension as a server offers it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any, Final
+
+from mcp import MCPError
+from mcp.server import MCPServer, Server
+from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
+from mcp.server.extension import Extension, MethodBinding
+from mcp.server.session import ServerSession
+from mcp_types import INTERNAL_ERROR
+from mcp_types.methods import SPEC_CLIENT_METHODS
+
+from mcp_ext_tools_search.cursor import CursorKey
+from mcp_ext_tools_search.ranking import Ranker
+from mcp_ext_tools_search.server._chain import complete_chain
+from mcp_ext_tools_search.server._lowlevel import lowlevel_server
+from mcp_ext_tools_search.server._temporary_ranking import FieldedRanker
+from mcp_ext_tools_search.server.advertisement import PLACES, advertise_in, as_object
+from mcp_ext_tools_search.server.failure import internal_faults_hidden
+from mcp_ext_tools_search.server.gate import is_modern, require_declared
+from mcp_ext_tools_search.server.index import IndexCache
+from mcp_ext_tools_search.server.listing import ListPage, Listing, read_listing
+from mcp_ext_tools_search.server.page import cut_page
+from mcp_ext_tools_search.server.request import AnyParams, read_params
+from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, SearchToolsRequestParams, ServerSettings
+
+__all__ = ["ToolsSearch", "install"]
+
+logger = logging.getLogger(__name__)
+
+_MIN_QUERY_CHARS: Final = 1024
+"""Draft, Request: a query of up to 1,024 characters is always accepted."""
+
+_MOST_BY_DEFAULT: Final = 20
+"""Draft, Request: without `limit`, a page should not hold more."""
+
+_list_page: ContextVar[tuple[ServerSession, ListPage] | None] = ContextVar("tools_search_list_page", default=None)
+"""How the search under way lists tools. The session tells whose search: contexts are copied into tasks of others."""
+
+
+class ToolsSearch(Extension):
+    """Serves `tools/search` over what each caller's own `tools/list` shows.
+
+    One line makes a server searchable: `ToolsSearch().install(server)`. `MCPServer(extensions=[search])` followed by
+    `search.install(server)` is the same; without `install` every search is refused, since an extension alone is not
+    told what the caller may see.
+
+    Args:
+        ranker: Orders the tools; by default `FieldedRanker()`.
+        settings: What is advertised, or a function that is asked for it at every connection and discovery. `maxLimit`
+            is added, and it limits pages when it is lower than `max_limit`.
+        cursor_key: Secret of at least 32 bytes that replicas of one server share; random by default.
+        default_limit: Largest page of a request without `limit`, from 1 to 20.
+        max_limit: Largest page of all. A request for more gets this many.
+        max_query_chars: Longest query, at least 1,024 characters.
+        max_concurrency: Number of searches over large catalogues that are ranked at the same time.
+
+    Raises:
+        ValueError: An argument is out of its bounds.
+    """
+
+    identifier = EXTENSION_ID
+
+    def __init__(
+        self,
+        *,
+        ranker: Ranker | None = None,
+        settings: ServerSettings | Callable[[], ServerSettings] | None = None,
+        cursor_key: bytes | None = None,
+        default_limit: int = 10,
+        max_limit: int = 50,
+        max_query_chars: int = 4096,
+        max_concurrency: int = 4,
+    ) -> None:
+        if not 1 <= default_limit <= _MOST_BY_DEFAULT:
+            raise ValueError(f"default_limit must be from 1 to {_MOST_BY_DEFAULT}, not {default_limit}")
+        if max_limit < 1:
+            raise ValueError(f"max_limit must be at least 1, not {max_limit}")
+        if max_query_chars < _MIN_QUERY_CHARS:
+            raise ValueError(f"max_query_chars must be at least {_MIN_QUERY_CHARS}, not {max_query_chars}")
+        self._settings = settings
+        self._cursors = CursorKey(cursor_key)
+        self._default_limit = default_limit
+        self._max_limit = max_limit
+        self._max_query_chars = max_query_chars
+        self._indexes = IndexCache(ranker or FieldedRanker(), max_concurrency=max_concurrency)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings as they are advertised now."""
+        return self._current_settings().to_wire()
+
+    def methods(self) -> Sequence[MethodBinding]:
+        """Return the binding of `tools/search`, or nothing where the SDK has made it a method of its own."""
+        if METHOD in SPEC_CLIENT_METHODS:
+            logger.warning("this SDK defines %s itself: the extension stands aside", METHOD)
+            return ()
+        return (MethodBinding(METHOD, AnyParams, self._serve),)
+
+    def install(self, server: MCPServer[Any] | Server[Any]) -> None:
+        """Make `server` searchable: bind the method, advertise it, see each caller's listing.
+
+        The middleware goes first. What is later put before it still decides what can be found, since a search lists
+        through the complete chain; it then runs for the search and for each page of the listing.
+
+        Raises:
+            TypeError: `server` is neither an `MCPServer` nor a low-level `Server`.
+            ValueError: It lists no tools, or is searchable already.
+        """
+        lowlevel = lowlevel_server(server)
+        if lowlevel.get_request_handler("tools/list") is None:
+            raise ValueError(f"{lowlevel.name!r} has no tools/list handler: pass on_list_tools to Server() first")
+        if any(isinstance(middleware, _SearchMiddleware) for middleware in lowlevel.middleware):
+            raise ValueError(f"{lowlevel.name!r} is searchable already: install one ToolsSearch, once")
+        bindings = self.methods()
+        if not bindings:
+            lowlevel.extensions.pop(EXTENSION_ID, None)
+            return
+        bound = lowlevel.get_request_handler(METHOD)
+        if bound is not None and bound.handler != self._serve:
+            raise ValueError(f"{lowlevel.name!r} has another {METHOD} handler: remove it, or do not install this one")
+        for binding in bindings:
+            lowlevel.add_request_handler(binding.method, binding.params_type, binding.handler)
+        lowlevel.extensions[EXTENSION_ID] = self.settings()
+        lowlevel.middleware.insert(0, _SearchMiddleware(self, lowlevel))
+
+    def _current_settings(self) -> ServerSettings:
+        settings = self._settings() if callable(self._settings) else self._settings or ServerSettings()
+        limits = (self._max_limit, settings.max_limit or self._max_limit)
+        return settings.model_copy(update={"max_limit": min(limits)})
+
+    async def _serve(self, ctx: ServerRequestContext[Any, Any], _params: AnyParams) -> HandlerResult:
+        """Answer one search. The gate comes before any look at the parameters (draft: Capability Negotiation)."""
+        require_declared(ctx)
+        params = read_params(ctx.params, max_query_chars=self._max_query_chars)
+        with internal_faults_hidden(METHOD):
+            listing = await read_listing(_caller_listing(ctx))
+            hits = await self._indexes.rank(listing.tools, params.query)
+            page = cut_page(params, hits, listing.tools, size=self._page_size(params), cursors=self._cursors)
+            return page | _caching(ctx, listing)
+
+    def _page_size(self, params: SearchToolsRequestParams) -> int:
+        most = self._current_settings().max_limit or self._max_limit
+        return min(self._default_limit if params.limit is None else params.limit, most)
+
+
+class _SearchMiddleware:
+    """Advertises the extension in both eras, and gives each search a way to list as its caller does."""
+
+    def __init__(self, search: ToolsSearch, server: Server[Any]) -> None:
+        self._search = search
+        self._server = server
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        if ctx.request_id is None:
+            return await call_next(ctx)
+        if ctx.method in PLACES:
+            answer = await call_next(ctx)
+            return advertise_in(ctx.method, answer, self._search.settings())
+        if ctx.method != METHOD:
+            return await call_next(ctx)
+        token = _list_page.set((ctx.session, self._lister(ctx, call_next)))
+        try:
+            return await call_next(ctx)
+        finally:
+            _list_page.reset(token)
+
+    def _lister(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> ListPage:
+        """Return what lists tools for the caller of `ctx`, through every middleware but this one."""
+        own: ServerMiddleware[Any] = self
+        meta = (ctx.params or {}).get("_meta")  # on modern connections it carries who is asking
+
+        async def list_page(cursor: str | None) -> dict[str, Any]:
+            call = complete_chain(self._server, own, call_next)
+            params = {name: value for name, value in (("_meta", meta), ("cursor", cursor)) if value is not None}
+            return as_object(await call(replace(ctx, method="tools/list", params=params)))
+
+        return list_page
+
+
+def install(server: MCPServer[Any] | Server[Any], search: ToolsSearch | None = None) -> ToolsSearch:
+    """Make `server` searchable and return what serves it: `search`, or a `ToolsSearch()` with every default.
+
+    Raises:
+        TypeError: `server` is neither an `MCPServer` nor a low-level `Server`.
+        ValueError: It lists no tools, or is searchable already.
+    """
+    search = search or ToolsSearch()
+    search.install(server)
+    return search
+
+
+def _caller_listing(ctx: ServerRequestContext[Any, Any]) -> ListPage:
+    current = _list_page.get()
+    if current is None or current[0] is not ctx.session:
+        logger.error("%s is bound but not installed: call ToolsSearch.install(server)", METHOD)
+        raise MCPError(INTERNAL_ERROR, "Internal error: the search failed")
+    return current[1]
+
+
+def _caching(ctx: ServerRequestContext[Any, Any], listing: Listing) -> dict[str, Any]:
+    """Return what a modern client needs to cache a page; equal on every page, as it comes from the whole listing."""
+    if not is_modern(ctx):
+        return {}
+    return {"resultType": "complete", "ttlMs": listing.ttl_ms or 0, "cacheScope": listing.cache_scope}

@@ -1,0 +1,72 @@
+"""What the caller's own `tools/list` shows: the set that a search may return (draft: Result).
+
+Everything a search returns comes from here, so that it is a subset of the caller's list and equal to it member by
+member, whatever filters, authorizes or rewrites listings on this server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias, cast
+
+__all__ = ["MAX_PAGES", "ListPage", "Listing", "read_listing"]
+
+MAX_PAGES: Final = 10_000
+"""Pages of one listing after which its end is no longer believed in."""
+
+ListPage: TypeAlias = Callable[[str | None], Awaitable[dict[str, Any]]]
+"""Asks `tools/list` for the page at a cursor, or for the first one, on behalf of the caller."""
+
+
+@dataclass(slots=True)
+class Listing:
+    """All tools that one caller sees, as they go over the wire to that caller."""
+
+    tools: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    """Definitions by name, in the order of the list; of two tools with one name the first counts."""
+
+    ttl_ms: int | None = None
+    """The shortest time for which a page of the list may be cached; `None` before the first page."""
+
+    cache_scope: Literal["public", "private"] = "public"
+    """`private` where any page is."""
+
+    def add(self, page: dict[str, Any]) -> None:
+        """Take in one page; entries that are no tool are passed over."""
+        for entry in cast("list[Any]", page.get("tools") or []):
+            match entry:
+                case {"name": str(name)}:
+                    self.tools.setdefault(name, entry)
+                case _:
+                    continue
+        ttl_ms = _ttl(page.get("ttlMs"))
+        self.ttl_ms = ttl_ms if self.ttl_ms is None else min(self.ttl_ms, ttl_ms)
+        if page.get("cacheScope") != "public":
+            self.cache_scope = "private"
+
+
+async def read_listing(list_page: ListPage) -> Listing:
+    """Read every page.
+
+    Raises:
+        RuntimeError: The listing repeats a cursor or does not end within `MAX_PAGES`.
+    """
+    listing = Listing()
+    cursor: str | None = None
+    seen: set[str] = set()
+    for _ in range(MAX_PAGES):
+        page = await list_page(cursor)
+        listing.add(page)
+        cursor = page.get("nextCursor")
+        if cursor is None:
+            return listing
+        if cursor in seen:
+            raise RuntimeError("the tools/list handler repeats a cursor: its pages never end")
+        seen.add(cursor)
+    raise RuntimeError(f"the tools/list handler does not end within {MAX_PAGES} pages")
+
+
+def _ttl(value: object) -> int:
+    """Return a page's `ttlMs`; a page that says nothing usable may not be cached."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0

@@ -1,0 +1,64 @@
+"""Cutting one page out of an answer, and saying why each of its tools is there (draft: Result, Hit Metadata)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from mcp_ext_tools_search.cursor import CursorKey, InvalidCursor, answer_digest
+from mcp_ext_tools_search.ranking import Hit
+from mcp_ext_tools_search.server.request import invalid_params
+from mcp_ext_tools_search.types import EXTENSION_ID, SearchToolsRequestParams
+
+__all__ = ["cut_page"]
+
+
+def cut_page(
+    params: SearchToolsRequestParams,
+    hits: Sequence[Hit],
+    tools: Mapping[str, dict[str, Any]],
+    *,
+    size: int,
+    cursors: CursorKey,
+) -> dict[str, Any]:
+    """Return `tools` and, unless they are the last, `nextCursor`.
+
+    Args:
+        params: What was asked.
+        hits: The whole answer, best first.
+        tools: The caller's definitions by name.
+        size: Largest number of tools of this page.
+        cursors: Issues and reads the cursors of this server.
+
+    Raises:
+        MCPError: -32602, the cursor is not one of this query, or the answer has changed since it was issued.
+    """
+    answer = answer_digest(hit.name for hit in hits)
+    start = 0
+    if params.cursor is not None:
+        try:
+            start = cursors.read(params.cursor, params.query, answer)
+        except InvalidCursor as error:
+            raise invalid_params("cursor", str(error)) from None
+    end = start + size
+    page: dict[str, Any] = {"tools": [_explained(tools[hit.name], hit) for hit in hits[start:end]]}
+    if end < len(hits):
+        page["nextCursor"] = cursors.issue(params.query, end, answer)
+    return page
+
+
+def _explained(tool: dict[str, Any], hit: Hit) -> dict[str, Any]:
+    """Return the definition with the hit's metadata merged into what the server publishes there."""
+    meta = _object(tool.get("_meta"))
+    published = _object(meta.get(EXTENSION_ID))
+    if not isinstance(published.get("group"), str):
+        published.pop("group", None)  # its shape is promised to whoever reads a hit, not to whoever lists
+    metadata = {**published, "matched": list(hit.matched)}
+    if math.isfinite(hit.score):
+        metadata["score"] = min(max(hit.score, 0.0), 1.0)
+    return {**tool, "_meta": {**meta, EXTENSION_ID: metadata}}
+
+
+def _object(value: object) -> dict[str, Any]:
+    return dict(cast("dict[str, Any]", value)) if isinstance(value, dict) else {}

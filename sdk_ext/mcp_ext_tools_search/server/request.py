@@ -1,0 +1,56 @@
+"""Reading the parameters of a search, with errors that say what is wrong (draft: Request).
+
+The SDK would answer a parameter of the wrong type with an error that names no member, and hand a handler's own
+validation errors to the client as its fault. So the method is bound to a model that accepts anything, and this module
+decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcp import MCPError
+from mcp_types import INVALID_PARAMS
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from mcp_ext_tools_search.types import SearchToolsRequestParams
+
+__all__ = ["AnyParams", "invalid_params", "read_params"]
+
+_REASONS = {
+    "missing": "is required",
+    "string_type": "must be a string",
+    "string_unicode": "must be valid Unicode, without unpaired surrogates",
+    "greater_than_equal": "must be at least 1",
+}
+
+
+class AnyParams(BaseModel):
+    """Parameters that the SDK is to let through, so that the gate comes before any check of them."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+def invalid_params(field: str, reason: str) -> MCPError:
+    """Return the error for a parameter that is wrong; nothing of its value is repeated."""
+    return MCPError(INVALID_PARAMS, f"Invalid params: {field} {reason}", data={"field": field, "reason": reason})
+
+
+def read_params(params: Mapping[str, Any] | None, *, max_query_chars: int) -> SearchToolsRequestParams:
+    """Return the parameters of a search; members that the draft does not define are ignored.
+
+    Raises:
+        MCPError: -32602 with the member and the reason.
+    """
+    # `_meta` belongs to the SDK, which has read it already and is lenient with it.
+    own = {name: value for name, value in (params or {}).items() if name != "_meta"}
+    query = own.get("query")
+    if isinstance(query, str) and len(query) > max_query_chars:
+        raise invalid_params("query", f"must not be longer than {max_query_chars} characters")
+    try:
+        return SearchToolsRequestParams.model_validate(own, by_name=False)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        reason = _REASONS.get(first["type"], first["msg"].removeprefix("Value error, "))
+        raise invalid_params(str(first["loc"][0]), reason) from None

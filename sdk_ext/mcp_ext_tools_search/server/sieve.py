@@ -1,0 +1,31 @@
+"""Definitions that are valid in one protocol era and not in another.
+
+The SDK checks a `tools/list` page as a whole: one tool that the caller's revision does not allow makes the listing fail
+for all of them. A server whose definitions come from elsewhere (a file, other servers) sieves them first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mcp_types import ListToolsResult, Tool, methods
+from pydantic import ValidationError
+
+__all__ = ["sieve_tools"]
+
+
+def sieve_tools(tools: Iterable[Tool], protocol_version: str) -> list[Tool]:
+    """Return the tools whose definition `protocol_version` allows, in their order.
+
+    For a low-level server's own `tools/list` handler: `sieve_tools(tools, ctx.protocol_version)`.
+    """
+    return [tool for tool in tools if _is_valid(tool, protocol_version)]
+
+
+def _is_valid(tool: Tool, protocol_version: str) -> bool:
+    page = ListToolsResult(tools=[tool]).model_dump(by_alias=True, mode="json", exclude_none=True)
+    try:
+        methods.serialize_server_result("tools/list", protocol_version, page)
+    except ValidationError:
+        return False
+    return True
