@@ -1,0 +1,21 @@
+"""What programs in front of many servers share: the hosts' configuration file and names that cannot be confused."""
+
+from mcp_ext_tools_search.hosts.configuration import HostFile, load_host_file, parse_host_file
+from mcp_ext_tools_search.hosts.errors import ConfigurationError
+from mcp_ext_tools_search.hosts.names import MAX_NAME_LENGTH, SEPARATOR, qualified_name, split_candidates
+from mcp_ext_tools_search.hosts.targets import HttpTarget, ServerEntry, StdioTarget, Target
+
+__all__ = [
+    "MAX_NAME_LENGTH",
+    "SEPARATOR",
+    "ConfigurationError",
+    "HostFile",
+    "HttpTarget",
+    "ServerEntry",
+    "StdioTarget",
+    "Target",
+    "load_host_file",
+    "parse_host_file",
+    "qualified_name",
+    "split_candidates",
+]
