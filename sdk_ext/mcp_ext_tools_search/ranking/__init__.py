@@ -1,5 +1,8 @@
 """Ranking of tools for a query; knows no MCP beyond `Tool`."""
 
+from mcp_ext_tools_search.ranking.fielded import FieldedRanker
+from mcp_ext_tools_search.ranking.floor import Floor, floored, with_floor
 from mcp_ext_tools_search.ranking.interface import Hit, Ranker, ToolIndex
+from mcp_ext_tools_search.ranking.plain import PlainRanker
 
-__all__ = ["Hit", "Ranker", "ToolIndex"]
+__all__ = ["FieldedRanker", "Floor", "Hit", "PlainRanker", "Ranker", "ToolIndex", "floored", "with_floor"]

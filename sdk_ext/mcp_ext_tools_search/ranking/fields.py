@@ -1,0 +1,121 @@
+"""What of a tool's definition is searched, and how much each part of it counts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final, cast
+
+from mcp_types import Tool
+
+from mcp_ext_tools_search.types import EXTENSION_ID
+
+__all__ = ["MEMBERS", "Field", "fields"]
+
+MEMBERS: Final = ("name", "title", "description", "inputSchema", "annotations", "_meta")
+"""Members of a definition that may match, in the order in which a hit tells them."""
+
+LONGEST_TEXT: Final = 20_000
+"""Characters of one text that are read: what comes later can neither help a tool nor hurt its neighbours."""
+MOST_SCHEMA_TEXTS: Final = 1_000
+DEEPEST_SCHEMA: Final = 12
+MOST_SUBSCHEMAS: Final = 2_000
+MOST_LABELS: Final = 50
+
+# A full stop ends a sentence only before white space: `v1.2` and `example.com` go on.
+_SENTENCE_END: Final = re.compile(r"[.!?](?=\s)|[\u3002\uff01\uff1f]|\n")
+_SUBSCHEMAS: Final = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
+_SUBSCHEMA_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
+_NAMED_SUBSCHEMAS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One text of a definition."""
+
+    member: str
+    """The member of `Tool` that holds it, one of `MEMBERS`."""
+
+    text: str
+    weight: float
+    """What one occurrence of a word counts here; a multiple of 1/8, so that sums are exact in any order."""
+
+
+def fields(tool: Tool) -> Iterator[Field]:
+    """Return the texts of `tool` that are searched.
+
+    However the definition is made, this ends: depth, number and length of the texts are bounded, `$ref` is not followed
+    and whatever is not a text where a text belongs is passed over.
+    """
+    yield _field("name", tool.name, 2)
+    if tool.title:
+        yield _field("title", tool.title, 1)
+    elif tool.annotations and tool.annotations.title:
+        yield _field("annotations", tool.annotations.title, 1)
+    first, rest = _first_sentence((tool.description or "")[:LONGEST_TEXT])
+    yield _field("description", first, 1)
+    yield _field("description", rest, 0.25)
+    for text in islice(_schema_texts(tool.input_schema), MOST_SCHEMA_TEXTS):
+        yield _field("inputSchema", text, 0.25)
+    for label in _labels((tool.meta or {}).get(EXTENSION_ID)):
+        yield _field("_meta", label, 1)
+
+
+def _field(member: str, text: str, weight: float) -> Field:
+    return Field(member, text[:LONGEST_TEXT], weight)
+
+
+def _first_sentence(description: str) -> tuple[str, str]:
+    description = description.strip()
+    end = _SENTENCE_END.search(description)
+    return (description[: end.end()], description[end.end() :]) if end else (description, "")
+
+
+def _schema_texts(schema: object) -> Iterator[str]:
+    """Return parameter names, descriptions and enumerated values, outermost first."""
+    level = [schema]
+    for _ in range(DEEPEST_SCHEMA):
+        nodes = [cast("Mapping[str, Any]", node) for node in level[:MOST_SUBSCHEMAS] if isinstance(node, Mapping)]
+        for node in nodes:
+            yield from _own_texts(node)
+        level = [subschema for node in nodes for subschema in islice(_subschemas(node), MOST_SUBSCHEMAS)]
+
+
+def _own_texts(node: Mapping[str, Any]) -> Iterator[str]:
+    yield from _texts((node.get("description"), node.get("const")))
+    yield from _texts(node.get("enum"))
+    for keyword in _NAMED_SUBSCHEMAS:
+        yield from _named(node.get(keyword))
+
+
+def _subschemas(node: Mapping[str, Any]) -> Iterator[object]:
+    for keyword in _NAMED_SUBSCHEMAS:
+        yield from _named(node.get(keyword)).values()
+    for keyword in _SUBSCHEMA_LISTS:
+        yield from _listed(node.get(keyword))
+    for keyword in _SUBSCHEMAS:
+        yield node.get(keyword)
+
+
+def _labels(published: object) -> Iterator[str]:
+    """Return the group, aliases and tags that a server publishes with a tool."""
+    if not isinstance(published, Mapping):
+        return
+    labels = cast("Mapping[str, Any]", published)
+    yield from _texts([labels.get("group")])
+    yield from islice(_texts(labels.get("aliases")), MOST_LABELS)
+    yield from islice(_texts(labels.get("tags")), MOST_LABELS)
+
+
+def _texts(values: object) -> Iterator[str]:
+    return (value for value in _listed(values) if isinstance(value, str) and value)
+
+
+def _listed(values: object) -> Sequence[object]:
+    return cast("Sequence[object]", values) if isinstance(values, list | tuple) else ()
+
+
+def _named(subschemas: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", subschemas) if isinstance(subschemas, Mapping) else {}

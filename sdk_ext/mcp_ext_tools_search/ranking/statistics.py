@@ -1,0 +1,88 @@
+"""The numbers that BM25 needs of a catalogue, taken over the tools that a caller may see and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mcp_ext_tools_search.ranking.postings import NAME_BIT, Postings
+
+__all__ = ["SATURATION", "Statistics", "inverse_document_frequency", "statistics_of"]
+
+SATURATION: Final = 1.5
+"""k1 of BM25: how much a repeated word gains over a single one."""
+
+_LENGTH_PENALTY: Final = 0.75
+_STEPS: Final = 2.0**24
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What ranking counts over one set of visible tools."""
+
+    visible: NDArray[np.bool_] | None
+    """Which tools may be found; `None` stands for all."""
+
+    count: int
+    """Number of visible tools."""
+
+    idf: NDArray[np.float64]
+    """Inverse document frequency of each term; zero where no visible tool has the term."""
+
+    rarest: float
+    """The idf of a word that no visible tool has: more than that of any term."""
+
+    saturation: NDArray[np.float64]
+    """For each tool, the weighted frequency at which a term is worth half of what it can ever be."""
+
+    name_idf: NDArray[np.float64]
+    """For each tool, the sum of the idf of the stems in its name."""
+
+
+def inverse_document_frequency(containing: NDArray[np.int64], count: int) -> NDArray[np.float64]:
+    """Return log(1 + (N - n + 0.5) / (n + 0.5)), which is positive however common a word is.
+
+    The form of Lucene's BM25Similarity, after Robertson and Zaragoza, "The Probabilistic Relevance Framework" (2009).
+    Values are multiples of 2 to the power of -24, so that their sums are the same in any order.
+    """
+    exact = np.log1p((count - containing + 0.5) / (containing + 0.5))
+    return np.round(exact * _STEPS) / _STEPS
+
+
+def statistics_of(postings: Postings, visible: Collection[str] | None) -> Statistics:
+    """Count over the tools named in `visible`; names that are not in the index are passed over."""
+    mask = None if visible is None else np.fromiter((name in visible for name in postings.names), np.bool_)
+    count = len(postings.names) if mask is None else int(np.count_nonzero(mask))
+    owners = _terms_of_postings(postings)
+    seen = None if mask is None else mask[postings.tools]
+    containing = np.bincount(owners if seen is None else owners[seen], minlength=len(postings.terms))
+    idf = np.where(containing > 0, inverse_document_frequency(containing, count), 0.0)
+    return Statistics(
+        visible=mask,
+        count=count,
+        idf=idf,
+        rarest=float(inverse_document_frequency(np.zeros(1, dtype=np.int64), count)[0]),
+        saturation=_saturation(postings.lengths, mask),
+        name_idf=_name_idf(postings, owners, idf),
+    )
+
+
+def _terms_of_postings(postings: Postings) -> NDArray[np.int64]:
+    return np.repeat(np.arange(len(postings.terms)), np.diff(postings.starts))
+
+
+def _saturation(lengths: NDArray[np.float64], mask: NDArray[np.bool_] | None) -> NDArray[np.float64]:
+    """Return k1 * (1 - b + b * length / average length) for each tool."""
+    counted = lengths if mask is None else lengths[mask]
+    average = float(counted.sum()) / len(counted) if counted.any() else 1.0
+    return SATURATION * (1 - _LENGTH_PENALTY + _LENGTH_PENALTY * lengths / average)
+
+
+def _name_idf(postings: Postings, owners: NDArray[np.int64], idf: NDArray[np.float64]) -> NDArray[np.float64]:
+    in_name = ((postings.members & NAME_BIT) > 0) & ~postings.is_surface[owners]
+    weights = idf[owners[in_name]]
+    return np.bincount(postings.tools[in_name], weights, len(postings.names)).astype(np.float64)
