@@ -1,1 +1,27 @@
-"""The `tools/search` extension for the Python MCP SDK: experimental and unofficial."""
+"""The `tools/search` extension for the Python MCP SDK: experimental and unofficial.
+
+What both sides share stands here. A server takes `mcp_ext_tools_search.server`, a client `mcp_ext_tools_search.client`,
+and whoever ranks tools takes `mcp_ext_tools_search.ranking`; none of them loads what only the others need.
+"""
+
+from mcp_ext_tools_search.types import (
+    EXTENSION_ID,
+    METHOD,
+    ClientSettings,
+    HitMetadata,
+    SearchToolsRequest,
+    SearchToolsRequestParams,
+    SearchToolsResult,
+    ServerSettings,
+)
+
+__all__ = [
+    "EXTENSION_ID",
+    "METHOD",
+    "ClientSettings",
+    "HitMetadata",
+    "SearchToolsRequest",
+    "SearchToolsRequestParams",
+    "SearchToolsResult",
+    "ServerSettings",
+]

@@ -47,6 +47,15 @@ WHITE_SPACE: Final = (
 """Every character with the Unicode property White_Space. `str.strip()` knows four control characters more."""
 
 
+def _sendable(text: str) -> str:
+    """Refuse unpaired surrogates, which no JSON in UTF-8 can carry."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("must be valid Unicode, without unpaired surrogates") from None
+    return text
+
+
 def _not_blank(query: str) -> str:
     if not query.strip(WHITE_SPACE):
         raise ValueError("must contain a character that is not white space")
@@ -81,6 +90,9 @@ def _complete(result_type: str) -> str:
 JsonInteger = Annotated[int, BeforeValidator(_json_integer)]
 """An integer as JSON Schema defines it: a number with no fractional part, however it is spelled."""
 
+Text = Annotated[StrictStr, AfterValidator(_sendable)]
+"""A JSON string that can be sent."""
+
 LeftOut = BeforeValidator(_present)
 """Marks an optional member: absent is fine, `null` is not."""
 
@@ -104,7 +116,7 @@ class ServerSettings(_ExtensionModel):
     catalog_size: Annotated[Annotated[JsonInteger, Field(ge=0)] | None, LeftOut] = None
     """Approximate number of tools; left out when the catalogue varies by caller."""
 
-    topics: Annotated[list[StrictStr] | None, LeftOut] = None
+    topics: Annotated[list[Text] | None, LeftOut] = None
     """Short phrases naming what can be found, for a host to tell its model when searching is worth it."""
 
     max_limit: Annotated[Annotated[JsonInteger, Field(ge=1)] | None, LeftOut] = None
@@ -121,23 +133,23 @@ class HitMetadata(_ExtensionModel):
     score: Annotated[Annotated[float, Field(ge=0, le=1, strict=True, allow_inf_nan=False)] | None, LeftOut] = None
     """Relevance in [0, 1], comparable only within one result."""
 
-    matched: Annotated[list[StrictStr] | None, LeftOut] = None
+    matched: Annotated[list[Text] | None, LeftOut] = None
     """Names of the members of the definition that matched, such as `name` or `inputSchema`."""
 
-    group: Annotated[StrictStr | None, LeftOut] = None
+    group: Annotated[Text | None, LeftOut] = None
     """The part of the catalogue that the tool belongs to."""
 
 
 class SearchToolsRequestParams(PaginatedRequestParams):
     """Parameters of `tools/search` (draft: Request)."""
 
-    query: Annotated[StrictStr, AfterValidator(_not_blank)]
+    query: Annotated[Text, AfterValidator(_not_blank)]
     """What is needed, in natural language or keywords; repeated unchanged with every cursor."""
 
     limit: Annotated[Annotated[JsonInteger, Field(ge=1)] | None, LeftOut] = None
     """Upper bound of this page; the server may return fewer and clamps what is above its own maximum."""
 
-    cursor: Annotated[StrictStr | None, LeftOut] = None
+    cursor: Annotated[Text | None, LeftOut] = None
     """Opaque, from the `next_cursor` of an earlier page of the same query."""
 
 
@@ -154,7 +166,7 @@ class SearchToolsResult(PaginatedResult, CacheableResult):
     tools: list[Tool]
     """Definitions identical to those of `tools/list`, apart from `_meta[EXTENSION_ID]`."""
 
-    next_cursor: Annotated[StrictStr | None, LeftOut] = None
+    next_cursor: Annotated[Text | None, LeftOut] = None
     """Opaque, asks for the next page of the same query; absent on the last page."""
 
     ttl_ms: Annotated[JsonInteger, Field(ge=0)] = 0

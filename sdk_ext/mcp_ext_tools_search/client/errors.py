@@ -5,7 +5,7 @@
     ├── InvalidSearchRequest          ours: nothing was sent, a parameter is wrong   (also a ValueError)
     └── InvalidSearchResult           theirs: the server answered what the draft forbids   (also a ValueError)
 
-    mcp.MCPError                      the protocol's, as the SDK raised it: an error response, a timeout, a closed connection
+    mcp.MCPError                      the SDK's, untouched: an error response, a timeout, a closed connection
 
 A host falls back to `tools/list` after `ToolsSearchNotAdvertised` and `InvalidSearchResult`.
 """

@@ -25,7 +25,7 @@ from mcp_ext_tools_search.server.advertisement import PLACES, advertise_in, as_o
 from mcp_ext_tools_search.server.failure import internal_faults_hidden
 from mcp_ext_tools_search.server.gate import is_modern, require_declared
 from mcp_ext_tools_search.server.index import IndexCache
-from mcp_ext_tools_search.server.listing import ListPage, Listing, read_listing
+from mcp_ext_tools_search.server.listing import Listing, ListPage, read_listing
 from mcp_ext_tools_search.server.page import cut_page
 from mcp_ext_tools_search.server.request import AnyParams, read_params
 from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, SearchToolsRequestParams, ServerSettings
@@ -137,7 +137,7 @@ class ToolsSearch(Extension):
     async def _serve(self, ctx: ServerRequestContext[Any, Any], _params: AnyParams) -> HandlerResult:
         """Answer one search. The gate comes before any look at the parameters (draft: Capability Negotiation)."""
         require_declared(ctx)
-        params = read_params(ctx.params, max_query_chars=self._max_query_chars)
+        params = read_params(ctx.params, protocol_version=ctx.protocol_version, max_query_chars=self._max_query_chars)
         with internal_faults_hidden(METHOD):
             listing = await read_listing(_caller_listing(ctx))
             hits = await self._indexes.rank(listing.tools, params.query)

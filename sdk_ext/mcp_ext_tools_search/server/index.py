@@ -7,7 +7,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -18,7 +17,8 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex
-from mcp_ext_tools_search.server._temporary_ranking import with_floor
+from mcp_ext_tools_search.ranking.floor import floored
+from mcp_ext_tools_search.ranking.hits import names_of
 
 __all__ = ["IndexCache"]
 
@@ -27,12 +27,6 @@ _KEPT: Final = 8
 
 _LARGE: Final = 200
 """Number of tools from which on ranking leaves the event loop for a thread."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Indexed:
-    tools: Sequence[Tool]
-    index: ToolIndex
 
 
 class IndexCache:
@@ -46,12 +40,12 @@ class IndexCache:
     """
 
     def __init__(self, ranker: Ranker, *, max_concurrency: int) -> None:
-        self._ranker = ranker
+        self._ranker = floored(ranker)
         self._limiter = anyio.CapacityLimiter(max_concurrency)
         self._lock = threading.Lock()
-        self._indexes: OrderedDict[bytes, Future[_Indexed]] = OrderedDict()
+        self._indexes: OrderedDict[bytes, Future[ToolIndex]] = OrderedDict()
 
-    async def rank(self, tools: Mapping[str, dict[str, Any]], query: str) -> list[Hit]:
+    async def rank(self, tools: Mapping[str, dict[str, Any]], query: str) -> Sequence[Hit]:
         """Return every tool that fits `query`, best first, none twice.
 
         Args:
@@ -63,39 +57,40 @@ class IndexCache:
             return work()
         return await anyio.to_thread.run_sync(work, limiter=self._limiter)
 
-    def _rank(self, tools: Mapping[str, dict[str, Any]], query: str) -> list[Hit]:
-        indexed = self._indexed(list(tools.values()))
-        hits = with_floor(query, indexed.tools, indexed.index.search(query))
-        # A ranker may be anyone's: what it names and the caller does not see is not a match.
-        found = {hit.name: hit for hit in reversed(hits) if hit.name in tools}
-        return list(reversed(found.values()))
+    def _rank(self, tools: Mapping[str, dict[str, Any]], query: str) -> Sequence[Hit]:
+        hits = self._indexed(list(tools.values())).search(query)
+        names = names_of(hits)
+        # A ranker may be anyone's: what it names twice, or what the caller does not see, is not another match.
+        if len(tools.keys() & names) == len(names):
+            return hits
+        found: dict[str, Hit] = {}
+        for hit in hits:
+            if hit.name in tools:
+                found.setdefault(hit.name, hit)
+        return list(found.values())
 
-    def _indexed(self, tools: list[dict[str, Any]]) -> _Indexed:
+    def _indexed(self, tools: list[dict[str, Any]]) -> ToolIndex:
         key = hashlib.sha256(to_json(tools)).digest()
         with self._lock:
             pending = self._indexes.get(key)
-            if pending is not None:
-                self._indexes.move_to_end(key)
-                is_ours = False
-            else:
+            is_new = pending is None
+            if pending is None:
                 pending = self._indexes[key] = Future()
-                is_ours = True
-                if len(self._indexes) > _KEPT:
-                    self._indexes.popitem(last=False)
-        if is_ours:
+            self._indexes.move_to_end(key)
+            if len(self._indexes) > _KEPT:
+                self._indexes.popitem(last=False)
+        if is_new:
             self._build(key, tools, pending)
         return pending.result()
 
-    def _build(self, key: bytes, tools: list[dict[str, Any]], pending: Future[_Indexed]) -> None:
+    def _build(self, key: bytes, tools: list[dict[str, Any]], pending: Future[ToolIndex]) -> None:
         """Index `tools` for everyone who waits for `pending`."""
         try:
-            parsed = _parsed(tools)
-            pending.set_result(_Indexed(parsed, self._ranker(parsed)))
+            pending.set_result(self._ranker(_parsed(tools)))
         except BaseException as error:
             with self._lock:
-                self._indexes.pop(key, None)
+                self._indexes.pop(key, None)  # a failure is not remembered
             pending.set_exception(error)
-            raise
 
 
 def _parsed(tools: list[dict[str, Any]]) -> list[Tool]:

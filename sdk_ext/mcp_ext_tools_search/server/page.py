@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from mcp_ext_tools_search.cursor import CursorKey, InvalidCursor, answer_digest
 from mcp_ext_tools_search.ranking import Hit
+from mcp_ext_tools_search.ranking.hits import names_of
 from mcp_ext_tools_search.server.request import invalid_params
 from mcp_ext_tools_search.types import EXTENSION_ID, SearchToolsRequestParams
 
@@ -34,7 +35,7 @@ def cut_page(
     Raises:
         MCPError: -32602, the cursor is not one of this query, or the answer has changed since it was issued.
     """
-    answer = answer_digest(hit.name for hit in hits)
+    answer = answer_digest(names_of(hits))
     start = 0
     if params.cursor is not None:
         try:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcp import MCPError
-from mcp_types import INVALID_PARAMS
+from mcp_types import INVALID_PARAMS, methods
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mcp_ext_tools_search.types import SearchToolsRequestParams
@@ -21,7 +21,6 @@ __all__ = ["AnyParams", "invalid_params", "read_params"]
 _REASONS = {
     "missing": "is required",
     "string_type": "must be a string",
-    "string_unicode": "must be valid Unicode, without unpaired surrogates",
     "greater_than_equal": "must be at least 1",
 }
 
@@ -37,13 +36,15 @@ def invalid_params(field: str, reason: str) -> MCPError:
     return MCPError(INVALID_PARAMS, f"Invalid params: {field} {reason}", data={"field": field, "reason": reason})
 
 
-def read_params(params: Mapping[str, Any] | None, *, max_query_chars: int) -> SearchToolsRequestParams:
+def read_params(
+    params: Mapping[str, Any] | None, *, protocol_version: str, max_query_chars: int
+) -> SearchToolsRequestParams:
     """Return the parameters of a search; members that the draft does not define are ignored.
 
     Raises:
         MCPError: -32602 with the member and the reason.
     """
-    # `_meta` belongs to the SDK, which has read it already and is lenient with it.
+    _require_listable(params or {}, protocol_version)
     own = {name: value for name, value in (params or {}).items() if name != "_meta"}
     query = own.get("query")
     if isinstance(query, str) and len(query) > max_query_chars:
@@ -54,3 +55,12 @@ def read_params(params: Mapping[str, Any] | None, *, max_query_chars: int) -> Se
         first = error.errors(include_input=False, include_url=False)[0]
         reason = _REASONS.get(first["type"], first["msg"].removeprefix("Value error, "))
         raise invalid_params(str(first["loc"][0]), reason) from None
+
+
+def _require_listable(params: Mapping[str, Any], protocol_version: str) -> None:
+    """Refuse a `_meta` with which this caller could not list tools either, while it still counts as its own mistake."""
+    envelope = {name: value for name, value in params.items() if name == "_meta"}
+    try:
+        methods.validate_client_request("tools/list", protocol_version, envelope)
+    except ValidationError:
+        raise invalid_params("_meta", "is not what this protocol version defines") from None

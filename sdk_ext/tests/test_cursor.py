@@ -1,0 +1,108 @@
+"""Cursors: self-contained, bound to one query and one answer, and never forged."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp_ext_tools_search.cursor import MIN_KEY_BYTES, CursorKey, InvalidCursor, answer_digest
+
+KEY = bytes(range(32))
+ANSWER = answer_digest(["send_invoice", "cancel_invoice"])
+
+queries = st.text(st.characters(), min_size=1)
+positions = st.integers(min_value=0, max_value=2**64 - 1)
+answers = st.lists(st.text()).map(answer_digest)
+
+
+@given(query=queries, position=positions, answer=answers)
+def test_a_cursor_is_read_as_it_was_issued_by_any_replica_with_the_key(
+    query: str, position: int, answer: bytes
+) -> None:
+    cursor = CursorKey(KEY).issue(query, position, answer)
+    assert CursorKey(KEY).read(cursor, query, answer) == position
+
+
+@given(position=positions, bit=st.integers(min_value=0, max_value=60 * 8 - 1))
+def test_any_flipped_bit_is_refused(position: int, bit: int) -> None:
+    cursor = CursorKey(KEY).issue("invoice", position, ANSWER)
+    flipped = bytearray(cursor.encode())
+    flipped[bit // 8] ^= 1 << bit % 8
+    with pytest.raises(InvalidCursor):
+        CursorKey(KEY).read(flipped.decode("latin-1"), "invoice", ANSWER)
+
+
+@given(position=positions, bit=st.integers(min_value=0, max_value=45 * 8 - 1))
+def test_any_flipped_bit_of_what_is_encoded_is_refused(position: int, bit: int) -> None:
+    token = bytearray(base64.urlsafe_b64decode(CursorKey(KEY).issue("invoice", position, ANSWER)))
+    token[bit // 8] ^= 1 << bit % 8
+    with pytest.raises(InvalidCursor):
+        CursorKey(KEY).read(base64.urlsafe_b64encode(token).decode(), "invoice", ANSWER)
+
+
+@given(query=queries, other=queries)
+def test_a_cursor_of_another_query_is_refused(query: str, other: str) -> None:
+    cursor = CursorKey(KEY).issue(query, 10, ANSWER)
+    if query == other:
+        other += "?"
+    with pytest.raises(InvalidCursor, match="not issued"):
+        CursorKey(KEY).read(cursor, other, ANSWER)
+
+
+@given(names=st.lists(st.text()), others=st.lists(st.text()))
+def test_a_cursor_is_refused_once_the_answer_has_changed(names: list[str], others: list[str]) -> None:
+    if names == others:
+        others.append("another")
+    cursor = CursorKey(KEY).issue("invoice", 10, answer_digest(names))
+    with pytest.raises(InvalidCursor, match="expired"):
+        CursorKey(KEY).read(cursor, "invoice", answer_digest(others))
+
+
+@given(st.text())
+def test_text_that_is_no_cursor_is_refused(text: str) -> None:
+    with pytest.raises(InvalidCursor):
+        CursorKey(KEY).read(text, "invoice", ANSWER)
+
+
+@pytest.mark.parametrize("text", ["", "2", "page-2", "A" * 60, "=" * 60, "A" * 59 + "\ud800", "A" * 1_000_000])
+def test_cursors_of_a_list_are_refused(text: str) -> None:
+    with pytest.raises(InvalidCursor):
+        CursorKey(KEY).read(text, "invoice", ANSWER)
+
+
+def test_a_cursor_of_another_key_is_refused() -> None:
+    cursor = CursorKey().issue("invoice", 10, ANSWER)
+    with pytest.raises(InvalidCursor):
+        CursorKey().read(cursor, "invoice", ANSWER)
+
+
+def test_a_cursor_of_another_version_is_refused_even_where_it_is_authentic() -> None:
+    token = base64.urlsafe_b64decode(CursorKey(KEY).issue("invoice", 10, ANSWER))
+    body = bytes([2]) + token[1:25]
+    mac = hmac.new(KEY, b"tools/search cursor\0" + body + b"invoice", hashlib.sha256).digest()[:20]
+    with pytest.raises(InvalidCursor):
+        CursorKey(KEY).read(base64.urlsafe_b64encode(body + mac).decode(), "invoice", ANSWER)
+
+
+@given(query=queries)
+def test_a_cursor_has_one_length_and_only_characters_that_need_no_escape(query: str) -> None:
+    cursor = CursorKey(KEY).issue(query, 2**63, ANSWER)
+    assert len(cursor) == 60
+    assert cursor.replace("-", "").replace("_", "").isalnum()
+    assert cursor.isascii()
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\n"), min_size=1)))
+def test_names_that_join_to_the_same_text_are_different_answers(names: list[str]) -> None:
+    if len(names) > 1:
+        assert answer_digest(names) != answer_digest(["".join(names)])
+
+
+@pytest.mark.parametrize("length", [0, 1, 16, MIN_KEY_BYTES - 1])
+def test_a_short_key_is_refused_with_the_way_to_make_one(length: int) -> None:
+    with pytest.raises(ValueError, match=r"secrets\.token_bytes\(32\)"):
+        CursorKey(b"x" * length)
