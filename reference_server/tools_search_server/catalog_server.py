@@ -1,0 +1,113 @@
+"""A server that offers a catalogue of tools and makes it searchable: the extension on the SDK's low-level `Server`.
+
+This is the module to copy. Everything that `tools/search` needs is in `catalog_server`: one `ToolsSearch`, installed
+on a server that lists its tools by pages. The rest is an ordinary MCP server.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any, Final, TypeAlias, cast
+
+from mcp import MCPError
+from mcp.server import Server, ServerRequestContext
+from mcp.server.caching import CacheHint
+from mcp_ext_tools_search.server import ToolsSearch
+from mcp_ext_tools_search.types import EXTENSION_ID, ServerSettings
+from mcp_types import (
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    Tool,
+)
+
+from tools_search_server.canned import canned_answer
+from tools_search_server.limits import Limits
+from tools_search_server.paging import ToolPages
+
+__all__ = ["Answer", "Catalog", "catalog_server", "unknown_tool"]
+
+Answer: TypeAlias = Callable[[Tool, Mapping[str, Any]], CallToolResult]
+"""What a tool answers to arguments."""
+
+_MAX_TOPICS: Final = 64
+
+_TTL_MS: Final = 60_000
+"""How long a client may trust a listing; a change is announced to whoever subscribed."""
+
+
+@dataclass
+class Catalog:
+    """The tools that a server offers, replaced as a whole when they change."""
+
+    tools: Sequence[Tool]
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        self.replace(self.tools)
+
+    def replace(self, tools: Sequence[Tool]) -> None:
+        """Offer these tools from now on."""
+        self.tools = tools
+        self.pages = ToolPages(tools, self.limits.page_size)
+        self.by_name = {tool.name: tool for tool in tools}
+        groups = dict.fromkeys(group for tool in tools if (group := _group(tool)))
+        self.settings = ServerSettings(
+            catalog_size=len(tools), topics=list(groups)[:_MAX_TOPICS] or None, max_limit=self.limits.max_limit
+        )
+
+    def input_schema(self, name: str) -> dict[str, Any] | None:
+        """Return what the tool takes, or `None` for a name that is not in the catalogue."""
+        tool = self.by_name.get(name)
+        return None if tool is None else tool.input_schema
+
+
+def catalog_server(catalog: Catalog, answer: Answer = canned_answer) -> Server[Any]:
+    """Build a server that lists, searches and answers for `catalog`, in both protocol eras."""
+
+    async def list_tools(ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None) -> ListToolsResult:
+        return catalog.pages.page(params.cursor if params else None, ctx.protocol_version)
+
+    async def call_tool(_: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
+        tool = catalog.by_name.get(params.name)
+        if tool is None:
+            raise unknown_tool(params.name, catalog.by_name)
+        return answer(tool, params.arguments or {})
+
+    server = Server[Any](
+        "tools-search-server",
+        version=version("mcp-ext-tools-search"),
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        # Without it the SDK walks the whole listing before each call on modern Streamable HTTP.
+        get_tool_input_schema=catalog.input_schema,
+        cache_hints={"tools/list": CacheHint(ttl_ms=_TTL_MS, scope="public")},
+    )
+    limits = catalog.limits
+    ToolsSearch(
+        settings=lambda: catalog.settings,
+        default_limit=limits.default_limit,
+        max_limit=limits.max_limit,
+        cursor_key=limits.cursor_key,
+    ).install(server)
+    return server
+
+
+def _group(tool: Tool) -> str | None:
+    """Return the part of the catalogue that a definition says it belongs to."""
+    published = (tool.meta or {}).get(EXTENSION_ID)
+    group = cast("dict[str, Any]", published).get("group") if isinstance(published, dict) else None
+    return group if isinstance(group, str) else None
+
+
+def unknown_tool(name: str, known: Mapping[str, Any], remark: str = "") -> MCPError:
+    """Return the -32602 error for a name that no tool has, naming the closest ones."""
+    closest = difflib.get_close_matches(name[:128], known, n=3, cutoff=0.6)
+    advice = f"the closest are {', '.join(closest)}" if closest else "list or search the tools to see their names"
+    message = f"Unknown tool: {name[:128]!r}; {advice}.{remark}"
+    return MCPError(INVALID_PARAMS, message, {"field": "name", "reason": "unknown tool", "closest": closest})

@@ -1,0 +1,66 @@
+"""Announcing that the tools have changed, to subscribers of both protocol eras."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Final
+
+import anyio
+from mcp.server import Server
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp_types import NotificationParams, SubscriptionsListenRequestParams
+
+__all__ = ["ListChanges"]
+
+_MAX_SESSIONS: Final = 1024
+"""Legacy sessions that are told; the oldest are forgotten first, since no session says goodbye."""
+
+_SEND_SECONDS: Final = 5
+"""How long one subscriber that does not read may hold up an announcement."""
+
+
+class ListChanges:
+    """Tells every client that asked that `tools/list` now answers differently.
+
+    A modern client asks with `subscriptions/listen`; a legacy one is told because `initialize` said that it would be.
+    """
+
+    def __init__(self) -> None:
+        self._bus = InMemorySubscriptionBus()
+        self._listen = ListenHandler(self._bus)
+        self._sessions: deque[ServerSession] = deque(maxlen=_MAX_SESSIONS)
+
+    def install(self, server: Server[Any]) -> None:
+        """Serve subscriptions on `server` and say so in its capabilities."""
+        server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, self._listen)
+        server.add_notification_handler("notifications/initialized", NotificationParams, self._remember)
+        server.middleware.append(_declare)
+
+    async def announce(self) -> None:
+        """Send `notifications/tools/list_changed` to all subscribers; returns when each was told or given up."""
+        await self._bus.publish(ToolsListChanged())
+        async with anyio.create_task_group() as tasks:
+            for session in self._sessions:
+                tasks.start_soon(_tell, session)
+
+    def close(self) -> None:
+        """End the open subscriptions of modern clients in good order."""
+        self._listen.close()
+
+    async def _remember(self, ctx: ServerRequestContext[Any, Any], _: NotificationParams) -> None:
+        self._sessions.append(ctx.session)
+
+
+async def _tell(session: ServerSession) -> None:
+    with anyio.move_on_after(_SEND_SECONDS):
+        await session.send_tool_list_changed()
+
+
+async def _declare(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Say `tools.listChanged` in `initialize`: the SDK's HTTP entry has no option for it."""
+    result = await call_next(ctx)
+    if ctx.method == "initialize" and isinstance(result, dict):
+        result.setdefault("capabilities", {}).setdefault("tools", {})["listChanged"] = True
+    return result

@@ -1,0 +1,119 @@
+"""How to reach one configured server: the transport of its kind, and why that failed in words that help."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeAlias, cast
+
+import anyio
+import httpx2
+from anyio.streams.memory import MemoryObjectSendStream
+from mcp import MCPError, StdioServerParameters
+from mcp.client.sse import sse_client
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+from tools_search_server.configuration import HttpServer, ServerSpec, StdioServer
+
+__all__ = ["explain", "open_transport"]
+
+_CONNECT_SECONDS: Final = 30
+
+_PASSED_ON: Final = (
+    *("LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+    *("NODE_EXTRA_CA_CERTS", "SSL_CERT_DIR", "SSL_CERT_FILE"),
+)
+"""Variables that child processes get beside the SDK's own short list; anything else is named in the configuration."""
+
+_Message: TypeAlias = SessionMessage | Exception
+
+
+@asynccontextmanager
+async def open_transport(spec: ServerSpec, ended: anyio.Event, *, read_seconds: float) -> AsyncGenerator[Any]:
+    """Open the streams to a server, for the SDK's `Client`.
+
+    Args:
+        spec: The server.
+        ended: Set as soon as the server has nothing more to say, which the SDK tells nobody.
+        read_seconds: How long an HTTP server may be silent during a request.
+    """
+    async with _transport(spec, read_seconds) as (incoming, outgoing), anyio.create_task_group() as tasks:
+        send, receive = anyio.create_memory_object_stream[_Message]()
+        tasks.start_soon(_pass_on, incoming, send, ended)
+        with receive:
+            yield receive, outgoing
+        tasks.cancel_scope.cancel()
+
+
+async def _pass_on(incoming: Any, send: MemoryObjectSendStream[_Message], ended: anyio.Event) -> None:
+    try:
+        with send:
+            async for message in incoming:
+                await send.send(message)
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        pass  # our own side has closed
+    finally:
+        ended.set()
+
+
+@asynccontextmanager
+async def _transport(spec: ServerSpec, read_seconds: float) -> AsyncGenerator[Any]:
+    match spec:
+        case StdioServer():
+            async with stdio_client(_parameters(spec)) as streams:
+                yield streams
+        case HttpServer(transport="sse"):
+            async with sse_client(spec.url, spec.headers, _CONNECT_SECONDS, read_seconds) as streams:
+                yield streams
+        case HttpServer():
+            timeout = httpx2.Timeout(_CONNECT_SECONDS, read=read_seconds)
+            async with (
+                httpx2.AsyncClient(headers=spec.headers, timeout=timeout) as client,
+                # A listing or a result is one event, and may well be above the SDK's 1 MiB.
+                streamable_http_client(spec.url, http_client=client, max_sse_event_size=None) as streams,
+            ):
+                yield streams
+
+
+def _parameters(spec: StdioServer) -> StdioServerParameters:
+    passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    return StdioServerParameters(
+        command=spec.command,
+        args=list(spec.args),
+        env=passed_on | spec.env,
+        cwd=spec.cwd,
+        encoding_error_handler="replace",
+    )
+
+
+def explain(error: BaseException, spec: ServerSpec) -> str:
+    """Return in one line why a server cannot be used."""
+    match _first(error):
+        case FileNotFoundError() if isinstance(spec, StdioServer):
+            return f"{spec.command!r} was not found; install it, or give its full path as `command`"
+        case PermissionError() if isinstance(spec, StdioServer):
+            return f"{spec.command!r} may not be executed"
+        case httpx2.ConnectError() if isinstance(spec, HttpServer):
+            return f"nothing answers at {httpx2.URL(spec.url).copy_with(userinfo=b'', query=None)}"
+        case MCPError(code=code, message=message):
+            return _one_line(f"it answered with error {code}: {message}")
+        case ValidationError():
+            return "it does not speak MCP: its answer to the greeting is malformed"
+        case other:
+            return _one_line(f"{type(other).__name__}: {other}")
+
+
+def _first(error: BaseException) -> BaseException:
+    """Return the first of the errors that a group holds, however deep."""
+    if isinstance(error, BaseExceptionGroup):
+        return _first(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+    return error
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:300]

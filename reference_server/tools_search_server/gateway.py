@@ -1,0 +1,114 @@
+"""All configured servers as one: their tools under public names, kept up to date while servers come and go."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+from mcp_ext_tools_search.types import EXTENSION_ID
+from mcp_types import Implementation, Tool
+
+from tools_search_server.changes import ListChanges
+from tools_search_server.configuration import ServerSpec
+from tools_search_server.names import public_name, server_prefixes
+from tools_search_server.paging import ToolPages
+from tools_search_server.upstream import Upstream
+
+__all__ = ["Gateway", "Offer"]
+
+logger = logging.getLogger(__name__)
+
+_GATHER_SECONDS = 0.05
+"""Changes that come together are announced once."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A tool as the gateway offers it, and where a call of it goes."""
+
+    tool: Tool
+    upstream: Upstream
+    original_name: str
+
+
+class Gateway:
+    """The servers of a configuration and what they offer together.
+
+    Args:
+        specs: The servers.
+        page_size: Tools on one page of the listing.
+        call_seconds: When a request to a server is given up.
+        client_info: Who the servers are told is asking.
+    """
+
+    def __init__(
+        self, specs: Sequence[ServerSpec], *, page_size: int, call_seconds: float, client_info: Implementation
+    ) -> None:
+        self.upstreams = [
+            Upstream(spec, self._on_change, call_seconds=call_seconds, client_info=client_info) for spec in specs
+        ]
+        self.changes = ListChanges()
+        self.offers: Mapping[str, Offer] = {}
+        self.pages = ToolPages([], page_size)
+        self._prefixes = server_prefixes(spec.name for spec in specs)
+        self._page_size = page_size
+        self._changed = anyio.Event()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Keep the servers connected until the context ends; then no child process is left."""
+        async with anyio.create_task_group() as tasks:
+            for upstream in self.upstreams:
+                tasks.start_soon(upstream.run, name=f"upstream {upstream.name}")
+            tasks.start_soon(self._announce)
+            yield
+            tasks.cancel_scope.cancel()
+
+    async def settled(self, seconds: float) -> None:
+        """Wait until each server has answered or failed once, or until `seconds` have passed."""
+        with anyio.move_on_after(seconds):
+            for upstream in self.upstreams:
+                await upstream.settled.wait()
+
+    def input_schema(self, name: str) -> dict[str, Any] | None:
+        """Return what a tool takes, or `None` for a name that is not offered."""
+        offer = self.offers.get(name)
+        return None if offer is None else offer.tool.input_schema
+
+    def unavailable(self, name: str) -> Upstream | None:
+        """Return the server that a name belongs to, if it is one that is not ready."""
+        for upstream in self.upstreams:
+            if upstream.state.kind != "ready" and name.startswith(f"{self._prefixes[upstream.name]}__"):
+                return upstream
+        return None
+
+    def _on_change(self) -> None:
+        offers: dict[str, Offer] = {}
+        for upstream in self.upstreams:
+            for original, tool in upstream.tools.items():
+                offer = _offer(upstream, original, tool, self._prefixes[upstream.name])
+                if offers.setdefault(offer.tool.name, offer) is not offer:
+                    logger.warning("%s: tool %r is left out: its name is taken", upstream.name, original)
+        if {name: offer.tool for name, offer in offers.items()} != {n: offer.tool for n, offer in self.offers.items()}:
+            self.pages = ToolPages([offer.tool for offer in offers.values()], self._page_size)
+            self._changed.set()
+        self.offers = offers
+
+    async def _announce(self) -> None:
+        while True:
+            await self._changed.wait()
+            await anyio.sleep(_GATHER_SECONDS)
+            self._changed = anyio.Event()
+            await self.changes.announce()
+
+
+def _offer(upstream: Upstream, original: str, tool: Tool, prefix: str) -> Offer:
+    meta = dict(tool.meta or {})
+    published = meta.get(EXTENSION_ID)
+    meta[EXTENSION_ID] = {**(published if isinstance(published, dict) else {}), "group": upstream.name}
+    offered = tool.model_copy(update={"name": public_name(prefix, original), "meta": meta})
+    return Offer(offered, upstream, original)

@@ -1,0 +1,109 @@
+"""The gateway as a program: an MCP server in front of all servers of a configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from mcp.server import Server
+from mcp.server.caching import CacheHint
+from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
+from mcp_ext_tools_search.server import ToolsSearch
+from mcp_types import CallToolRequestParams, Implementation, ListToolsResult, PaginatedRequestParams
+
+from tools_search_server import orientation
+from tools_search_server.catalog_server import unknown_tool
+from tools_search_server.configuration import read_configuration
+from tools_search_server.gateway import Gateway
+from tools_search_server.limits import Limits
+from tools_search_server.relay import relay_call
+from tools_search_server.serving import Program
+
+__all__ = ["GatewayOptions", "gateway_program", "gateway_server"]
+
+_NAME: Final = "tools-search-gateway"
+_TTL_MS: Final = 5_000
+_GREETING_SECONDS: Final = 2
+"""How long a greeting waits for slow servers: clients take a slow greeting for an old or a dead server."""
+
+_GREETINGS: Final = frozenset({"initialize", "server/discover"})
+_ABOUT_TOOLS: Final = frozenset({"tools/call", "tools/list", "tools/search"})
+
+
+@dataclass(frozen=True)
+class GatewayOptions:
+    """What an operator may set of a gateway."""
+
+    start_deadline: float
+    """Seconds for which a request for tools waits for servers that are still starting."""
+
+    call_timeout: float
+    """Seconds after which a call is given up."""
+
+
+def gateway_program(file: Path, limits: Limits, options: GatewayOptions) -> Program:
+    """Build the gateway of a configuration; nothing is started yet.
+
+    Raises:
+        Mendable: The configuration cannot be used.
+    """
+    gateway = Gateway(
+        read_configuration(file),
+        page_size=limits.page_size,
+        call_seconds=options.call_timeout,
+        client_info=Implementation(name=_NAME, version=version("mcp-ext-tools-search")),
+    )
+    server = gateway_server(gateway, limits, options)
+    return Program(server, beside=gateway.running, farewell=gateway.changes.close)
+
+
+def gateway_server(gateway: Gateway, limits: Limits, options: GatewayOptions) -> Server[Any]:
+    """Build the server that lists, searches and relays for `gateway`."""
+
+    async def list_tools(ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None) -> ListToolsResult:
+        return gateway.pages.page(params.cursor if params else None, ctx.protocol_version)
+
+    async def call_tool(ctx: ServerRequestContext[Any], params: CallToolRequestParams) -> HandlerResult:
+        offer = gateway.offers.get(params.name)
+        if offer is not None:
+            return await relay_call(offer.upstream, offer.original_name, ctx)
+        down = gateway.unavailable(params.name)
+        remark = f" The MCP server {down.name!r} is {down.state}." if down else ""
+        raise unknown_tool(params.name, gateway.offers, remark)
+
+    server = Server[Any](
+        _NAME,
+        version=version("mcp-ext-tools-search"),
+        on_list_tools=list_tools,
+        get_tool_input_schema=gateway.input_schema,
+        cache_hints={"tools/list": CacheHint(ttl_ms=_TTL_MS, scope="public")},
+    )
+    server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
+    ToolsSearch(
+        settings=lambda: orientation.settings(gateway.upstreams, len(gateway.offers), limits.max_limit),
+        default_limit=limits.default_limit,
+        max_limit=limits.max_limit,
+        cursor_key=limits.cursor_key,
+    ).install(server)
+    server.middleware.append(_patience(gateway, options.start_deadline))
+    gateway.changes.install(server)
+    return server
+
+
+def _patience(gateway: Gateway, start_deadline: float) -> ServerMiddleware[Any]:
+    """Return what lets requests wait for servers that are starting, and greets with what they offer."""
+
+    async def patience(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        if ctx.method in _ABOUT_TOOLS:
+            await gateway.settled(start_deadline)
+        if ctx.method not in _GREETINGS:
+            return await call_next(ctx)
+        await gateway.settled(min(start_deadline, _GREETING_SECONDS))
+        result = await call_next(ctx)
+        if isinstance(result, dict):
+            result["instructions"] = orientation.instructions(gateway.upstreams, len(gateway.offers))
+        return result
+
+    return patience

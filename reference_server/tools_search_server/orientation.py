@@ -1,0 +1,53 @@
+"""What a host learns of a gateway before it asks for any tool: what is there, how much, and how to find it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from mcp_ext_tools_search.types import ServerSettings
+
+from tools_search_server.upstream import Upstream
+
+__all__ = ["instructions", "settings"]
+
+_MAX_TOPICS: Final = 64
+_MAX_TOPIC_CHARS: Final = 80
+_MAX_CHARS: Final = 3000
+"""Under 1,000 tokens, however many servers there are."""
+
+
+def settings(upstreams: Sequence[Upstream], tool_count: int, max_limit: int) -> ServerSettings:
+    """Say what can be searched: the names of the servers, and how many tools once that is known."""
+    known = all(upstream.settled.is_set() for upstream in upstreams)
+    return ServerSettings(
+        catalog_size=tool_count if known else None,
+        topics=[upstream.name[:_MAX_TOPIC_CHARS] for upstream in upstreams[:_MAX_TOPICS]],
+        max_limit=max_limit,
+    )
+
+
+def instructions(upstreams: Sequence[Upstream], tool_count: int) -> str:
+    """Return what a model needs to know: the servers with their tools and purposes, within a fixed length."""
+    opening = (
+        f"This server offers {tool_count} tools of {len(upstreams)} MCP servers. The name of each tool starts with its "
+        "server. Where the client can search tools (tools/search), describe what is needed in a few words.\n"
+    )
+    lines: list[str] = []
+    room = _MAX_CHARS - len(opening) - len("- and 9999 more servers")
+    for position, upstream in enumerate(upstreams):
+        line = _line(upstream)
+        room -= len(line) + 1
+        if room < 0:
+            lines.append(f"- and {len(upstreams) - position} more servers")
+            break
+        lines.append(line)
+    return opening + "\n".join(lines)
+
+
+def _line(upstream: Upstream) -> str:
+    name = upstream.name[:_MAX_TOPIC_CHARS]
+    if upstream.state.kind != "ready":
+        return f"- {name}: not available at the moment"
+    about = f": {upstream.about}" if upstream.about else ""
+    return f"- {name} ({len(upstream.tools)} tools){about}"

@@ -1,0 +1,129 @@
+"""Passing one `tools/call` on to an upstream server and its result back, unread and unchanged as far as can be."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from mcp import MCPError
+from mcp.server import ServerRequestContext
+from mcp_types import (
+    CORE_RESULT_TYPES,
+    HEADER_MISMATCH,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    REQUEST_TIMEOUT,
+    SERVER_INFO_META_KEY,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    methods,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from tools_search_server.upstream import Unavailable, Upstream
+
+__all__ = ["relay_call"]
+
+logger = logging.getLogger(__name__)
+
+_CALL: Final = "tools/call"
+_ENVELOPE: Final = "io.modelcontextprotocol/"
+
+_ANSWERABLE: Final = ("elicitation", "roots", "sampling")
+"""Client capabilities that a modern caller exercises by sending the request again, which a gateway can pass on."""
+
+_OF_THE_CONNECTION: Final = frozenset(
+    {PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, HEADER_MISMATCH, UNSUPPORTED_PROTOCOL_VERSION}
+)
+"""Errors that speak of the message between gateway and server: to the caller they would say what is not so."""
+
+
+async def relay_call(upstream: Upstream, tool: str, ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
+    """Call `tool` of an upstream server for the caller of `ctx`.
+
+    Progress goes back while the call runs; when the caller cancels, so does the upstream request. What the caller could
+    do nothing with as a protocol error (the server is down, the result needs a newer client) is a result with
+    `isError`, for the model to read.
+
+    Raises:
+        MCPError: The server answered with an error, took too long, or answered with what is no result.
+    """
+    params = dict(ctx.params or {})
+    try:
+        result = await upstream.request(
+            _CALL,
+            _forwarded(params, tool, is_modern=upstream.is_modern),
+            on_progress=ctx.session.report_progress if _wants_progress(params) else None,
+            capabilities=_answerable(ctx),
+        )
+    except Unavailable as error:
+        return _failure(str(error))
+    except MCPError as error:
+        raise _translated(error, upstream.name) from error
+    return _presented(result, ctx.protocol_version, upstream.name)
+
+
+def _forwarded(params: Mapping[str, Any], tool: str, *, is_modern: bool) -> dict[str, Any]:
+    names = ("arguments", "inputResponses", "requestState") if is_modern else ("arguments",)
+    forwarded = {"name": tool} | {name: params[name] for name in names if name in params}
+    meta = {
+        key: value
+        for key, value in _object(params.get("_meta")).items()
+        if not key.startswith(_ENVELOPE) and key != "progressToken"
+    }
+    return forwarded | ({"_meta": meta} if meta else {})
+
+
+def _wants_progress(params: Mapping[str, Any]) -> bool:
+    return "progressToken" in _object(params.get("_meta"))
+
+
+def _answerable(ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
+    declared = ctx.session.client_capabilities
+    if declared is None or ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        return {}
+    dumped = declared.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return {name: dumped[name] for name in _ANSWERABLE if name in dumped}
+
+
+def _translated(error: MCPError, server: str) -> MCPError:
+    if error.code == REQUEST_TIMEOUT:
+        return MCPError(REQUEST_TIMEOUT, f"The MCP server {server!r} did not answer in time", error.data)
+    if error.code in _OF_THE_CONNECTION:
+        message = f"The MCP server {server!r} refused the call with error {error.code}: {error.message}"
+        return MCPError(INTERNAL_ERROR, message, error.data)
+    return MCPError(error.code, error.message, error.data)
+
+
+def _presented(result: Mapping[str, Any], protocol_version: str, server: str) -> dict[str, Any]:
+    """Return a result as the gateway's own: without the upstream's identity, and in the caller's revision."""
+    presented = dict(result)
+    if meta := {k: v for k, v in _object(presented.pop("_meta", None)).items() if k != SERVER_INFO_META_KEY}:
+        presented["_meta"] = meta
+    kind = presented.get("resultType", "complete")
+    if kind not in CORE_RESULT_TYPES:
+        return _failure(f"The MCP server {server!r} answered with a result of type {kind!r}, which cannot be relayed.")
+    if kind != "complete" and protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        return _failure(
+            f"The MCP server {server!r} asks for more input before it goes on. That needs a client that speaks "
+            f"protocol revision {MODERN_PROTOCOL_VERSIONS[0]} or later; this one speaks {protocol_version}."
+        )
+    try:
+        methods.validate_server_result(_CALL, protocol_version, presented)
+    except ValidationError as error:
+        place = ".".join(map(str, error.errors()[0]["loc"]))
+        logger.warning("%s: a result is invalid in protocol revision %s, at %s", server, protocol_version, place)
+        message = f"The MCP server {server!r} answered with a result that revision {protocol_version} does not allow"
+        raise MCPError(INTERNAL_ERROR, message) from None
+    return presented
+
+
+def _failure(text: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -1,0 +1,124 @@
+"""One MCP server on stdio or on Streamable HTTP, until it is told to stop."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable, Generator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import anyio
+import uvicorn
+from mcp.server import Server
+from mcp.server.stdio import stdio_server
+
+from tools_search_server.standard_streams import standard_streams
+
+__all__ = ["Address", "Program", "serve"]
+
+logger = logging.getLogger(__name__)
+
+_GOODBYE_SECONDS: Final = 2
+"""How long open HTTP responses have to end once the server is told to stop."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to listen; port 0 lets the system choose."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True)
+class Program:
+    """A server, and what has to run beside it."""
+
+    server: Server[Any]
+
+    beside: Callable[[], AbstractAsyncContextManager[object]]
+    """Entered before the first message is read and left after the last was answered."""
+
+    farewell: Callable[[], None]
+    """Called when the server is told to stop, while clients can still be reached."""
+
+
+async def serve(program: Program, address: Address | None) -> None:
+    """Serve on `address`, or on stdio without one, until SIGINT, SIGTERM or the end of standard input.
+
+    Raises:
+        OSError: The address cannot be listened on.
+    """
+    stop = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_stop_on_signal, stop)
+        async with program.beside():
+            await (_serve_stdio(program, stop) if address is None else _serve_http(program, address, stop))
+        tasks.cancel_scope.cancel()
+
+
+async def _stop_on_signal(stop: anyio.Event) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for received in signals:
+            logger.info("stopping on %s", signal.Signals(received).name)
+            stop.set()
+            return
+
+
+async def _serve_stdio(program: Program, stop: anyio.Event) -> None:
+    server = program.server
+
+    async def converse() -> None:
+        files = cast("anyio.AsyncFile[str]", lines), cast("anyio.AsyncFile[str]", text)
+        async with stdio_server(*files) as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+        stop.set()
+
+    try:
+        with standard_streams() as (lines, text):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(converse)
+                await stop.wait()
+                program.farewell()
+                tasks.cancel_scope.cancel()
+    except* BrokenPipeError:
+        logger.info("stopping: the host no longer reads")
+
+
+async def _serve_http(program: Program, address: Address, stop: anyio.Event) -> None:
+    with _listening(address) as listener:
+        app = program.server.streamable_http_app(host=address.host)
+        quiet: dict[str, Any] = {"log_config": None, "access_log": False, "ws": "none"}
+        web = _WebServer(uvicorn.Config(app, timeout_graceful_shutdown=_GOODBYE_SECONDS, **quiet))
+        host, port = listener.getsockname()[:2]
+        authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        sys.stdout.write(json.dumps({"url": f"http://{authority}/mcp"}) + "\n")
+        sys.stdout.flush()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(web.serve, [listener])
+            await stop.wait()
+            program.farewell()
+            web.should_exit = True
+
+
+@contextmanager
+def _listening(address: Address) -> Generator[socket.socket]:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address.host, address.port))
+        listener.listen(128)
+        yield listener
+
+
+class _WebServer(uvicorn.Server):
+    """uvicorn without signal handlers of its own: this program has one way to stop."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield

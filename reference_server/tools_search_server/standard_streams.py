@@ -1,0 +1,100 @@
+"""Standard input and output as the wire of one MCP connection.
+
+A shutdown must not wait for a host that sends nothing or reads nothing, so both ends wait for readiness instead of
+blocking in a thread. While they are open, descriptor 0 reads nothing and descriptor 1 writes to standard error: what a
+library or a child process prints never gets between two messages.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+import anyio
+import anyio.lowlevel
+
+__all__ = ["InputLines", "OutputText", "standard_streams"]
+
+_CHUNK: Final = 65_536
+
+_PIPE_CHUNK: Final = 4096
+"""What a pipe that is ready takes without blocking (PIPE_BUF)."""
+
+
+class InputLines:
+    """The lines of a descriptor, decoded; invalid UTF-8 becomes replacement characters."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._buffer = bytearray()
+        self._ended = False
+
+    def __aiter__(self) -> InputLines:
+        return self
+
+    async def __anext__(self) -> str:
+        searched = 0
+        while (end := self._buffer.find(b"\n", searched)) < 0:
+            if self._ended:
+                raise StopAsyncIteration
+            searched = len(self._buffer)
+            await _readable(self._descriptor)
+            chunk = os.read(self._descriptor, _CHUNK)
+            self._ended = not chunk
+            self._buffer += chunk or b"\n"
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        return line.decode("utf-8", "replace")
+
+
+class OutputText:
+    """Text to a descriptor, written at once: `flush` has nothing left to do."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    async def write(self, text: str) -> None:
+        """Write all of `text`.
+
+        Raises:
+            BrokenPipeError: Nobody reads any more.
+        """
+        rest = memoryview(text.encode())
+        while rest:
+            await _writable(self._descriptor)
+            rest = rest[os.write(self._descriptor, rest[:_PIPE_CHUNK]) :]
+
+    async def flush(self) -> None:
+        """Do nothing: `write` keeps nothing back."""
+
+
+@contextmanager
+def standard_streams() -> Generator[tuple[InputLines, OutputText]]:
+    """Claim standard input and output for the wire until the context ends."""
+    incoming, outgoing = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    os.close(nothing)
+    try:
+        yield InputLines(incoming), OutputText(outgoing)
+    finally:
+        for private, public in ((incoming, 0), (outgoing, 1)):
+            os.dup2(private, public)
+            os.close(private)
+
+
+async def _readable(descriptor: int) -> None:
+    try:
+        await anyio.wait_readable(descriptor)
+    except PermissionError:  # a regular file: always ready, and no poller takes it
+        await anyio.lowlevel.checkpoint()
+
+
+async def _writable(descriptor: int) -> None:
+    try:
+        await anyio.wait_writable(descriptor)
+    except PermissionError:
+        await anyio.lowlevel.checkpoint()

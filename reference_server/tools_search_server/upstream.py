@@ -1,0 +1,239 @@
+"""One upstream server and the task that keeps it connected, so that its troubles stay its own."""
+
+from __future__ import annotations
+
+import logging
+import math
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+import anyio
+from mcp import Client, MCPError
+from mcp.client.subscriptions import SubscriptionLost
+from mcp.shared.dispatcher import ProgressFnT
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, Implementation, Tool, ToolListChangedNotification
+
+from tools_search_server.configuration import HttpServer, ServerSpec
+from tools_search_server.connecting import explain, open_transport
+from tools_search_server.upstream_listing import read_tools
+from tools_search_server.upstream_session import is_modern, raw_request
+
+__all__ = ["State", "Unavailable", "Upstream"]
+
+logger = logging.getLogger(__name__)
+
+_START_SECONDS: Final = 60
+_LIST_SECONDS: Final = 30
+_QUIET_SECONDS: Final = 0.1
+_STEADY_SECONDS: Final = 30
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 60
+
+
+class Unavailable(Exception):
+    """The server cannot be asked, or went away before it answered; the text says which and since when."""
+
+
+@dataclass(frozen=True)
+class State:
+    """How an upstream server is, since when, and why."""
+
+    kind: Literal["starting", "ready", "down"]
+    since: datetime
+    reason: str = ""
+
+    def __str__(self) -> str:
+        since = f"since {self.since:%Y-%m-%d %H:%M:%S} UTC"
+        return f"{self.kind} {since}: {self.reason}" if self.reason else f"{self.kind} {since}"
+
+
+class Upstream:
+    """A configured server: its tools while it is connected, and the way to ask it.
+
+    Args:
+        spec: How to reach it.
+        on_change: Called, without being awaited, when its tools or its state have changed.
+        call_seconds: When a request is given up.
+        client_info: Who is asking.
+    """
+
+    def __init__(
+        self, spec: ServerSpec, on_change: Callable[[], None], *, call_seconds: float, client_info: Implementation
+    ) -> None:
+        self.spec = spec
+        self.tools: Mapping[str, Tool] = {}
+        self.about = ""
+        self.settled = anyio.Event()
+        """Set once the server has been reached or has failed for the first time."""
+        self._state = State("starting", datetime.now(UTC))
+        self._on_change = on_change
+        self._call_seconds = call_seconds
+        self._client_info = client_info
+        self._client: Client | None = None
+        self._ended = anyio.Event()
+        self._stale = anyio.Event()
+
+    @property
+    def name(self) -> str:
+        """The name in the configuration."""
+        return self.spec.name
+
+    @property
+    def state(self) -> State:
+        """How the server is now."""
+        return self._state
+
+    async def run(self) -> None:
+        """Keep the server connected; never returns and never raises but when it is cancelled."""
+        pauses = _pauses()
+        while True:
+            began = anyio.current_time()
+            reason = await self._connection()
+            if anyio.current_time() - began > _STEADY_SECONDS:
+                pauses = _pauses()
+            pause = next(pauses)
+            logger.warning("%s is down: %s. Next try in %.1f s.", self.name, reason, pause)
+            self._move(State("down", datetime.now(UTC), reason), {})
+            await anyio.sleep(pause)
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        on_progress: ProgressFnT | None = None,
+        capabilities: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Ask the server and return its result as it came.
+
+        Raises:
+            MCPError: It answered with an error, or took too long.
+            Unavailable: It is not connected, or the connection was lost before it answered.
+        """
+        client = self._client
+        if client is None:
+            raise Unavailable(f"The MCP server {self.name!r} is {self._state}. It is tried again by itself.")
+        try:
+            return await raw_request(
+                client,
+                method,
+                params,
+                seconds=self._call_seconds,
+                on_progress=on_progress,
+                capabilities=capabilities,
+            )
+        except MCPError as error:
+            if not self._is_loss(error):
+                raise
+            self._ended.set()
+            text = f"The MCP server {self.name!r} went away during this request; it may or may not have taken effect."
+            raise Unavailable(text) from error
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether the connected server speaks 2026-07-28 or later."""
+        return self._client is not None and is_modern(self._client)
+
+    def _is_loss(self, error: MCPError) -> bool:
+        # A legacy HTTP server that has restarted knows the session no more, and refuses each request for good.
+        is_session_gone = error.code == INVALID_REQUEST and isinstance(self.spec, HttpServer)
+        return error.code == CONNECTION_CLOSED or is_session_gone
+
+    async def _connection(self) -> str:
+        """Hold one connection for as long as it lasts, and return why it ended."""
+        outcome = "the connection broke"
+        self._ended = anyio.Event()
+
+        async def hold() -> None:
+            nonlocal outcome
+            try:
+                with anyio.CancelScope(deadline=anyio.current_time() + _START_SECONDS) as start:
+                    await self._hold(start)
+                outcome = (
+                    f"it did not answer within {_START_SECONDS} s"
+                    if start.cancelled_caught
+                    else "it closed the connection"
+                )
+            except Exception as error:  # the supervisor's boundary: whatever an upstream does costs only itself
+                logger.debug("%s: the connection failed", self.name, exc_info=error)
+                outcome = explain(error, self.spec)
+
+        # In a task of its own: when an HTTP server dies, the SDK cancels the task that holds its client.
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(hold)
+        self._client = None
+        return outcome
+
+    async def _hold(self, start: anyio.CancelScope) -> None:
+        transport = open_transport(self.spec, self._ended, read_seconds=self._call_seconds + _LIST_SECONDS)
+        client = Client(transport, client_info=self._client_info, message_handler=self._on_message, cache=None)
+        async with client, anyio.create_task_group() as tasks:
+            tools = await read_tools(client, self.name, page_seconds=_LIST_SECONDS)
+            start.deadline = math.inf
+            self._client = client
+            self.about = _about(client)
+            logger.info("%s is ready: %d tools, protocol %s", self.name, len(tools), client.protocol_version)
+            self._move(State("ready", datetime.now(UTC)), tools)
+            tasks.start_soon(self._listen, client)
+            tasks.start_soon(self._keep_fresh, client)
+            await self._ended.wait()
+            tasks.cancel_scope.cancel()
+
+    async def _listen(self, client: Client) -> None:
+        """Follow the list changes of a modern server; a legacy one sends them unasked."""
+        capability = client.server_capabilities.tools
+        if not is_modern(client) or capability is None or not capability.list_changed:
+            return
+        for pause in _pauses():
+            try:
+                async with client.listen(tools_list_changed=True) as events:
+                    self._stale.set()  # for what has changed since the listing
+                    async for _ in events:
+                        self._stale.set()
+            except SubscriptionLost:
+                logger.debug("%s: the subscription was lost", self.name)
+            except MCPError as error:
+                logger.warning("%s: cannot follow changes of its tools: %s", self.name, error)
+                return
+            await anyio.sleep(pause)
+
+    async def _keep_fresh(self, client: Client) -> None:
+        while True:
+            await self._stale.wait()
+            self._stale = anyio.Event()
+            tools = await read_tools(client, self.name, page_seconds=_LIST_SECONDS)
+            if tools != self.tools:
+                logger.info("%s changed: %d tools", self.name, len(tools))
+                self._move(self._state, tools)
+            await anyio.sleep(_QUIET_SECONDS)
+
+    async def _on_message(self, message: object) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            self._stale.set()
+
+    def _move(self, state: State, tools: Mapping[str, Tool]) -> None:
+        # Down for another reason is still down since the first one.
+        since = self._state.since if state.kind == self._state.kind else state.since
+        self._state = replace(state, since=since)
+        self.tools = tools
+        self.settled.set()
+        self._on_change()
+
+
+def _about(client: Client) -> str:
+    """Return what the server says it is for, in one short line."""
+    info = client.server_info
+    said = (info and (info.description or info.title)) or client.instructions or ""
+    return " ".join(said.split())[:120]
+
+
+def _pauses() -> Iterator[float]:
+    """Yield growing pauses, spread so that many servers do not come back in step."""
+    spread = secrets.SystemRandom()
+    pause = _FIRST_PAUSE
+    while True:
+        yield pause * spread.uniform(0.5, 1.5)
+        pause = min(pause * 2, _LONGEST_PAUSE)
