@@ -1,1 +1,1 @@
-""""""
+"""A client to copy: negotiate, search or fall back, federate."""

@@ -1,0 +1,144 @@
+"""Connecting to one configured server, in either era, and following its list changes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import anyio
+from mcp import Client
+from mcp_ext_tools_search.client import TOOLS_SEARCH
+from mcp_types import Implementation, JSONRPCMessage
+
+from tools_search_client.changes import ListChanges, announces_changes
+from tools_search_client.diagnostics import Diagnostics, kept_diagnostics
+from tools_search_client.discovery import DiscoveryOptions, ServerTools
+from tools_search_client.errors import ServerError, ServerUnavailable
+from tools_search_client.faults import as_server_error
+from tools_search_client.targets import Target
+from tools_search_client.transport import open_transport
+from tools_search_client.version import VERSION
+from tools_search_client.wire import Streams, WireObserver
+
+__all__ = ["ConnectionOptions", "Negotiation", "open_server"]
+
+Negotiation = Literal["auto", "legacy"]
+"""`auto` speaks the newest era that the server knows; `legacy` always shakes hands as before 2026."""
+
+_CLIENT_INFO: Final = Implementation(name="tools-search-client", version=VERSION)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionOptions:
+    """How a server is spoken to; the defaults suit a host."""
+
+    discovery: DiscoveryOptions = field(default_factory=DiscoveryOptions)
+
+    negotiation: Negotiation = "auto"
+
+    follow_changes: bool = True
+    """Whether to subscribe to list changes; without, modern servers are believed for as long as they said."""
+
+    observer: WireObserver | None = None
+    """Told of every message."""
+
+
+@asynccontextmanager
+async def open_server(
+    target: Target,
+    options: ConnectionOptions | None = None,
+    *,
+    on_change: Callable[[], None] | None = None,
+    on_close: Callable[[], None] | None = None,
+) -> AsyncGenerator[ServerTools]:
+    """Connect to `target`, negotiate, and offer its tools until the block ends.
+
+    A started program ends with the block. The block must be left by the task that entered it, and a server reached over
+    HTTP that dies cancels that task: `supervision` shows how to live with both. What the block raises is passed on.
+
+    Args:
+        target: A program to start, or an address.
+        options: How to speak to it.
+        on_change: Called after what was kept has been dropped because the server's tools changed.
+        on_close: Called when the server will say nothing more, perhaps more than once.
+
+    Raises:
+        ServerError: The server could not be started or reached, or died; its last diagnostics are quoted.
+    """
+    options = options or ConnectionOptions()
+    changes = ListChanges()
+    raised: Exception | None = None
+    with kept_diagnostics() as diagnostics:
+        transport = open_transport(
+            target, diagnostics=diagnostics.file, observer=_Watch(options.observer, on_close or _nothing)
+        )
+        try:
+            async with _client(transport, options, changes) as client, anyio.create_task_group() as tasks:
+                tools = ServerTools(client, options.discovery)
+                changes.on_change = _both(tools.forget, on_change or _nothing)
+                if options.follow_changes and announces_changes(client):
+                    tasks.start_soon(changes.listen, client)
+                try:
+                    yield tools
+                except Exception as error:  # the block's own, passed on as it is below
+                    raised = error
+                tasks.cancel_scope.cancel()
+        except Exception as error:
+            if raised is None:
+                raise _with_diagnostics(as_server_error(error), diagnostics) from error
+    if raised is not None:
+        raise raised
+
+
+def _client(
+    transport: AbstractAsyncContextManager[Streams], options: ConnectionOptions, changes: ListChanges
+) -> Client:
+    return Client(
+        transport,
+        extensions=[TOOLS_SEARCH],
+        client_info=_CLIENT_INFO,
+        mode=options.negotiation,
+        message_handler=changes.on_message,
+    )
+
+
+def _with_diagnostics(error: ServerError, diagnostics: Diagnostics) -> ServerError:
+    said = diagnostics.last_lines()
+    if not said or not isinstance(error, ServerUnavailable):
+        return error
+    return ServerUnavailable(f"{error}; it last said: {said}")
+
+
+class _Watch:
+    """Passes on to the observer of the messages, and tells whoever waits for the end."""
+
+    def __init__(self, observer: WireObserver | None, on_close: Callable[[], None]) -> None:
+        self._observer = observer
+        self._on_close = on_close
+
+    def sent(self, message: JSONRPCMessage) -> None:
+        if self._observer is not None:
+            self._observer.sent(message)
+
+    def received(self, message: JSONRPCMessage) -> None:
+        if self._observer is not None:
+            self._observer.received(message)
+
+    def closed(self) -> None:
+        self._on_close()
+        if self._observer is not None:
+            self._observer.closed()
+
+
+def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+    def call() -> None:
+        first()
+        second()
+
+    return call
+
+
+def _nothing() -> None:
+    """Nobody asked to be told."""

@@ -1,0 +1,241 @@
+"""One server: find its tools by search where it offers that, by listing where not, and call what was found."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import anyio
+from mcp import Client, MCPError
+from mcp.shared.dispatcher import ProgressFnT
+from mcp_ext_tools_search.client import hit_metadata, iter_pages, server_settings
+from mcp_ext_tools_search.ranking import FieldedRanker, Ranker
+from mcp_ext_tools_search.types import METHOD, HitMetadata, SearchToolsResult, ServerSettings
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
+    CallToolResult,
+    ListToolsResult,
+    RequestParamsMeta,
+    Tool,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from tools_search_client.cache import CacheScope, ExpiringCache, canonical_key
+from tools_search_client.errors import InvalidServerResult, ServerRefused
+from tools_search_client.fallback import Listing, ListingBounds, LocalIndex, list_everything
+from tools_search_client.faults import server_faults
+from tools_search_client.found import Found, FoundTool, Mode
+
+__all__ = ["DiscoveryOptions", "Era", "ServerTools"]
+
+Era = Literal["modern", "legacy"]
+"""Which of the two families of protocol revisions a connection speaks."""
+
+_LIST_METHOD: Final = "tools/list"
+
+_LEGACY_CRASH: Final = 0
+"""The code of an unexpected exception in an extension handler on legacy connections of the Python SDK."""
+
+_LISTING_HELPS: Final = frozenset({METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY, INTERNAL_ERROR, _LEGACY_CRASH})
+"""Codes after which the tools are listed instead.
+
+The draft obliges to that for the first two and leaves it open for an internal error: a search that is broken says
+nothing about the listing, so it is tried. After a timeout it is not: a slow server does not get faster by being listed.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoveryOptions:
+    """How one server is searched; the defaults suit a host."""
+
+    ranker: Ranker = field(default_factory=FieldedRanker)
+    """Ranks on this side what had to be listed."""
+
+    listing_ttl: float = 30.0
+    """Seconds for which a listing is kept when the server does not say; 0 means until it tells of a change."""
+
+    bounds: ListingBounds = field(default_factory=ListingBounds)
+
+    request_timeout: float | None = 30.0
+    """Seconds for one search or listing as a whole, all pages; `None` means without limit."""
+
+    call_timeout: float | None = 300.0
+    """Seconds for one call of a tool; `None` means without limit."""
+
+    authorization: Callable[[], str] = str
+    """Names the authorization of the moment; what a server calls private is only answered to the one that asked."""
+
+
+class ServerTools:
+    """The tools of one connected server.
+
+    It never probes: a server is searched because it advertised that, in either era and in either legacy place.
+
+    Args:
+        client: Connected, and declaring the extension (`extensions=[TOOLS_SEARCH]`); `open_server` sees to both.
+        options: How to search.
+    """
+
+    def __init__(self, client: Client, options: DiscoveryOptions | None = None) -> None:
+        self._client = client
+        self._options = options or DiscoveryOptions()
+        self._settings = server_settings(client)
+        self._search_fault: str | None = None
+        self._answers: ExpiringCache[tuple[FoundTool, ...]] = ExpiringCache()
+        self._listings: ExpiringCache[Listing] = ExpiringCache(capacity=1)
+        self._index: tuple[Listing, LocalIndex] | None = None
+        self._listing_turn = anyio.Lock()
+
+    @property
+    def settings(self) -> ServerSettings | None:
+        """What the server says of its search; `None` where it offers none."""
+        return self._settings
+
+    @property
+    def mode(self) -> Mode:
+        """How the next search will be made."""
+        return "list" if self._settings is None or self._search_fault else "search"
+
+    @property
+    def era(self) -> Era:
+        """The family of revisions that the connection speaks."""
+        return "modern" if self._client.protocol_version in MODERN_PROTOCOL_VERSIONS else "legacy"
+
+    @property
+    def client(self) -> Client:
+        """The connection, for everything that is not about finding tools."""
+        return self._client
+
+    async def search(self, query: str, *, limit: int = 10) -> Found:
+        """Return the tools that fit `query`, best first, at most `limit` of them.
+
+        Raises:
+            ValueError: `limit` is not positive.
+            ServerError: The server failed in a way that listing does not mend, or the listing failed as well.
+        """
+        if limit < 1:
+            raise ValueError("limit must be at least 1")
+        if self.mode == "list":
+            return Found(await self._ranked_here(query, limit), "list", self._search_fault)
+        try:
+            return Found(await self._searched(query, limit), "search")
+        except InvalidServerResult as error:
+            self._search_fault = f"the search gave an invalid result: {error}"
+        except ServerRefused as error:
+            if error.code not in _LISTING_HELPS:
+                raise
+            self._search_fault = f"the search was refused: {error}"
+        return Found(await self._ranked_here(query, limit), "list", self._search_fault)
+
+    async def list(self) -> tuple[Tool, ...]:
+        """Return every tool, in the server's order.
+
+        Raises:
+            ServerError: The server failed, or its listing has no end.
+        """
+        return (await self._listing()).tools
+
+    async def call(
+        self,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        *,
+        progress: ProgressFnT | None = None,
+        meta: RequestParamsMeta | None = None,
+    ) -> CallToolResult:
+        """Call a tool that a search or a listing of this connection returned; nothing is listed for it.
+
+        Raises:
+            ServerError: The server failed. A tool that fails is a result with `is_error`, not an exception.
+        """
+        async with self._deadline(self._options.call_timeout):
+            try:
+                return await self._client.call_tool(name, arguments, progress_callback=progress, meta=meta)
+            except RuntimeError as error:
+                # The SDK's word for structured content that breaks the tool's own output schema.
+                raise InvalidServerResult(str(error)) from error
+
+    def forget(self) -> None:
+        """Drop everything that was kept, because the server's tools changed; a refused search is tried again."""
+        self._answers.clear()
+        self._listings.clear()
+        self._index = None
+        self._search_fault = None
+
+    async def _searched(self, query: str, limit: int) -> tuple[FoundTool, ...]:
+        key = canonical_key(METHOD, {"query": query, "limit": limit})
+        partition = self._options.authorization()
+        kept = self._answers.get(key, partition=partition)
+        if kept is not None:
+            return kept
+        generation = self._answers.generation
+        async with self._deadline(self._options.request_timeout):
+            pages = await self._pages(query, limit)
+        tools = _each_once(pages)[:limit]
+        ttl = min(page.ttl_ms for page in pages) / 1000
+        scope: CacheScope = "private" if any(page.cache_scope == "private" for page in pages) else "public"
+        self._answers.put(key, tools, ttl_seconds=ttl, scope=scope, partition=partition, generation=generation)
+        return tools
+
+    async def _pages(self, query: str, limit: int) -> Sequence[SearchToolsResult]:
+        """Ask for pages until there are `limit` tools, from the start again where the catalogue changed meanwhile."""
+        for _ in range(2):
+            pages: list[SearchToolsResult] = []
+            try:
+                async for page in iter_pages(self._client, query, limit=limit):
+                    pages.append(page)
+                    if sum(len(seen.tools) for seen in pages) >= limit:
+                        break
+            except MCPError as error:
+                if error.code != INVALID_PARAMS or not pages:
+                    raise
+            else:
+                return pages
+        raise InvalidServerResult("the cursors of the search expire faster than they can be used")
+
+    async def _ranked_here(self, query: str, limit: int) -> tuple[FoundTool, ...]:
+        listing = await self._listing()
+        if self._index is None or self._index[0] is not listing:
+            self._index = (listing, LocalIndex(listing.tools, self._options.ranker))
+        return self._index[1].search(query, limit)
+
+    async def _listing(self) -> Listing:
+        key = canonical_key(_LIST_METHOD, {})
+        partition = self._options.authorization()
+        async with self._deadline(self._options.request_timeout), self._listing_turn:
+            kept = self._listings.get(key, partition=partition)
+            if kept is not None:
+                return kept
+            generation = self._listings.generation
+            listing = await list_everything(self._list_page, self._options.bounds)
+        ttl = self._listing_ttl(listing)
+        self._listings.put(
+            key, listing, ttl_seconds=ttl, scope=listing.scope, partition=partition, generation=generation
+        )
+        return listing
+
+    def _listing_ttl(self, listing: Listing) -> float:
+        if listing.ttl_seconds is not None and self.era == "modern":
+            return listing.ttl_seconds
+        return self._options.listing_ttl or float("inf")
+
+    async def _list_page(self, cursor: str | None) -> ListToolsResult:
+        return await self._client.list_tools(cursor=cursor, cache_mode="bypass")
+
+    @asynccontextmanager
+    async def _deadline(self, seconds: float | None) -> AsyncGenerator[None]:
+        with server_faults(), anyio.fail_after(seconds):
+            yield
+
+
+def _each_once(pages: Sequence[SearchToolsResult]) -> tuple[FoundTool, ...]:
+    tools: dict[str, FoundTool] = {}
+    for page in pages:
+        for tool in page.tools:
+            tools.setdefault(tool.name, FoundTool(tool, hit_metadata(tool) or HitMetadata()))
+    return tuple(tools.values())

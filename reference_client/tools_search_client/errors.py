@@ -1,0 +1,115 @@
+"""What can go wrong, grouped by whose fault it is.
+
+    ToolsSearchClientError
+    ├── LocalMistake              mend the call or the configuration; nothing was sent
+    │   ├── ConfigurationError    the configuration file, with every problem and its place
+    │   ├── UnknownTool           no server offers a tool of that name; the closest are named
+    │   └── AmbiguousTool         several servers offer it; the full names are given
+    └── ServerError               one server's fault; the others go on
+        ├── ServerUnavailable     could not be started or reached, or died
+        ├── ServerTimedOut        did not answer in time
+        ├── ServerRefused         answered with a JSON-RPC error
+        └── InvalidServerResult   answered, but not as the protocol says
+
+Texts that quote a server hold what that server sent: clean them with `tools_search_client.text` before they reach a
+terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+__all__ = [
+    "AmbiguousTool",
+    "ConfigurationError",
+    "FailureKind",
+    "InvalidServerResult",
+    "LocalMistake",
+    "ServerError",
+    "ServerRefused",
+    "ServerTimedOut",
+    "ServerUnavailable",
+    "ToolsSearchClientError",
+    "UnknownTool",
+]
+
+FailureKind = Literal["unavailable", "timeout", "refused", "invalid-result"]
+"""Short names of the ways in which a server fails, as reports and `--json` show them."""
+
+
+class ToolsSearchClientError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class LocalMistake(ToolsSearchClientError):
+    """The caller's or the operator's mistake."""
+
+
+class ConfigurationError(LocalMistake):
+    """A configuration that cannot be used; the message lists every problem with its place and its mend."""
+
+    def __init__(self, source: str, problems: Sequence[str]) -> None:
+        self.source = source
+        self.problems = tuple(problems)
+        lines = "\n".join(f"  - {problem}" for problem in self.problems)
+        super().__init__(f"{source} cannot be used:\n{lines}")
+
+
+class UnknownTool(LocalMistake):
+    """No server that answered offers a tool of this name."""
+
+    def __init__(self, name: str, closest: Sequence[str] = (), failed: Sequence[str] = ()) -> None:
+        self.name = name
+        self.closest = tuple(closest)
+        self.failed = tuple(failed)
+        text = f"no tool is named {name!r}"
+        if self.closest:
+            text += f"; the closest are {', '.join(self.closest)}"
+        if self.failed:
+            text += f" (not asked, because they failed: {', '.join(self.failed)})"
+        super().__init__(text)
+
+
+class AmbiguousTool(LocalMistake):
+    """Several servers offer a tool of this bare name."""
+
+    def __init__(self, name: str, candidates: Sequence[str]) -> None:
+        self.name = name
+        self.candidates = tuple(candidates)
+        super().__init__(f"several servers offer {name!r}: say which with {' or '.join(self.candidates)}")
+
+
+class ServerError(ToolsSearchClientError):
+    """A server failed to do its part."""
+
+    kind: ClassVar[FailureKind]
+
+
+class ServerUnavailable(ServerError):
+    """The server could not be started or reached, or the connection ended."""
+
+    kind = "unavailable"
+
+
+class ServerTimedOut(ServerError):
+    """The server did not answer before the deadline."""
+
+    kind = "timeout"
+
+
+class ServerRefused(ServerError):
+    """The server answered a request with a JSON-RPC error."""
+
+    kind = "refused"
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        self.code = code
+        self.data = data
+        super().__init__(f"{message} ({code})")
+
+
+class InvalidServerResult(ServerError):
+    """The server's answer breaks the protocol: a wrong shape, a cursor loop, a listing without end."""
+
+    kind = "invalid-result"

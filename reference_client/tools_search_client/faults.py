@@ -1,0 +1,88 @@
+"""What the SDK raises, turned into whose fault it is."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import cast
+
+import anyio
+import httpx2
+from mcp import MCPError
+from mcp_ext_tools_search.client import InvalidSearchResult
+from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
+from pydantic import ValidationError
+
+from tools_search_client.errors import (
+    InvalidServerResult,
+    ServerError,
+    ServerRefused,
+    ServerTimedOut,
+    ServerUnavailable,
+)
+
+__all__ = ["as_server_error", "server_faults"]
+
+
+@contextmanager
+def server_faults() -> Generator[None]:
+    """Raise what a server did wrong inside the block as a `ServerError`."""
+    try:
+        yield
+    except ServerError:
+        raise
+    except (
+        MCPError,
+        ValidationError,
+        InvalidSearchResult,
+        TimeoutError,
+        OSError,
+        httpx2.HTTPError,
+        anyio.ClosedResourceError,
+        anyio.BrokenResourceError,
+    ) as error:
+        raise as_server_error(error) from error
+
+
+def as_server_error(error: BaseException) -> ServerError:
+    """Return the `ServerError` that says what `error` means; a group is judged by its most telling member."""
+    faults = [_single(leaf) for leaf in _leaves(error)]
+    told = [fault for fault in faults if fault.args[0]]
+    return (told or faults or [ServerUnavailable("the connection ended")])[0]
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        for member in group.exceptions:
+            yield from _leaves(member)
+    else:
+        yield error
+
+
+def _single(error: BaseException) -> ServerError:
+    match error:
+        case ServerError():
+            return error
+        case MCPError(code=code) if code == REQUEST_TIMEOUT:
+            return ServerTimedOut("no answer in time")
+        case MCPError(code=code) if code == CONNECTION_CLOSED:
+            return ServerUnavailable(f"the connection ended: {error.message}")
+        case MCPError():
+            return ServerRefused(error.code, error.message, error.data)
+        case TimeoutError():
+            return ServerTimedOut("no answer in time")
+        case ValidationError():
+            return InvalidServerResult(f"the answer has the wrong shape: {_first_problem(error)}")
+        case InvalidSearchResult():
+            return InvalidServerResult(str(error))
+        case FileNotFoundError():
+            return ServerUnavailable(f"cannot be started: there is no program or folder {error.filename!r}")
+        case _:
+            return ServerUnavailable(f"cannot be reached: {str(error) or type(error).__name__}")
+
+
+def _first_problem(error: ValidationError) -> str:
+    problem = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(step) for step in problem["loc"])
+    return f"{place}: {problem['msg']}" if place else problem["msg"]

@@ -1,0 +1,220 @@
+"""Many servers as one: asked at once, fused by rank, named unambiguously; whoever fails loses only its own tools."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+import anyio
+from mcp.shared.dispatcher import ProgressFnT
+from mcp_ext_tools_search.ranking import Ranker
+from mcp_ext_tools_search.types import WHITE_SPACE, HitMetadata
+from mcp_types import CallToolResult, RequestParamsMeta
+
+from tools_search_client.configuration import Configuration
+from tools_search_client.connection import ConnectionOptions, open_server
+from tools_search_client.discovery import ServerTools
+from tools_search_client.errors import UnknownTool
+from tools_search_client.fanout import Answer, ask_all
+from tools_search_client.found import Found, FoundTool
+from tools_search_client.merging import Reranker, federated_tools, merge
+from tools_search_client.names import split_candidates
+from tools_search_client.reports import FederatedListing, FederatedSearch, FederatedTool, ServerDescription
+from tools_search_client.resolution import candidates_for, chosen
+from tools_search_client.supervision import SupervisedServer
+from tools_search_client.targets import ServerEntry
+
+__all__ = ["DEFAULT_DEADLINE", "Federation", "FederationOptions", "open_federation"]
+
+DEFAULT_DEADLINE: Final = 10.0
+"""Seconds that a request to all servers waits for the slowest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FederationOptions:
+    """How many servers are asked; the defaults suit a host."""
+
+    connection: ConnectionOptions = field(default_factory=ConnectionOptions)
+
+    connect_timeout: float = 60.0
+    """Seconds after which an attempt to connect counts as failed, however long callers wait for it."""
+
+    reranker: Reranker | None = None
+    """Has the last say over the fused order."""
+
+
+@asynccontextmanager
+async def open_federation(
+    configuration: Configuration, options: FederationOptions | None = None
+) -> AsyncGenerator[Federation]:
+    """Offer the servers of `configuration` until the block ends; each is connected when it is first needed.
+
+    The block may be left by an exception, which passes through as it is.
+    """
+    federation = Federation(configuration, options or FederationOptions())
+    raised: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        for server in federation.supervised.values():
+            tasks.start_soon(server.run)
+        try:
+            yield federation
+        except Exception as error:  # the block's own: a task group would wrap it
+            raised = error
+        tasks.cancel_scope.cancel()
+    if raised is not None:
+        raise raised
+
+
+class Federation:
+    """The tools of several servers; made by `open_federation`."""
+
+    def __init__(self, configuration: Configuration, options: FederationOptions) -> None:
+        self._options = options
+        self._entries = {entry.name: entry for entry in configuration.servers}
+        self._known: dict[str, tuple[FederatedTool, ServerTools]] = {}
+        self.supervised = {entry.name: self._supervised(entry) for entry in configuration.servers}
+
+    async def search(
+        self, query: str, *, limit: int = 10, deadline: float | None = DEFAULT_DEADLINE
+    ) -> FederatedSearch:
+        """Return the tools of all servers that fit `query`, best first, at most `limit`.
+
+        Args:
+            query: A short description of what is needed; not blank.
+            limit: Upper bound of the answer.
+            deadline: Seconds after which the answers at hand are used; `None` waits for all.
+
+        Raises:
+            ValueError: The query is blank or the limit not positive.
+        """
+        _require_query(query)
+        answers = await ask_all(self.supervised, lambda _, tools: tools.search(query, limit=limit), deadline=deadline)
+        found = [(self._entries[answer.server], answer.value) for answer in answers if answer.value]
+        merged: Sequence[FederatedTool] = merge(query, found, limit=limit, ranker=self._ranker)
+        if self._options.reranker is not None:
+            merged = self._options.reranker(query, merged)[:limit]
+        self._remember(merged, answers)
+        reports = [answer.report(hits=_count(answer.value), found=answer.value) for answer in answers]
+        return FederatedSearch(tuple(merged), tuple(reports))
+
+    async def list(self, *, deadline: float | None = DEFAULT_DEADLINE) -> FederatedListing:
+        """Return every tool of every server that answers, without ranking."""
+        answers = await ask_all(self.supervised, _listed, deadline=deadline)
+        tools = [tool for answer in answers for tool in self._federated(answer)]
+        self._remember(tools, answers)
+        reports = [answer.report(hits=_count(answer.value), found=answer.value) for answer in answers]
+        return FederatedListing(tuple(tools), tuple(reports))
+
+    async def describe(self, *, deadline: float | None = DEFAULT_DEADLINE) -> tuple[ServerDescription, ...]:
+        """Return what each server is and offers; one that says how many tools it has is not listed for it."""
+        answers = await ask_all(self.supervised, _tool_count, deadline=deadline)
+        return tuple(_description(answer) for answer in answers)
+
+    async def resolve(self, name: str, *, deadline: float | None = DEFAULT_DEADLINE) -> FederatedTool:
+        """Return the tool that `name` means, with its whole definition.
+
+        Args:
+            name: The full name, or the bare name where only one server has such a tool.
+            deadline: Seconds to find it in; `None` means without limit.
+
+        Raises:
+            AmbiguousTool: Several servers have a tool of that bare name.
+            UnknownTool: No server that answered has one.
+        """
+        known = self._known.get(name)
+        if known is not None and self.supervised[known[0].server].connected is known[1]:
+            return known[0]
+        readings = dict(split_candidates(name, list(self._entries)))
+        if readings:
+            try:
+                return await self._resolved(name, readings, deadline)
+            except UnknownTool:
+                pass  # it may be the bare name of a tool that looks like a full one
+        return await self._resolved(name, dict.fromkeys(self._entries, name), deadline)
+
+    async def call(
+        self,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        *,
+        progress: ProgressFnT | None = None,
+        meta: RequestParamsMeta | None = None,
+    ) -> CallToolResult:
+        """Call the tool that `name` means (see `resolve`).
+
+        Raises:
+            LocalMistake: The name means no tool, or several.
+            ServerError: The server failed. A tool that fails is a result with `is_error`.
+        """
+        tool = await self.resolve(name)
+        tools = await self.supervised[tool.server].tools()
+        return await tools.call(tool.tool.name, arguments, progress=progress, meta=meta)
+
+    @property
+    def _ranker(self) -> Ranker:
+        return self._options.connection.discovery.ranker
+
+    def _supervised(self, entry: ServerEntry) -> SupervisedServer:
+        opened = partial(
+            open_server, entry.target, self._options.connection, on_change=partial(self._forget, entry.name)
+        )
+        return SupervisedServer(opened, connect_timeout=self._options.connect_timeout)
+
+    async def _resolved(self, name: str, wanted: Mapping[str, str], deadline: float | None) -> FederatedTool:
+        """Return the tool called `name`, asking each of the servers for the name that it would know."""
+        servers = {server: self.supervised[server] for server in wanted}
+        answers = await ask_all(servers, lambda server, tools: candidates_for(tools, wanted[server]), deadline=deadline)
+        candidates = [tool for answer in answers for tool in self._federated(answer)]
+        tool = chosen(name, candidates, [answer.server for answer in answers if answer.failure])
+        self._remember([tool], answers)
+        return tool
+
+    def _federated(self, answer: Answer[Found]) -> list[FederatedTool]:
+        return federated_tools(self._entries[answer.server], answer.value) if answer.value else []
+
+    def _remember(self, tools: Iterable[FederatedTool], answers: Iterable[Answer[Found]]) -> None:
+        """Keep what was found, with the connection that it was found on: on another one it may mean nothing."""
+        connections = {answer.server: answer.tools for answer in answers}
+        for tool in tools:
+            connection = connections.get(tool.server)
+            if connection is not None:
+                self._known[tool.name] = (tool, connection)
+
+    def _forget(self, server: str) -> None:
+        self._known = {name: known for name, known in self._known.items() if known[0].server != server}
+
+
+async def _listed(_: str, tools: ServerTools) -> Found:
+    return Found(tuple(FoundTool(tool, HitMetadata()) for tool in await tools.list()), "list")
+
+
+async def _tool_count(_: str, tools: ServerTools) -> int:
+    settings = tools.settings
+    if settings is not None and settings.catalog_size is not None:
+        return settings.catalog_size
+    return len(await tools.list())
+
+
+def _description(answer: Answer[int]) -> ServerDescription:
+    if answer.tools is None:
+        return ServerDescription(answer.report())
+    client, settings = answer.tools.client, answer.tools.settings
+    return ServerDescription(
+        answer.report(hits=answer.value or 0),
+        info=client.server_info,
+        protocol_version=client.protocol_version,
+        settings=None if settings is None else settings.to_wire(),
+        tools=answer.value,
+    )
+
+
+def _require_query(query: str) -> None:
+    if not query.strip(WHITE_SPACE):
+        raise ValueError("the query is blank: say in a few words what is needed")
+
+
+def _count(found: Found | None) -> int:
+    return len(found.tools) if found else 0

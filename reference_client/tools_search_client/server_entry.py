@@ -1,0 +1,111 @@
+"""One server of a configuration file, read with every problem collected instead of the first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, cast
+
+from tools_search_client.expansion import UnresolvedVariable
+from tools_search_client.targets import HttpTarget, ServerEntry, StdioTarget, Target
+
+__all__ = ["EntryReader"]
+
+_TRANSPORTS: Final[Mapping[str, Literal["stdio", "streamable-http", "sse"]]] = {
+    "stdio": "stdio",
+    "http": "streamable-http",
+    "streamable-http": "streamable-http",
+    "streamableHttp": "streamable-http",
+    "streamable_http": "streamable-http",
+    "sse": "sse",
+}
+
+
+@dataclass
+class EntryReader:
+    """Reads the members of one server's object; what cannot be used becomes a line in `problems`."""
+
+    name: str
+    members: Mapping[str, Any]
+    expand: Callable[[str], str]
+    problems: list[str] = field(default_factory=list[str])
+
+    def read(self) -> ServerEntry | None:
+        """Return the server, or `None` where it is switched off or cannot be used (`problems` tells which)."""
+        if self._flag("disabled") or not self._flag("enabled", default=True):
+            return None
+        try:
+            target = self._target()
+        except ValueError as error:
+            self._problem(str(error))
+            return None
+        deferred = self._flag("defer_loading")
+        return None if self.problems else ServerEntry(self.name, target, deferred)
+
+    def _target(self) -> Target:
+        transport = self._transport()
+        if "url" in self.members and "command" in self.members:
+            raise ValueError("has both `command` and `url`: keep the one that is meant")
+        if "url" not in self.members and "command" not in self.members:
+            raise ValueError("needs `command` (to start it) or `url` (to reach it)")
+        if "url" not in self.members:
+            if transport not in (None, "stdio"):
+                raise ValueError(f"is of type {transport!r}, which needs `url` rather than `command`")
+            return StdioTarget(
+                self._text("command"), self._texts("args"), self._text_map("env"), self._text("cwd") or None
+            )
+        if transport == "stdio":
+            raise ValueError("is of type 'stdio', which needs `command` rather than `url`")
+        return HttpTarget(self._text("url"), self._text_map("headers"), transport or "streamable-http")
+
+    def _transport(self) -> Literal["stdio", "streamable-http", "sse"] | None:
+        named = self.members.get("transport", self.members.get("type"))
+        if named is None:
+            return None
+        if not isinstance(named, str) or named not in _TRANSPORTS:
+            raise ValueError(f"has the unknown transport {named!r}: use stdio, http, streamable-http or sse")
+        return _TRANSPORTS[named]
+
+    def _flag(self, member: str, *, default: bool = False) -> bool:
+        value = self.members.get(member, default)
+        if not isinstance(value, bool):
+            self._problem(f"`{member}` must be true or false, not {value!r}")
+            return default
+        return value
+
+    def _text(self, member: str) -> str:
+        value = self.members.get(member, "")
+        if not isinstance(value, str):
+            self._problem(f"`{member}` must be a text, not {value!r}")
+            return ""
+        return self._expanded(member, value)
+
+    def _texts(self, member: str) -> tuple[str, ...]:
+        value = self.members.get(member, [])
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in cast("list[Any]", value)):
+            self._problem(f"`{member}` must be a list of texts, not {value!r}")
+            return ()
+        return tuple(self._expanded(f"{member}[{i}]", item) for i, item in enumerate(cast("list[str]", value)))
+
+    def _text_map(self, member: str) -> dict[str, str]:
+        value = self.members.get(member, {})
+        if not isinstance(value, dict):
+            self._problem(f"`{member}` must be an object of texts, not {value!r}")
+            return {}
+        read: dict[str, str] = {}
+        for name, text in cast("dict[str, Any]", value).items():
+            if isinstance(text, str):
+                read[name] = self._expanded(f"{member}.{name}", text)
+            else:
+                self._problem(f"`{member}.{name}` must be a text: write it in quotes")
+        return read
+
+    def _expanded(self, member: str, text: str) -> str:
+        try:
+            return self.expand(text)
+        except UnresolvedVariable as error:
+            self._problem(f"`{member}`: {error}")
+            return text
+
+    def _problem(self, text: str) -> None:
+        self.problems.append(f"server {self.name!r}: {text}")

@@ -1,0 +1,37 @@
+"""Text that others wrote, made fit to be shown.
+
+Tool names, descriptions and error messages come from servers. A terminal obeys escape sequences and reorders
+bidirectional text, so a description could forge what the user believes to see.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final
+
+__all__ = ["one_line", "printable", "shorten"]
+
+_HIDDEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Control, format (bidirectional marks and zero-width characters), surrogate, private, unassigned, separators."""
+
+
+def printable(text: str) -> str:
+    """Return `text` without any character that a terminal obeys rather than shows; line breaks and tabs stay."""
+    return "".join(char for char in text if char in "\n\t" or unicodedata.category(char) not in _HIDDEN_CATEGORIES)
+
+
+def one_line(text: str) -> str:
+    """Return the printable part of `text` on one line, with runs of white space as one space."""
+    return " ".join(printable(" ".join(text.split())).split())
+
+
+def shorten(text: str, width: int) -> str:
+    """Return `text` on one line of at most `width` characters, with an ellipsis where it was cut.
+
+    Raises:
+        ValueError: `width` is not positive.
+    """
+    if width < 1:
+        raise ValueError("width must be positive")
+    line = one_line(text)
+    return line if len(line) <= width else line[: width - 1].rstrip() + "…"

@@ -1,0 +1,60 @@
+"""Transports for configured targets: the SDK's own, set up for servers that nobody vouches for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Final, TextIO
+
+import httpx2
+from mcp.client.sse import sse_client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from tools_search_client.targets import HttpTarget, StdioTarget, Target
+from tools_search_client.wire import Streams, WireObserver, watched
+
+__all__ = ["MAX_EVENT_BYTES", "open_transport"]
+
+MAX_EVENT_BYTES: Final = 64 * 1024 * 1024
+"""A large listing passes, an endless event does not; the SDK's own bound of 1 MiB is some 1,250 tools."""
+
+_HTTP_TIMEOUT: Final = httpx2.Timeout(30.0, read=300.0)
+
+
+@asynccontextmanager
+async def open_transport(
+    target: Target, *, diagnostics: TextIO, observer: WireObserver | None = None
+) -> AsyncGenerator[Streams]:
+    """Reach `target` and hand over the two streams.
+
+    Args:
+        target: A program to start or an address.
+        diagnostics: Where the standard error of a started program goes; it must be a real file.
+        observer: Told of every message and of the end.
+
+    Raises:
+        OSError: The program cannot be started.
+        httpx2.HTTPError: The address cannot be reached (often inside an `ExceptionGroup`).
+    """
+    if isinstance(target, StdioTarget):
+        opened = stdio_client(_parameters(target), errlog=diagnostics)
+    elif target.transport == "sse":
+        opened = sse_client(target.url, headers=dict(target.headers))
+    else:
+        opened = _streamable_http(target)
+    async with opened as streams:
+        yield streams if observer is None else watched(streams, observer)
+
+
+def _parameters(target: StdioTarget) -> StdioServerParameters:
+    return StdioServerParameters(command=target.command, args=list(target.args), env=dict(target.env), cwd=target.cwd)
+
+
+@asynccontextmanager
+async def _streamable_http(target: HttpTarget) -> AsyncGenerator[Streams]:
+    async with (
+        httpx2.AsyncClient(headers=dict(target.headers), timeout=_HTTP_TIMEOUT) as http,
+        streamable_http_client(target.url, http_client=http, max_sse_event_size=MAX_EVENT_BYTES) as streams,
+    ):
+        yield streams

@@ -1,0 +1,8 @@
+"""The version of this program, as installed."""
+
+from importlib.metadata import version
+from typing import Final
+
+__all__ = ["VERSION"]
+
+VERSION: Final = version("mcp-ext-tools-search")

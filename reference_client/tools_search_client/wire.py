@@ -1,0 +1,128 @@
+"""Someone watching what passes between a client and a server, from just above the transport."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
+
+import anyio
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCMessage
+
+__all__ = ["Reading", "Streams", "WireObserver", "Writing", "watched"]
+
+Item_co = TypeVar("Item_co", covariant=True)
+Item_contra = TypeVar("Item_contra", contravariant=True)
+
+
+class WireObserver(Protocol):
+    """Told of every JSON-RPC message, and of the end."""
+
+    def sent(self, message: JSONRPCMessage) -> None:
+        """Take note of a message to the server."""
+        ...
+
+    def received(self, message: JSONRPCMessage) -> None:
+        """Take note of a message from the server."""
+        ...
+
+    def closed(self) -> None:
+        """Take note that the server will send nothing more; may be told more than once."""
+        ...
+
+
+class Reading(Protocol[Item_co]):
+    """The receiving half of a transport, as the SDK hands it over."""
+
+    async def receive(self) -> Item_co: ...  # noqa: D102 - the data model of the SDK's streams
+    async def aclose(self) -> None: ...  # noqa: D102
+    def __aiter__(self) -> Reading[Item_co]: ...
+    async def __anext__(self) -> Item_co: ...
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> bool | None: ...
+
+
+class Writing(Protocol[Item_contra]):
+    """The sending half of a transport, as the SDK hands it over."""
+
+    async def send(self, item: Item_contra, /) -> None: ...  # noqa: D102
+    async def aclose(self) -> None: ...  # noqa: D102
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> bool | None: ...
+
+
+Streams: TypeAlias = tuple[Reading[SessionMessage | Exception], Writing[SessionMessage]]
+
+
+def watched(streams: Streams, observer: WireObserver) -> Streams:
+    """Return streams that behave like `streams` and tell `observer` what passes."""
+    reading, writing = streams
+    return _WatchedReading(reading, observer), _WatchedWriting(writing, observer)
+
+
+class _WatchedReading:
+    def __init__(self, inner: Reading[SessionMessage | Exception], observer: WireObserver) -> None:
+        self._inner = inner
+        self._observer = observer
+
+    @property
+    def last_context(self) -> Any:
+        """The sender's context variables, which the SDK carries from one end of its streams to the other."""
+        return getattr(self._inner, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        try:
+            item = await self._inner.receive()
+        except (anyio.EndOfStream, anyio.ClosedResourceError):
+            self._observer.closed()
+            raise
+        if isinstance(item, SessionMessage):
+            self._observer.received(item.message)
+        return item
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> bool | None:
+        return await self._inner.__aexit__(exc_type, exc_val, exc_tb)
+
+
+class _WatchedWriting:
+    def __init__(self, inner: Writing[SessionMessage], observer: WireObserver) -> None:
+        self._inner = inner
+        self._observer = observer
+
+    async def send(self, item: SessionMessage, /) -> None:
+        self._observer.sent(item.message)
+        await self._inner.send(item)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> bool | None:
+        return await self._inner.__aexit__(exc_type, exc_val, exc_tb)
