@@ -1,1 +1,122 @@
-""""""
+"""What the draft requires, as data: its schema, its examples, one row for each rule.
+
+This package loads files and does nothing else. It knows no SDK and nothing else of this repository, so that a judge
+which stands on it shares no code with what it judges.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, Literal
+
+import yaml
+
+__all__ = [
+    "EXTENSION_ID",
+    "METHOD",
+    "Example",
+    "Kind",
+    "Level",
+    "Requirement",
+    "Role",
+    "examples",
+    "requirements",
+    "schema",
+]
+
+EXTENSION_ID: Final = "io.github.tools-search/tools-search"
+"""The extension's identifier, in capabilities and in `Tool._meta`. Provisional and unofficial."""
+
+METHOD: Final = "tools/search"
+"""The request method that the extension defines."""
+
+Level = Literal["MUST", "MUST NOT", "SHOULD", "SHOULD NOT"]
+"""The keyword of a sentence."""
+
+Role = Literal["server", "client", "both"]
+"""Whom a sentence binds."""
+
+Kind = Literal["not-observable", "no-ground-truth", "framework-gap"]
+"""Why no check decides a sentence; the head of `requirements.yaml` says what each means."""
+
+_DATA: Final = files(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requirement:
+    """One normative sentence of the draft, with the checks that decide it or the reason why none does."""
+
+    id: str
+    """Such as `R-LIM-02`; never given to another sentence."""
+
+    section: str
+    """Anchor of the heading in `draft/tools-search.md` under which the sentence stands, such as `#request`."""
+
+    level: Level
+    role: Role
+
+    text: str
+    """The sentence as the draft has it, white space collapsed and emphasis removed."""
+
+    checks: tuple[str, ...] = ()
+    """Ids of the checks that decide it; empty where it is excluded."""
+
+    excluded: str | None = None
+    """Why no check decides it; `None` where one does."""
+
+    kind: Kind | None = None
+    """The kind of exclusion; `None` where it is not excluded."""
+
+    planned: str | None = None
+    """Id of the check that a later release is to have, for a gap of the suite."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """A value that is, or on purpose is not, of a type of the schema."""
+
+    type: str
+    """Name in `$defs` of the schema."""
+
+    valid: bool
+    name: str
+    """File name without its suffix: what the example shows."""
+
+    value: Any
+
+
+@cache
+def _read(name: str) -> str:
+    return _DATA.joinpath(name).read_text(encoding="utf-8")
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of every shape, as a fresh value."""
+    return json.loads(_read("schema.json"))
+
+
+def requirements() -> list[Requirement]:
+    """Return the rows of `requirements.yaml`, in the order of the draft."""
+    rows: list[dict[str, Any]] = yaml.safe_load(_read("requirements.yaml"))["requirements"]
+    return [_requirement(row) for row in rows]
+
+
+def _requirement(row: dict[str, Any]) -> Requirement:
+    check: str | list[str] = row.get("check", [])
+    others = {member: value for member, value in row.items() if member != "check"}
+    return Requirement(checks=(check,) if isinstance(check, str) else tuple(check), **others)
+
+
+def examples() -> list[Example]:
+    """Return every file of `examples/<type>/{valid,invalid}/`, ordered by type, then validity, then name."""
+    found = [
+        Example(type=kind.name, valid=folder.name == "valid", name=file.name.removesuffix(".json"), value=json.loads(text))
+        for kind in _DATA.joinpath("examples").iterdir()
+        for folder in kind.iterdir()
+        for file in folder.iterdir()
+        for text in [file.read_text(encoding="utf-8")]
+    ]
+    return sorted(found, key=lambda example: (example.type, not example.valid, example.name))
