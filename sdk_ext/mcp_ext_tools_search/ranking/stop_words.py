@@ -23,8 +23,8 @@ _ADVERBS: Final = """
     other such same own again still even ever please etc eg ie
 """
 _OF_REQUESTS: Final = """
-    want wants wanted need needs needed like help let lets know looking wondering interested able would'd tell give
-    using use used uses make sure hi hello hey thanks thank
+    want wants wanted need needs needed like help let lets know looking wondering interested able tell give
+    provide provides make sure show hi hello hey thanks thank
 """
 
 STOP_WORDS: Final = frozenset(

@@ -13,7 +13,7 @@ __all__ = ["VERB_GROUPS", "related_verbs"]
 VERB_GROUPS: Final = (
     "create add make new insert generate build register",
     "delete remove erase drop destroy clear",
-    "list get show fetch retrieve view read display lookup",
+    "list get fetch retrieve view read display lookup",
     "find search query discover locate lookup",
     "update edit modify change set alter rename",
     "send post publish submit share",

@@ -1,0 +1,1 @@
+"""How well a ranking finds the right tools: `python -m benchmarks.retrieval`."""

@@ -1,0 +1,98 @@
+"""Command line of the retrieval benchmark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, astuple
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from mcp_ext_tools_search.ranking import FieldedRanker, PlainRanker, Ranker
+
+from benchmarks.retrieval.datasets import read_dataset
+from benchmarks.retrieval.measure import Measurement, measure
+from benchmarks.retrieval.metrics import DEPTH, Quality, mean_quality
+
+__all__ = ["RANKERS", "main"]
+
+RANKERS: Final[Mapping[str, Ranker]] = {"fielded": FieldedRanker(), "plain": PlainRanker()}
+
+_HEADINGS: Final[tuple[str, ...]] = (
+    "dataset",
+    "tools",
+    "queries",
+    "nDCG@10",
+    "R@1",
+    "R@5",
+    "R@10",
+    "MRR",
+    "build s",
+    "p50 ms",
+    "p95 ms",
+)
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+@click.command()
+@click.option("--data", "directories", type=_DIRECTORY, multiple=True, required=True, help="Dataset; may be repeated.")
+@click.option("--split", type=click.Choice(["dev", "test", "all"]), default="dev", show_default=True)
+@click.option("--ranker", type=click.Choice(sorted(RANKERS)), default="fielded", show_default=True)
+@click.option("--depth", type=click.IntRange(min=DEPTH), default=100, show_default=True, help="Hits read per query.")
+@click.option("--json", "json_file", type=_FILE, help="Write the figures here.")
+@click.option("--run", "run_file", type=_FILE, help="Write the ranked lists here, one query per line.")
+def main(
+    directories: Sequence[Path], split: str, ranker: str, depth: int, json_file: Path | None, run_file: Path | None
+) -> None:
+    """Measure how well a ranking finds the right tools in catalogues with labelled queries."""
+    measurements = [measure(read_dataset(path, split), RANKERS[ranker], depth=depth) for path in directories]
+    click.echo(f"{ranker}, {split}\n{_table(measurements)}")
+    if json_file:
+        json_file.write_text(json.dumps(_report(measurements, ranker, split), indent=2) + "\n", encoding="utf-8")
+    if run_file:
+        run_file.write_text("".join(_run_lines(measurements)), encoding="utf-8")
+
+
+def _table(measurements: Sequence[Measurement]) -> str:
+    rows: list[tuple[str, ...]] = [_HEADINGS]
+    for one in measurements:
+        counts = (one.dataset, str(one.tools), str(one.queries))
+        times = (f"{one.build_seconds:.2f}", f"{one.p50_ms:.2f}", f"{one.p95_ms:.2f}")
+        rows.append((*counts, *_figures(one.quality), *times))
+    if len(measurements) > 1:
+        rows.append(("mean", "", "", *_figures(mean_quality([one.quality for one in measurements])), "", "", ""))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(_line(row, widths) for row in rows)
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    first, *others = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+    return "  ".join((first.strip().ljust(widths[0]), *others)).rstrip()
+
+
+def _figures(quality: Quality) -> tuple[str, ...]:
+    return tuple(f"{figure:.3f}" for figure in astuple(quality))
+
+
+def _report(measurements: Sequence[Measurement], ranker: str, split: str) -> dict[str, Any]:
+    rows = [
+        {member: value for member, value in asdict(one).items() if member not in ("answers", "quality")}
+        | asdict(one.quality)
+        for one in measurements
+    ]
+    mean = asdict(mean_quality([one.quality for one in measurements]))
+    return {"ranker": ranker, "split": split, "datasets": rows, "mean": mean}
+
+
+def _run_lines(measurements: Sequence[Measurement]) -> list[str]:
+    return [
+        json.dumps({"id": answer.query.id, "ranked": answer.ranked}, ensure_ascii=False) + "\n"
+        for one in measurements
+        for answer in one.answers
+    ]
+
+
+if __name__ == "__main__":
+    main()

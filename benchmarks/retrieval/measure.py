@@ -1,0 +1,67 @@
+"""Running a ranking over a dataset, as a server would."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median, quantiles
+from time import perf_counter
+
+from mcp_ext_tools_search.ranking import Ranker, floored
+
+from benchmarks.retrieval.datasets import Dataset, Query
+from benchmarks.retrieval.metrics import DEPTH, Quality, mean_quality, quality
+
+__all__ = ["Answer", "Measurement", "measure"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one query got."""
+
+    query: Query
+    ranked: Sequence[str]
+    """Ids of the tools found, best first, as far down as was asked for."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a ranking made of one dataset."""
+
+    dataset: str
+    tools: int
+    queries: int
+    quality: Quality
+    build_seconds: float
+    p50_ms: float
+    p95_ms: float
+    answers: Sequence[Answer]
+
+
+def measure(dataset: Dataset, ranker: Ranker, *, depth: int = DEPTH) -> Measurement:
+    """Index the catalogue with `ranker`, the draft's matching floor under it, and put every query to it.
+
+    The time of a query is that of the search and of the first `depth` hits, which make a page.
+    """
+    started = perf_counter()
+    index = floored(ranker)(dataset.tools)
+    built = perf_counter() - started
+    answers: list[Answer] = []
+    for query in dataset.queries:
+        started = perf_counter()
+        page = index.search(query.query)[:depth]
+        seconds = perf_counter() - started
+        answers.append(Answer(query, [dataset.ids[hit.name] for hit in page], seconds))
+    milliseconds = [answer.seconds * 1000 for answer in answers]
+    return Measurement(
+        dataset=dataset.name,
+        tools=len(dataset.tools),
+        queries=len(answers),
+        quality=mean_quality([quality(answer.ranked, answer.query.relevant) for answer in answers]),
+        build_seconds=built,
+        p50_ms=median(milliseconds or [0.0]),
+        p95_ms=quantiles(milliseconds, n=20)[-1] if len(milliseconds) > 1 else sum(milliseconds),
+        answers=answers,
+    )
