@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import click
+from mcp_ext_tools_search.hosts import ConfigurationError
 
 from tools_search_server.catalog_program import CATALOG_VARIABLE, catalog_program, chosen_catalog
 from tools_search_server.gateway_program import GatewayOptions, gateway_program
@@ -89,7 +90,7 @@ def main(
             program = gateway_program(config, limits, GatewayOptions(start_deadline, call_timeout))
         else:
             program = catalog_program(chosen_catalog(catalog), limits)
-    except Mendable as error:
+    except (ConfigurationError, Mendable) as error:
         raise _MendFirst(str(error)) from None
     _run(program, http)
 

@@ -1,45 +1,75 @@
-"""Catalogue files: `{"tools": [Tool, ...]}`, the definitions exactly as `tools/list` is to return them."""
+"""Catalogue files: `{"tools": [Tool, ...]}`, the definitions exactly as `tools/list` is to return them.
+
+A file may also say what a tool always answers: `{"answers": {"tool name": CallToolResult, ...}}`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any, cast
 
-from mcp_types import Tool
+from mcp_types import CallToolResult, Tool
 from pydantic import ValidationError
 
 from tools_search_server.mendable import Mendable, read_json
 
-__all__ = ["bundled_tools", "read_catalog"]
+__all__ = ["CatalogFile", "bundled_catalog", "read_catalog"]
 
 
-def read_catalog(file: Path) -> Sequence[Tool]:
-    """Return the tools of a catalogue file in its order.
+@dataclass(frozen=True)
+class CatalogFile:
+    """What a catalogue file holds."""
+
+    tools: Sequence[Tool]
+
+    answers: Mapping[str, CallToolResult] = field(default_factory=dict[str, CallToolResult])
+    """What some tools always answer, by name."""
+
+
+def read_catalog(file: Path) -> CatalogFile:
+    """Return the contents of a catalogue file, the tools in its order.
 
     Raises:
-        Mendable: The file cannot be read, a definition is no MCP tool, or two have the same name.
+        Mendable: The file cannot be read, a definition is no MCP tool, two have the same name, or an answer is no
+            result of a call.
     """
     document = read_json(file, "a catalogue file")
-    definitions = cast("dict[str, Any]", document).get("tools") if isinstance(document, dict) else None
+    members = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
+    definitions = members.get("tools")
     if not isinstance(definitions, list):
         raise Mendable(file, "", "has no array `tools`", 'Write {"tools": [{"name": ..., "inputSchema": ...}]}.')
     tools = [_tool(file, place, definition) for place, definition in enumerate(cast("list[Any]", definitions))]
     _refuse_duplicates(file, tools)
-    return tools
+    return CatalogFile(tools, _answers(file, members.get("answers", {})))
 
 
-def bundled_tools() -> Sequence[Tool]:
+def bundled_catalog() -> CatalogFile:
     """Return the tools of the catalogue that comes with this package, file by file in name order.
 
     Raises:
         Mendable: A bundled file is damaged.
     """
-    folder = resources.files("tools_search_server") / "catalog"
-    with resources.as_file(folder) as directory:
-        files = sorted(directory.glob("*.json"))
-        return [tool for file in files for tool in read_catalog(file)]
+    with resources.as_file(resources.files("tools_search_server") / "catalog") as folder:
+        files = sorted(folder.glob("*.json"))
+        return CatalogFile([tool for file in files for tool in read_catalog(file).tools])
+
+
+def _answers(file: Path, stated: Any) -> dict[str, CallToolResult]:
+    if not isinstance(stated, dict):
+        raise Mendable(file, "answers", "is not an object", 'Write {"tool name": {"content": [...]}}.')
+    answers: dict[str, CallToolResult] = {}
+    for name, answer in cast("dict[str, Any]", stated).items():
+        try:
+            answers[name] = CallToolResult.model_validate(answer, by_name=False)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(["answers", name, *map(str, first["loc"])])
+            advice = "See `CallToolResult` in the MCP schema."
+            raise Mendable(file, place, f"is no result of a call ({first['msg']})", advice) from None
+    return answers
 
 
 def _tool(file: Path, index: int, definition: Any) -> Tool:

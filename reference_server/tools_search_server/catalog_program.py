@@ -14,7 +14,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, Server
 from mcp_ext_tools_search.types import METHOD
 
 from tools_search_server.canned import canned_answer, echo_answer
-from tools_search_server.catalog_file import bundled_tools, read_catalog
+from tools_search_server.catalog_file import bundled_catalog, read_catalog
 from tools_search_server.catalog_server import Catalog, catalog_server
 from tools_search_server.changes import ListChanges
 from tools_search_server.limits import Limits
@@ -52,7 +52,7 @@ def catalog_program(choice: CatalogChoice, limits: Limits) -> Program:
     Raises:
         Mendable: The catalogue or the delay cannot be used.
     """
-    catalog = Catalog(bundled_tools() if choice.file is None else read_catalog(choice.file), limits)
+    catalog = Catalog(bundled_catalog() if choice.file is None else read_catalog(choice.file), limits)
     server = catalog_server(catalog, echo_answer if choice.fixture else canned_answer)
     if seconds := _delay_seconds():
         server.middleware.append(_delay(seconds))

@@ -7,7 +7,7 @@ on a server that lists its tools by pages. The rest is an ordinary MCP server.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, Final, TypeAlias, cast
@@ -27,6 +27,7 @@ from mcp_types import (
 )
 
 from tools_search_server.canned import canned_answer
+from tools_search_server.catalog_file import CatalogFile
 from tools_search_server.limits import Limits
 from tools_search_server.paging import ToolPages
 
@@ -45,21 +46,21 @@ _TTL_MS: Final = 60_000
 class Catalog:
     """The tools that a server offers, replaced as a whole when they change."""
 
-    tools: Sequence[Tool]
+    contents: CatalogFile
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
-        self.replace(self.tools)
+        self.replace(self.contents)
 
-    def replace(self, tools: Sequence[Tool]) -> None:
+    def replace(self, contents: CatalogFile) -> None:
         """Offer these tools from now on."""
-        self.tools = tools
+        self.contents = contents
+        tools = contents.tools
         self.pages = ToolPages(tools, self.limits.page_size)
         self.by_name = {tool.name: tool for tool in tools}
         groups = dict.fromkeys(group for tool in tools if (group := _group(tool)))
-        self.settings = ServerSettings(
-            catalog_size=len(tools), topics=list(groups)[:_MAX_TOPICS] or None, max_limit=self.limits.max_limit
-        )
+        topics = {"topics": list(groups)[:_MAX_TOPICS]} if groups else {}
+        self.settings = ServerSettings(catalog_size=len(tools), max_limit=self.limits.max_limit, **topics)
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """Return what the tool takes, or `None` for a name that is not in the catalogue."""
@@ -77,7 +78,7 @@ def catalog_server(catalog: Catalog, answer: Answer = canned_answer) -> Server[A
         tool = catalog.by_name.get(params.name)
         if tool is None:
             raise unknown_tool(params.name, catalog.by_name)
-        return answer(tool, params.arguments or {})
+        return catalog.contents.answers.get(tool.name) or answer(tool, params.arguments or {})
 
     server = Server[Any](
         "tools-search-server",

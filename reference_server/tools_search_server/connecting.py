@@ -15,9 +15,8 @@ from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
+from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target
 from pydantic import ValidationError
-
-from tools_search_server.configuration import HttpServer, ServerSpec, StdioServer
 
 __all__ = ["explain", "open_transport"]
 
@@ -34,15 +33,15 @@ _Message: TypeAlias = SessionMessage | Exception
 
 
 @asynccontextmanager
-async def open_transport(spec: ServerSpec, ended: anyio.Event, *, read_seconds: float) -> AsyncGenerator[Any]:
+async def open_transport(target: Target, ended: anyio.Event, *, read_seconds: float) -> AsyncGenerator[Any]:
     """Open the streams to a server, for the SDK's `Client`.
 
     Args:
-        spec: The server.
+        target: The server.
         ended: Set as soon as the server has nothing more to say, which the SDK tells nobody.
         read_seconds: How long an HTTP server may be silent during a request.
     """
-    async with _transport(spec, read_seconds) as (incoming, outgoing), anyio.create_task_group() as tasks:
+    async with _transport(target, read_seconds) as (incoming, outgoing), anyio.create_task_group() as tasks:
         send, receive = anyio.create_memory_object_stream[_Message]()
         tasks.start_soon(_pass_on, incoming, send, ended)
         with receive:
@@ -62,44 +61,44 @@ async def _pass_on(incoming: Any, send: MemoryObjectSendStream[_Message], ended:
 
 
 @asynccontextmanager
-async def _transport(spec: ServerSpec, read_seconds: float) -> AsyncGenerator[Any]:
-    match spec:
-        case StdioServer():
-            async with stdio_client(_parameters(spec)) as streams:
+async def _transport(target: Target, read_seconds: float) -> AsyncGenerator[Any]:
+    match target:
+        case StdioTarget():
+            async with stdio_client(_parameters(target)) as streams:
                 yield streams
-        case HttpServer(transport="sse"):
-            async with sse_client(spec.url, spec.headers, _CONNECT_SECONDS, read_seconds) as streams:
+        case HttpTarget(transport="sse"):
+            async with sse_client(target.url, dict(target.headers), _CONNECT_SECONDS, read_seconds) as streams:
                 yield streams
-        case HttpServer():
+        case HttpTarget():
             timeout = httpx2.Timeout(_CONNECT_SECONDS, read=read_seconds)
             async with (
-                httpx2.AsyncClient(headers=spec.headers, timeout=timeout) as client,
+                httpx2.AsyncClient(headers=target.headers, timeout=timeout) as client,
                 # A listing or a result is one event, and may well be above the SDK's 1 MiB.
-                streamable_http_client(spec.url, http_client=client, max_sse_event_size=None) as streams,
+                streamable_http_client(target.url, http_client=client, max_sse_event_size=None) as streams,
             ):
                 yield streams
 
 
-def _parameters(spec: StdioServer) -> StdioServerParameters:
+def _parameters(target: StdioTarget) -> StdioServerParameters:
     passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     return StdioServerParameters(
-        command=spec.command,
-        args=list(spec.args),
-        env=passed_on | spec.env,
-        cwd=spec.cwd,
+        command=target.command,
+        args=list(target.args),
+        env={**passed_on, **target.env},
+        cwd=target.cwd,
         encoding_error_handler="replace",
     )
 
 
-def explain(error: BaseException, spec: ServerSpec) -> str:
+def explain(error: BaseException, target: Target) -> str:
     """Return in one line why a server cannot be used."""
     match _first(error):
-        case FileNotFoundError() if isinstance(spec, StdioServer):
-            return f"{spec.command!r} was not found; install it, or give its full path as `command`"
-        case PermissionError() if isinstance(spec, StdioServer):
-            return f"{spec.command!r} may not be executed"
-        case httpx2.ConnectError() if isinstance(spec, HttpServer):
-            return f"nothing answers at {httpx2.URL(spec.url).copy_with(userinfo=b'', query=None)}"
+        case FileNotFoundError() if isinstance(target, StdioTarget):
+            return f"{target.command!r} was not found; install it, or give its full path as `command`"
+        case PermissionError() if isinstance(target, StdioTarget):
+            return f"{target.command!r} may not be executed"
+        case httpx2.ConnectError() if isinstance(target, HttpTarget):
+            return f"nothing answers at {httpx2.URL(target.url).copy_with(userinfo=b'', query=None)}"
         case MCPError(code=code, message=message):
             return _one_line(f"it answered with error {code}: {message}")
         case ValidationError():

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import anyio
+from mcp_ext_tools_search.hosts import ServerEntry, qualified_name, split_candidates
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Implementation, Tool
 
 from tools_search_server.changes import ListChanges
-from tools_search_server.configuration import ServerSpec
-from tools_search_server.names import public_name, server_prefixes
 from tools_search_server.paging import ToolPages
 from tools_search_server.upstream import Upstream
 
@@ -39,22 +38,21 @@ class Gateway:
     """The servers of a configuration and what they offer together.
 
     Args:
-        specs: The servers.
+        entries: The servers.
         page_size: Tools on one page of the listing.
         call_seconds: When a request to a server is given up.
         client_info: Who the servers are told is asking.
     """
 
     def __init__(
-        self, specs: Sequence[ServerSpec], *, page_size: int, call_seconds: float, client_info: Implementation
+        self, entries: Sequence[ServerEntry], *, page_size: int, call_seconds: float, client_info: Implementation
     ) -> None:
         self.upstreams = [
-            Upstream(spec, self._on_change, call_seconds=call_seconds, client_info=client_info) for spec in specs
+            Upstream(entry, self._on_change, call_seconds=call_seconds, client_info=client_info) for entry in entries
         ]
         self.changes = ListChanges()
         self.offers: Mapping[str, Offer] = {}
         self.pages = ToolPages([], page_size)
-        self._prefixes = server_prefixes(spec.name for spec in specs)
         self._page_size = page_size
         self._changed = anyio.Event()
 
@@ -81,16 +79,15 @@ class Gateway:
 
     def unavailable(self, name: str) -> Upstream | None:
         """Return the server that a name belongs to, if it is one that is not ready."""
-        for upstream in self.upstreams:
-            if upstream.state.kind != "ready" and name.startswith(f"{self._prefixes[upstream.name]}__"):
-                return upstream
-        return None
+        down = {upstream.name: upstream for upstream in self.upstreams if upstream.state.kind != "ready"}
+        readings = split_candidates(name, list(down))
+        return down[readings[0][0]] if readings else None
 
     def _on_change(self) -> None:
         offers: dict[str, Offer] = {}
         for upstream in self.upstreams:
             for original, tool in upstream.tools.items():
-                offer = _offer(upstream, original, tool, self._prefixes[upstream.name])
+                offer = _offer(upstream, original, tool)
                 if offers.setdefault(offer.tool.name, offer) is not offer:
                     logger.warning("%s: tool %r is left out: its name is taken", upstream.name, original)
         if {name: offer.tool for name, offer in offers.items()} != {n: offer.tool for n, offer in self.offers.items()}:
@@ -106,9 +103,9 @@ class Gateway:
             await self.changes.announce()
 
 
-def _offer(upstream: Upstream, original: str, tool: Tool, prefix: str) -> Offer:
+def _offer(upstream: Upstream, original: str, tool: Tool) -> Offer:
     meta = dict(tool.meta or {})
     published = meta.get(EXTENSION_ID)
     meta[EXTENSION_ID] = {**(published if isinstance(published, dict) else {}), "group": upstream.name}
-    offered = tool.model_copy(update={"name": public_name(prefix, original), "meta": meta})
+    offered = tool.model_copy(update={"name": qualified_name(upstream.name, original), "meta": meta})
     return Offer(offered, upstream, original)

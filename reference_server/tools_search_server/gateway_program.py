@@ -10,12 +10,12 @@ from typing import Any, Final
 from mcp.server import Server
 from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
+from mcp_ext_tools_search.hosts import load_host_file
 from mcp_ext_tools_search.server import ToolsSearch
 from mcp_types import CallToolRequestParams, Implementation, ListToolsResult, PaginatedRequestParams
 
 from tools_search_server import orientation
 from tools_search_server.catalog_server import unknown_tool
-from tools_search_server.configuration import read_configuration
 from tools_search_server.gateway import Gateway
 from tools_search_server.limits import Limits
 from tools_search_server.relay import relay_call
@@ -25,7 +25,7 @@ __all__ = ["GatewayOptions", "gateway_program", "gateway_server"]
 
 _NAME: Final = "tools-search-gateway"
 _TTL_MS: Final = 5_000
-_GREETING_SECONDS: Final = 2
+_GREETING_SECONDS: Final = 4
 """How long a greeting waits for slow servers: clients take a slow greeting for an old or a dead server."""
 
 _GREETINGS: Final = frozenset({"initialize", "server/discover"})
@@ -47,10 +47,10 @@ def gateway_program(file: Path, limits: Limits, options: GatewayOptions) -> Prog
     """Build the gateway of a configuration; nothing is started yet.
 
     Raises:
-        Mendable: The configuration cannot be used.
+        ConfigurationError: The configuration cannot be used.
     """
     gateway = Gateway(
-        read_configuration(file),
+        load_host_file(file).servers,
         page_size=limits.page_size,
         call_seconds=options.call_timeout,
         client_info=Implementation(name=_NAME, version=version("mcp-ext-tools-search")),

@@ -19,19 +19,18 @@ _MAX_CHARS: Final = 3000
 
 def settings(upstreams: Sequence[Upstream], tool_count: int, max_limit: int) -> ServerSettings:
     """Say what can be searched: the names of the servers, and how many tools once that is known."""
-    known = all(upstream.settled.is_set() for upstream in upstreams)
-    return ServerSettings(
-        catalog_size=tool_count if known else None,
-        topics=[upstream.name[:_MAX_TOPIC_CHARS] for upstream in upstreams[:_MAX_TOPICS]],
-        max_limit=max_limit,
+    said = ServerSettings(topics=[upstream.name[:_MAX_TOPIC_CHARS] for upstream in upstreams[:_MAX_TOPICS]])
+    return said.model_copy(
+        update={"max_limit": max_limit} | ({"catalog_size": tool_count} if _all_settled(upstreams) else {})
     )
 
 
 def instructions(upstreams: Sequence[Upstream], tool_count: int) -> str:
     """Return what a model needs to know: the servers with their tools and purposes, within a fixed length."""
+    counted = f"{tool_count} tools" if _all_settled(upstreams) else "the tools"
     opening = (
-        f"This server offers {tool_count} tools of {len(upstreams)} MCP servers. The name of each tool starts with its "
-        "server. Where the client can search tools (tools/search), describe what is needed in a few words.\n"
+        f"This server offers {counted} of {len(upstreams)} MCP servers. The name of each tool starts with its server. "
+        "Where the client can search tools (tools/search), describe what is needed in a few words.\n"
     )
     lines: list[str] = []
     room = _MAX_CHARS - len(opening) - len("- and 9999 more servers")
@@ -48,6 +47,10 @@ def instructions(upstreams: Sequence[Upstream], tool_count: int) -> str:
 def _line(upstream: Upstream) -> str:
     name = upstream.name[:_MAX_TOPIC_CHARS]
     if upstream.state.kind != "ready":
-        return f"- {name}: not available at the moment"
+        return f"- {name}: {'still starting' if upstream.state.kind == 'starting' else 'not available at the moment'}"
     about = f": {upstream.about}" if upstream.about else ""
     return f"- {name} ({len(upstream.tools)} tools){about}"
+
+
+def _all_settled(upstreams: Sequence[Upstream]) -> bool:
+    return all(upstream.settled.is_set() for upstream in upstreams)

@@ -14,9 +14,9 @@ import anyio
 from mcp import Client, MCPError
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.dispatcher import ProgressFnT
+from mcp_ext_tools_search.hosts import HttpTarget, ServerEntry
 from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, Implementation, Tool, ToolListChangedNotification
 
-from tools_search_server.configuration import HttpServer, ServerSpec
 from tools_search_server.connecting import explain, open_transport
 from tools_search_server.upstream_listing import read_tools
 from tools_search_server.upstream_session import is_modern, raw_request
@@ -54,16 +54,17 @@ class Upstream:
     """A configured server: its tools while it is connected, and the way to ask it.
 
     Args:
-        spec: How to reach it.
+        entry: Its name, and how to reach it.
         on_change: Called, without being awaited, when its tools or its state have changed.
         call_seconds: When a request is given up.
         client_info: Who is asking.
     """
 
     def __init__(
-        self, spec: ServerSpec, on_change: Callable[[], None], *, call_seconds: float, client_info: Implementation
+        self, entry: ServerEntry, on_change: Callable[[], None], *, call_seconds: float, client_info: Implementation
     ) -> None:
-        self.spec = spec
+        self.name = entry.name
+        self._target = entry.target
         self.tools: Mapping[str, Tool] = {}
         self.about = ""
         self.settled = anyio.Event()
@@ -75,11 +76,6 @@ class Upstream:
         self._client: Client | None = None
         self._ended = anyio.Event()
         self._stale = anyio.Event()
-
-    @property
-    def name(self) -> str:
-        """The name in the configuration."""
-        return self.spec.name
 
     @property
     def state(self) -> State:
@@ -95,7 +91,8 @@ class Upstream:
             if anyio.current_time() - began > _STEADY_SECONDS:
                 pauses = _pauses()
             pause = next(pauses)
-            logger.warning("%s is down: %s. Next try in %.1f s.", self.name, reason, pause)
+            is_news = reason != self._state.reason
+            logger.log(logging.WARNING if is_news else logging.DEBUG, "%s is down: %s", self.name, reason)
             self._move(State("down", datetime.now(UTC), reason), {})
             await anyio.sleep(pause)
 
@@ -139,7 +136,7 @@ class Upstream:
 
     def _is_loss(self, error: MCPError) -> bool:
         # A legacy HTTP server that has restarted knows the session no more, and refuses each request for good.
-        is_session_gone = error.code == INVALID_REQUEST and isinstance(self.spec, HttpServer)
+        is_session_gone = error.code == INVALID_REQUEST and isinstance(self._target, HttpTarget)
         return error.code == CONNECTION_CLOSED or is_session_gone
 
     async def _connection(self) -> str:
@@ -159,7 +156,7 @@ class Upstream:
                 )
             except Exception as error:  # the supervisor's boundary: whatever an upstream does costs only itself
                 logger.debug("%s: the connection failed", self.name, exc_info=error)
-                outcome = explain(error, self.spec)
+                outcome = explain(error, self._target)
 
         # In a task of its own: when an HTTP server dies, the SDK cancels the task that holds its client.
         async with anyio.create_task_group() as tasks:
@@ -168,7 +165,7 @@ class Upstream:
         return outcome
 
     async def _hold(self, start: anyio.CancelScope) -> None:
-        transport = open_transport(self.spec, self._ended, read_seconds=self._call_seconds + _LIST_SECONDS)
+        transport = open_transport(self._target, self._ended, read_seconds=self._call_seconds + _LIST_SECONDS)
         client = Client(transport, client_info=self._client_info, message_handler=self._on_message, cache=None)
         async with client, anyio.create_task_group() as tasks:
             tools = await read_tools(client, self.name, page_seconds=_LIST_SECONDS)
