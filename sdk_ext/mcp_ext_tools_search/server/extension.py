@@ -17,10 +17,9 @@ from mcp_types import INTERNAL_ERROR
 from mcp_types.methods import SPEC_CLIENT_METHODS
 
 from mcp_ext_tools_search.cursor import CursorKey
-from mcp_ext_tools_search.ranking import Ranker
+from mcp_ext_tools_search.ranking import FieldedRanker, Ranker
 from mcp_ext_tools_search.server._chain import complete_chain
 from mcp_ext_tools_search.server._lowlevel import lowlevel_server
-from mcp_ext_tools_search.server._temporary_ranking import FieldedRanker
 from mcp_ext_tools_search.server.advertisement import PLACES, advertise_in, as_object
 from mcp_ext_tools_search.server.failure import internal_faults_hidden
 from mcp_ext_tools_search.server.gate import is_modern, require_declared

@@ -16,8 +16,7 @@ from mcp_types import Tool
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex
-from mcp_ext_tools_search.ranking.floor import floored
+from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex, floored
 from mcp_ext_tools_search.ranking.hits import names_of
 
 __all__ = ["IndexCache"]

@@ -1,0 +1,308 @@
+"""A client searches servers that keep to the draft, and is not taken in by those that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client, MCPError
+from mcp.server import MCPServer, Server
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp_ext_tools_search import EXTENSION_ID, METHOD, HitMetadata, ServerSettings
+from mcp_ext_tools_search.client import (
+    InvalidSearchRequest,
+    InvalidSearchResult,
+    ToolsSearchError,
+    ToolsSearchNotAdvertised,
+    hit_metadata,
+    iter_pages,
+    iter_tools,
+    search_tools,
+    server_settings,
+)
+from mcp_ext_tools_search.server import install
+from mcp_types import RequestParams, Tool
+
+pytestmark = pytest.mark.anyio
+
+Connect = Callable[..., AbstractAsyncContextManager[Client]]
+MakeServer = Callable[..., Server[Any]]
+Answer = dict[str, Any] | Callable[[dict[str, Any]], dict[str, Any]]
+Lying = Callable[..., Server[Any]]
+
+
+@pytest.fixture
+def lying(make_server: MakeServer) -> Lying:
+    """A server that advertises the extension and answers each search as the test says."""
+
+    def made(answer: Answer, settings: Any = None, place: str = "extensions") -> Server[Any]:
+        async def handler(ctx: ServerRequestContext[Any], _: RequestParams) -> dict[str, Any]:
+            params = {name: value for name, value in (ctx.params or {}).items() if name != "_meta"}
+            return answer(params) if callable(answer) else answer
+
+        async def advertise(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+            result = await call_next(ctx)
+            if ctx.method in {"initialize", "server/discover"}:
+                assert isinstance(result, dict)
+                result["capabilities"].setdefault(place, {})[EXTENSION_ID] = settings or {}
+            return result
+
+        server = make_server([])
+        server.add_request_handler(METHOD, RequestParams, handler)
+        server.middleware.append(advertise)
+        return server
+
+    return made
+
+
+def _tool(name: Any = "send_invoice", **members: Any) -> dict[str, Any]:
+    return {"name": name, "inputSchema": {"type": "object"}, **members}
+
+
+async def test_a_search_answers_the_best_tools_with_why(billing: MCPServer[Any], connect: Connect) -> None:
+    install(billing)
+    async with connect(billing) as client:
+        for target in (client, client.session):
+            result = await search_tools(target, "send an invoice", limit=1)
+            assert [tool.name for tool in result.tools] == ["send_invoice"]
+            metadata = hit_metadata(result.tools[0])
+            assert metadata is not None
+            assert metadata.score == 1
+            assert "name" in (metadata.matched or [])
+        assert result.next_cursor
+        following = await search_tools(client, "send an invoice", limit=1, cursor=result.next_cursor)
+        assert following.tools != result.tools
+
+
+async def test_nothing_is_sent_to_a_server_that_does_not_advertise(billing: MCPServer[Any], connect: Connect) -> None:
+    received: list[str] = []
+
+    async def record(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        received.append(ctx.method)
+        return await call_next(ctx)
+
+    billing.middleware.append(record)
+    async with connect(billing) as client:
+        with pytest.raises(ToolsSearchNotAdvertised, match="use tools/list"):
+            await search_tools(client, "invoice")
+    assert METHOD not in received
+
+
+@pytest.mark.parametrize(
+    ("query", "optional", "words"),
+    [
+        ("", {}, "query: must contain"),
+        (" \u2003", {}, "query: must contain"),
+        ("\ud800", {}, "query: must be valid Unicode"),
+        (7, {}, "query: Input should be a valid string"),
+        ("invoice", {"limit": 0}, "limit: Input should be greater"),
+        ("invoice", {"limit": "3"}, "limit: must be an integer"),
+        ("invoice", {"cursor": 3}, "cursor: Input should be a valid string"),
+    ],
+)
+async def test_a_mistake_of_our_own_is_not_sent(
+    lying: Lying, connect: Connect, query: Any, optional: dict[str, Any], words: str
+) -> None:
+    async with connect(lying({"tools": []})) as client:
+        with pytest.raises(InvalidSearchRequest, match=words) as mistake:
+            await search_tools(client, query, **optional)
+    assert isinstance(mistake.value, ValueError)
+    assert isinstance(mistake.value, ToolsSearchError)
+
+
+async def test_an_error_response_comes_as_the_sdk_raises_it(billing: MCPServer[Any], connect: Connect) -> None:
+    install(billing)
+    async with connect(billing) as client:
+        with pytest.raises(MCPError) as refusal:
+            await search_tools(client, "invoice", cursor="forged")
+    assert refusal.value.code == -32602
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({}, "tools: Field required"),
+        ({"tools": None}, "tools: "),
+        ({"tools": [{"name": "send_invoice"}]}, r"tools\.0\.inputSchema: Field required"),
+        ({"tools": [_tool(name=7)]}, r"tools\.0\.name: "),
+        ({"tools": [_tool(), "send_invoice"]}, r"tools\.1: "),
+        ({"tools": [], "nextCursor": None}, "nextCursor: must be left out"),
+        ({"tools": [], "nextCursor": 2}, "nextCursor: "),
+    ],
+)
+async def test_an_invalid_result_is_refused_with_its_place(
+    lying: Lying, connect: Connect, answer: dict[str, Any], words: str
+) -> None:
+    async with connect(lying(answer)) as client:
+        with pytest.raises(InvalidSearchResult, match=words) as lie:
+            await search_tools(client, "invoice")
+        assert lie.value.reason
+        assert isinstance(lie.value, ToolsSearchError)
+        assert (await client.list_tools()).tools == []
+
+
+@pytest.mark.parametrize("wrong", [{"resultType": "input_required"}, {"ttlMs": "soon"}, {"cacheScope": "shared"}])
+async def test_members_of_the_modern_result_count_on_modern_connections_only(
+    lying: Lying, connect: Connect, era: str, wrong: dict[str, Any]
+) -> None:
+    async with connect(lying({"tools": [_tool()], **wrong})) as client:
+        if era == "legacy":
+            assert len((await search_tools(client, "invoice")).tools) == 1
+        else:
+            with pytest.raises(InvalidSearchResult):
+                await search_tools(client, "invoice")
+
+
+async def test_more_tools_than_asked_for_are_refused(lying: Lying, connect: Connect) -> None:
+    async with connect(lying({"tools": [_tool("a"), _tool("b")]})) as client:
+        assert len((await search_tools(client, "invoice", limit=2)).tools) == 2
+        with pytest.raises(InvalidSearchResult, match="2 tools where at most 1"):
+            await search_tools(client, "invoice", limit=1)
+
+
+@pytest.mark.parametrize(
+    ("published", "read"),
+    [
+        ({"score": 0.5, "matched": ["name"], "tags": []}, HitMetadata(score=0.5, matched=["name"])),
+        ({}, HitMetadata()),
+        ({"score": 7}, None),
+        ("high", None),
+        (None, None),
+    ],
+)
+def test_hit_metadata_that_is_missing_or_wrong_is_no_metadata(published: Any, read: HitMetadata | None) -> None:
+    tool = Tool.model_validate(_tool(_meta={EXTENSION_ID: published}), by_name=False)
+    assert hit_metadata(tool) == read
+    assert hit_metadata(Tool.model_validate(_tool(), by_name=False)) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "read"),
+    [
+        ({"catalogSize": 3, "maxLimit": 2.0, "facets": 1}, {"catalogSize": 3, "maxLimit": 2}),
+        ({"maxLimit": "50", "topics": ["a"]}, {"topics": ["a"]}),
+        ({"maxLimit": None, "catalogSize": -1, "topics": [7, 8]}, {}),
+    ],
+)
+async def test_settings_are_read_leniently(
+    lying: Lying, connect: Connect, settings: dict[str, Any], read: dict[str, Any]
+) -> None:
+    async with connect(lying({"tools": []}, settings)) as client:
+        assert server_settings(client) == ServerSettings.model_validate(read)
+        assert server_settings(client.session) == server_settings(client)
+
+
+async def test_the_older_place_counts_on_legacy_connections_only(lying: Lying, connect: Connect, era: str) -> None:
+    async with connect(lying({"tools": []}, {"maxLimit": 5}, "experimental")) as client:
+        assert server_settings(client) == (ServerSettings(max_limit=5) if era == "legacy" else None)
+
+
+async def test_a_client_that_is_not_connected_yet_knows_of_no_settings(billing: MCPServer[Any]) -> None:
+    install(billing)
+    async with Client(billing) as connected:
+        session = type(connected.session)(dispatcher=connected.session._dispatcher)  # pyright: ignore[reportPrivateUsage] - any will do
+        assert server_settings(session) is None
+
+
+async def test_a_search_that_takes_too_long_times_out_and_is_cancelled(connect: Connect, lying: Lying) -> None:
+    cancelled = anyio.Event()
+    server = lying({"tools": []})
+
+    async def hang(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        if ctx.method != METHOD:
+            return await call_next(ctx)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            cancelled.set()
+
+    server.middleware.append(hang)
+    async with connect(server) as client:
+        with pytest.raises(MCPError) as timeout:
+            await search_tools(client, "invoice", timeout=0.05)
+        assert timeout.value.code == -32001
+        await cancelled.wait()
+
+
+async def test_progress_is_passed_on(connect: Connect, lying: Lying) -> None:
+    server = lying({"tools": []})
+    heard: list[float] = []
+    arrived = anyio.Event()
+
+    async def report(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        if ctx.method == METHOD:
+            await ctx.session.report_progress(0.5)
+        return await call_next(ctx)
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        assert (total, message) == (None, None)
+        heard.append(progress)
+        arrived.set()
+
+    server.middleware.append(report)
+    async with connect(server) as client:
+        await search_tools(client, "invoice", progress=hear)
+        await arrived.wait()
+    assert heard == [0.5]
+
+
+async def test_every_tool_of_every_page_comes_once(connect: Connect, lying: Lying) -> None:
+    pages: dict[str | None, dict[str, Any]] = {
+        None: {"tools": [_tool("a"), _tool("b")], "nextCursor": "1"},
+        "1": {"tools": [], "nextCursor": ""},
+        "": {"tools": [_tool("b"), _tool("c"), _tool("c")]},
+    }
+    asked: list[dict[str, Any]] = []
+
+    def answer(params: dict[str, Any]) -> dict[str, Any]:
+        asked.append(params)
+        return pages[params.get("cursor")]
+
+    async with connect(lying(answer)) as client:
+        assert [tool.name async for tool in iter_tools(client, "invoice", limit=3)] == ["a", "b", "c"]
+        assert [len(page.tools) async for page in iter_pages(client, "invoice", limit=3)] == [2, 0, 3]
+    first = {"query": "invoice", "limit": 3}
+    assert asked[:3] == [first, {**first, "cursor": "1"}, {**first, "cursor": ""}]
+
+
+async def test_a_page_is_asked_for_when_it_is_wanted(connect: Connect, lying: Lying) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def answer(params: dict[str, Any]) -> dict[str, Any]:
+        asked.append(params)
+        return {"tools": [_tool(f"tool_{len(asked)}")], "nextCursor": str(len(asked))}
+
+    async with connect(lying(answer)) as client:
+        async for tool in iter_tools(client, "invoice"):
+            if tool.name == "tool_3":
+                break
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize("cursors", [["1", "1"], ["1", "2", "1"], ["", ""]])
+async def test_pages_that_go_in_circles_are_a_lie(connect: Connect, lying: Lying, cursors: list[str]) -> None:
+    turns = iter(cursors)
+
+    def answer(_params: dict[str, Any]) -> dict[str, Any]:
+        return {"tools": [], "nextCursor": next(turns)}
+
+    async with connect(lying(answer)) as client:
+        with pytest.raises(InvalidSearchResult, match="repeats"):
+            [page async for page in iter_pages(client, "invoice")]
+
+
+async def test_pages_that_never_bring_a_new_tool_are_given_up(connect: Connect, lying: Lying) -> None:
+    turn = 0
+
+    def answer(_params: dict[str, Any]) -> dict[str, Any]:
+        nonlocal turn
+        turn += 1
+        return {"tools": [_tool()], "nextCursor": str(turn)}
+
+    async with connect(lying(answer)) as client:
+        with pytest.raises(InvalidSearchResult, match="100 pages in a row"):
+            [tool async for tool in iter_tools(client, "invoice")]
+    assert turn == 101

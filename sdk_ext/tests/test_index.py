@@ -1,0 +1,131 @@
+"""Indexes follow the content of listings: built once, never stale, off the event loop when large."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import anyio
+import pytest
+from mcp_ext_tools_search.ranking import Hit, ToolIndex
+from mcp_ext_tools_search.server.index import IndexCache
+from mcp_types import Tool
+
+pytestmark = pytest.mark.anyio
+
+
+class Recording:
+    """A ranker that finds every tool and remembers what it indexed, and in which thread."""
+
+    def __init__(self) -> None:
+        self.indexed: list[list[str]] = []
+        self.threads: set[int] = set()
+
+    def __call__(self, tools: Sequence[Tool], /) -> ToolIndex:
+        self.indexed.append([tool.name for tool in tools])
+        self.threads.add(threading.get_ident())
+        return _Everything([tool.name for tool in tools])
+
+
+class _Everything:
+    def __init__(self, names: list[str]) -> None:
+        self._names = names
+
+    def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
+        return [Hit(name, 1.0) for name in self._names]
+
+
+def _listing(count: int, description: str = "") -> dict[str, dict[str, Any]]:
+    return {
+        f"tool_{number}": {
+            "name": f"tool_{number}",
+            "description": description,
+            "inputSchema": {"type": "object"},
+        }
+        for number in range(count)
+    }
+
+
+@pytest.fixture
+def ranker() -> Recording:
+    return Recording()
+
+
+@pytest.fixture
+def cache(ranker: Recording) -> IndexCache:
+    return IndexCache(ranker, max_concurrency=2)
+
+
+async def test_the_same_content_is_indexed_once(cache: IndexCache, ranker: Recording) -> None:
+    for _ in range(3):
+        assert len(await cache.rank(_listing(3), "tool")) == 3
+    assert len(ranker.indexed) == 1
+
+
+async def test_a_definition_changed_in_place_is_indexed_anew(cache: IndexCache, ranker: Recording) -> None:
+    listing = _listing(3)
+    await cache.rank(listing, "tool")
+    listing["tool_1"]["inputSchema"]["properties"] = {"customer": {}}
+    await cache.rank(listing, "tool")
+    assert len(ranker.indexed) == 2
+
+
+async def test_only_the_indexes_used_last_are_kept(cache: IndexCache, ranker: Recording) -> None:
+    for description in "abcdefgh":
+        await cache.rank(_listing(1, description), "tool")
+    await cache.rank(_listing(1, "a"), "tool")
+    assert len(ranker.indexed) == 8
+    await cache.rank(_listing(1, "i"), "tool")
+    await cache.rank(_listing(1, "a"), "tool")
+    assert len(ranker.indexed) == 9
+    await cache.rank(_listing(1, "b"), "tool")
+    assert len(ranker.indexed) == 10
+
+
+async def test_small_catalogues_are_ranked_in_place_and_large_ones_in_a_thread(
+    cache: IndexCache, ranker: Recording
+) -> None:
+    await cache.rank(_listing(10), "tool")
+    assert ranker.threads == {threading.get_ident()}
+    await cache.rank(_listing(300), "tool")
+    assert len(ranker.threads) == 2
+
+
+async def test_searches_at_the_same_time_share_one_index(cache: IndexCache, ranker: Recording) -> None:
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(8):
+                tasks.start_soon(cache.rank, _listing(300), "tool")
+    assert len(ranker.indexed) == 1
+
+
+async def test_no_more_large_catalogues_are_ranked_at_once_than_allowed() -> None:
+    running = 0
+    most = 0
+    lock = threading.Lock()
+    together = threading.Barrier(2, timeout=10)
+
+    class Counting(_Everything):
+        def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
+            nonlocal running, most
+            with lock:
+                running += 1
+                most = max(most, running)
+            together.wait()
+            with lock:
+                running -= 1
+            together.wait()
+            return super().search(query)
+
+    cache = IndexCache(lambda tools: Counting([tool.name for tool in tools]), max_concurrency=2)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(6):
+                tasks.start_soon(cache.rank, _listing(300), "tool")
+    assert most == 2
+
+
+async def test_what_is_no_valid_tool_is_not_indexed(cache: IndexCache, ranker: Recording) -> None:
+    await cache.rank({"broken": {"name": "broken"}, **_listing(1)}, "tool")
+    assert ranker.indexed == [["tool_0"]]

@@ -1,0 +1,112 @@
+"""Making a server searchable, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, cast
+
+import pytest
+from mcp import Client
+from mcp.server import MCPServer, Server
+from mcp_ext_tools_search import EXTENSION_ID, METHOD
+from mcp_ext_tools_search.client import search_tools, server_settings
+from mcp_ext_tools_search.server import ToolsSearch, extension, install
+from mcp_types import RequestParams
+
+pytestmark = pytest.mark.anyio
+
+Connect = Callable[..., AbstractAsyncContextManager[Client]]
+Send = Callable[..., Awaitable[dict[str, Any]]]
+MakeServer = Callable[..., Server[Any]]
+
+
+async def test_install_returns_what_serves_the_search(billing: MCPServer[Any], connect: Connect) -> None:
+    search = install(billing)
+    assert isinstance(search, ToolsSearch)
+    async with connect(billing) as client:
+        assert (await search_tools(client, "invoice")).tools
+
+
+async def test_an_extension_given_to_the_server_is_installed_the_same_way(connect: Connect) -> None:
+    search = ToolsSearch()
+    mcp = MCPServer[Any]("billing", extensions=[search])
+    mcp.add_tool(lambda: "sent", name="send_invoice")
+    search.install(mcp)
+    async with connect(mcp) as client:
+        assert server_settings(client) is not None
+        assert [tool.name for tool in (await search_tools(client, "invoice")).tools] == ["send_invoice"]
+
+
+async def test_one_extension_serves_several_servers(
+    billing: MCPServer[Any], make_server: MakeServer, connect: Connect
+) -> None:
+    search = install(billing)
+    empty = make_server([])
+    search.install(empty)
+    async with connect(billing) as full_client, connect(empty) as empty_client:
+        assert (await search_tools(full_client, "invoice")).tools
+        assert (await search_tools(empty_client, "invoice")).tools == []
+
+
+def test_the_middleware_goes_first(billing: MCPServer[Any]) -> None:
+    before = list(billing.middleware)
+    install(billing)
+    assert billing.middleware[1:] == before
+
+
+def test_installing_twice_is_refused(billing: MCPServer[Any]) -> None:
+    search = install(billing)
+    for again in (search, ToolsSearch()):
+        with pytest.raises(ValueError, match="searchable already"):
+            again.install(billing)
+
+
+def test_a_server_that_lists_no_tools_is_refused_with_what_to_do() -> None:
+    with pytest.raises(ValueError, match="pass on_list_tools"):
+        install(Server("bare"))
+
+
+def test_a_server_that_answers_the_method_itself_is_refused(make_server: MakeServer) -> None:
+    async def handler(_ctx: object, _params: RequestParams) -> dict[str, Any]:
+        return {}
+
+    server = make_server([])
+    server.add_request_handler(METHOD, RequestParams, handler)
+    with pytest.raises(ValueError, match="another tools/search handler"):
+        install(server)
+    assert EXTENSION_ID not in server.extensions
+
+
+def test_what_is_no_server_is_refused() -> None:
+    with pytest.raises(TypeError, match="not on str"):
+        install(cast("Server[Any]", "server"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"default_limit": 0}, "default_limit must be from 1 to 20, not 0"),
+        ({"default_limit": 21}, "default_limit must be from 1 to 20, not 21"),
+        ({"max_limit": 0}, "max_limit must be at least 1, not 0"),
+        ({"max_query_chars": 1023}, "max_query_chars must be at least 1024, not 1023"),
+        ({"cursor_key": b"short"}, "at least 32 bytes, not 5"),
+    ],
+)
+def test_an_argument_out_of_bounds_is_refused(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        ToolsSearch(**arguments)
+
+
+async def test_an_sdk_that_defines_the_method_itself_is_left_to_it(
+    billing: MCPServer[Any], connect: Connect, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(extension, "SPEC_CLIENT_METHODS", frozenset({METHOD}))
+    search = ToolsSearch()
+    mcp = MCPServer[Any]("billing", extensions=[search])
+    for server in (billing, mcp):
+        search.install(server)
+        async with connect(server) as client:
+            assert server_settings(client) is None
+            assert (await client.list_tools()).tools or server is mcp
+    assert "stands aside" in caplog.text

@@ -1,0 +1,39 @@
+"""What this package promises to keep."""
+
+from __future__ import annotations
+
+import mcp_ext_tools_search
+from mcp_ext_tools_search import client, server
+
+
+def test_the_public_names_are_these() -> None:
+    assert mcp_ext_tools_search.__all__ == [
+        "EXTENSION_ID",
+        "METHOD",
+        "ClientSettings",
+        "HitMetadata",
+        "SearchToolsRequest",
+        "SearchToolsRequestParams",
+        "SearchToolsResult",
+        "ServerSettings",
+    ]
+    assert server.__all__ == ["ToolsSearch", "install", "sieve_tools"]
+    assert client.__all__ == [
+        "TOOLS_SEARCH",
+        "InvalidSearchRequest",
+        "InvalidSearchResult",
+        "Target",
+        "ToolsSearchError",
+        "ToolsSearchNotAdvertised",
+        "hit_metadata",
+        "iter_pages",
+        "iter_tools",
+        "search_tools",
+        "server_settings",
+    ]
+
+
+def test_every_public_name_is_there() -> None:
+    for package in (mcp_ext_tools_search, client, server):
+        for name in package.__all__:
+            assert getattr(package, name) is not None

@@ -1,0 +1,85 @@
+"""What this package uses of the SDK that is private or provisional: a failure here asks for a look at an adapter."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+from mcp import Client, ClientSession
+from mcp.server import MCPServer, Server
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp_ext_tools_search import METHOD
+from mcp_ext_tools_search.client._absorb import absorb
+from mcp_ext_tools_search.server._chain import complete_chain
+from mcp_ext_tools_search.server._lowlevel import lowlevel_server
+from mcp_types import ListToolsResult, Tool
+from mcp_types.methods import SPEC_CLIENT_METHODS
+
+pytestmark = pytest.mark.anyio
+
+TOOL = Tool(name="send_invoice", input_schema={"type": "object"}, output_schema={"type": "object"})
+
+
+def test_an_mcpserver_holds_a_low_level_server_with_the_same_middleware(billing: MCPServer[Any]) -> None:
+    lowlevel = lowlevel_server(billing)
+    assert isinstance(lowlevel, Server)
+    assert lowlevel.middleware is billing.middleware
+    assert lowlevel_server(lowlevel) is lowlevel
+
+
+def test_a_session_absorbs_a_listing_given_by_keyword() -> None:
+    parameters = inspect.signature(ClientSession._absorb_tool_listing).parameters  # pyright: ignore[reportPrivateUsage] - the canary
+    assert list(parameters) == ["self", "result", "complete"]
+    assert parameters["result"].annotation in {ListToolsResult, "types.ListToolsResult"}
+    assert parameters["complete"].kind is inspect.Parameter.KEYWORD_ONLY
+
+
+async def test_an_absorbed_tool_is_known_to_the_session(billing: MCPServer[Any], era: str) -> None:
+    async with Client(billing, mode=era) as client:
+        assert [tool.name for tool in absorb(client.session, [TOOL])] == ["send_invoice"]
+        known = client.session._tool_output_schemas  # pyright: ignore[reportPrivateUsage] - the canary
+    assert known == {"send_invoice": {"type": "object"}}
+
+
+async def test_middleware_composes_outermost_first_and_sees_a_rewritten_context(billing: MCPServer[Any]) -> None:
+    order: list[str] = []
+
+    def named(name: str) -> Any:
+        async def middleware(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+            order.append(f"{name} {ctx.method}")
+            return await call_next(ctx)
+
+        return middleware
+
+    own = named("own")
+    billing.middleware[:] = [named("first"), named("second"), own, named("third")]
+    async with Client(billing, mode="legacy") as client:
+        await client.list_tools()
+    assert order[-4:] == [f"{name} tools/list" for name in ("first", "second", "own", "third")]
+
+    order.clear()
+    ctx = ServerRequestContext[Any, Any](
+        session=None,  # pyright: ignore[reportArgumentType] - nothing here looks at it
+        lifespan_context={},
+        protocol_version="2025-11-25",
+        method="tools/list",
+    )
+
+    async def answer(ctx: ServerRequestContext[Any, Any]) -> HandlerResult:
+        return {"answered": ctx.method}
+
+    assert await complete_chain(lowlevel_server(billing), own, answer)(ctx) == {"answered": "tools/list"}
+    assert order == ["first tools/list", "second tools/list"]
+
+
+def test_the_sdk_does_not_define_the_method_itself() -> None:
+    assert METHOD not in SPEC_CLIENT_METHODS
+
+
+async def test_the_sdk_still_takes_extensions_out_of_the_legacy_handshake() -> None:
+    """The reason for advertising from a middleware: should it stop, `advertisement.py` gets shorter."""
+    server = MCPServer[Any]("billing")
+    lowlevel_server(server).extensions["com.example/thing"] = {}
+    async with Client(server, mode="legacy") as client:
+        assert client.server_capabilities.extensions is None
