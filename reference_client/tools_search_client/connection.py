@@ -10,6 +10,7 @@ from typing import Final, Literal
 import anyio
 from mcp import Client
 from mcp_ext_tools_search.client import TOOLS_SEARCH
+from mcp_ext_tools_search.hosts import Target
 from mcp_types import Implementation, JSONRPCMessage
 
 from tools_search_client.changes import ListChanges, announces_changes
@@ -17,7 +18,6 @@ from tools_search_client.diagnostics import Diagnostics, kept_diagnostics
 from tools_search_client.discovery import DiscoveryOptions, ServerTools
 from tools_search_client.errors import ServerError, ServerUnavailable
 from tools_search_client.faults import as_server_error
-from tools_search_client.targets import Target
 from tools_search_client.transport import open_transport
 from tools_search_client.version import VERSION
 from tools_search_client.wire import Streams, WireObserver

@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
+from mcp_ext_tools_search import hosts
+
 __all__ = [
     "AmbiguousTool",
     "ConfigurationError",
@@ -46,14 +48,8 @@ class LocalMistake(ToolsSearchClientError):
     """The caller's or the operator's mistake."""
 
 
-class ConfigurationError(LocalMistake):
+class ConfigurationError(LocalMistake, hosts.ConfigurationError):
     """A configuration that cannot be used; the message lists every problem with its place and its mend."""
-
-    def __init__(self, source: str, problems: Sequence[str]) -> None:
-        self.source = source
-        self.problems = tuple(problems)
-        lines = "\n".join(f"  - {problem}" for problem in self.problems)
-        super().__init__(f"{source} cannot be used:\n{lines}")
 
 
 class UnknownTool(LocalMistake):

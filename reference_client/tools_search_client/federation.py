@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import anyio
 from mcp.shared.dispatcher import ProgressFnT
+from mcp_ext_tools_search.hosts import ServerEntry, split_candidates
 from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.types import WHITE_SPACE, HitMetadata
 from mcp_types import CallToolResult, RequestParamsMeta
@@ -21,11 +22,9 @@ from tools_search_client.errors import UnknownTool
 from tools_search_client.fanout import Answer, ask_all
 from tools_search_client.found import Found, FoundTool
 from tools_search_client.merging import Reranker, federated_tools, merge
-from tools_search_client.names import split_candidates
 from tools_search_client.reports import FederatedListing, FederatedSearch, FederatedTool, ServerDescription
 from tools_search_client.resolution import candidates_for, chosen
 from tools_search_client.supervision import SupervisedServer
-from tools_search_client.targets import ServerEntry
 
 __all__ = ["DEFAULT_DEADLINE", "Federation", "FederationOptions", "open_federation"]
 

@@ -13,13 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
+from mcp_ext_tools_search.hosts import ServerEntry, qualified_name
 from mcp_ext_tools_search.ranking import Ranker
 
 from tools_search_client.found import Found, FoundTool
 from tools_search_client.fusion import reciprocal_rank_fusion
-from tools_search_client.names import qualified_name
 from tools_search_client.reports import FederatedTool
-from tools_search_client.targets import ServerEntry
 
 __all__ = ["Reranker", "federated_tools", "merge"]
 

@@ -7,6 +7,7 @@ server that cannot is listed. So calling one tool of a catalogue of thousands co
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -15,13 +16,15 @@ from mcp_ext_tools_search.types import HitMetadata
 from tools_search_client.discovery import ServerTools
 from tools_search_client.errors import AmbiguousTool, UnknownTool
 from tools_search_client.found import Found, FoundTool
-from tools_search_client.names import DIGEST_SUFFIX
 from tools_search_client.reports import FederatedTool
 
 __all__ = ["candidates_for", "chosen"]
 
 _CLOSEST: Final = 3
 _CANDIDATES: Final = 10
+
+_DIGEST_SUFFIX: Final = re.compile(r"_[0-9a-f]{8}$")
+"""What a full name ends with where the tool's own name had to be altered; a server knows nothing of it."""
 
 
 async def candidates_for(tools: ServerTools, name: str) -> Found:
@@ -33,7 +36,7 @@ async def candidates_for(tools: ServerTools, name: str) -> Found:
     if tools.mode == "list":
         return Found(tuple(FoundTool(tool, HitMetadata()) for tool in await tools.list()), "list")
     found = await tools.search(name, limit=_CANDIDATES)
-    shortened = DIGEST_SUFFIX.sub("", name)
+    shortened = _DIGEST_SUFFIX.sub("", name)
     if shortened == name or any(hit.tool.name == name for hit in found.tools):
         return found
     more = await tools.search(shortened, limit=_CANDIDATES)

@@ -1,0 +1,97 @@
+"""The command `call`: one tool, by name, after asking where it may change something."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any, cast
+
+import anyio
+import click
+from mcp_types import CallToolResult, TextContent
+
+from tools_search_client.commands.outcome import EXIT_CODES, EXIT_FAILED, EXIT_OK, leave
+from tools_search_client.commands.screen import print_json, print_note, print_text
+from tools_search_client.commands.targets import Target, server_options
+from tools_search_client.errors import LocalMistake
+from tools_search_client.federation import open_federation
+from tools_search_client.reports import FederatedTool
+from tools_search_client.text import one_line, shorten
+
+__all__ = ["Unconfirmed", "call"]
+
+
+class Unconfirmed(LocalMistake):
+    """A tool that may change something was not called, because nobody said that it may."""
+
+
+@click.command(epilog=EXIT_CODES)
+@click.argument("name")
+@click.argument("arguments", metavar="[JSON_ARGS]", default="{}")
+@click.option("--yes", is_flag=True, help="Do not ask, whatever the tool may change.")
+@server_options
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object instead.")
+def call(name: str, arguments: str, target: Target, *, yes: bool, as_json: bool) -> None:
+    """Call the tool NAME with JSON_ARGS, a JSON object; `-` reads it from standard input.
+
+    NAME is as `search` and `tools` show it; the tool's own name will do where only one server has it. A tool that does
+    not say of itself that it only reads is called after you agree.
+    """
+    parsed = _arguments(sys.stdin.read() if arguments == "-" else arguments)
+    may_ask = arguments != "-" and sys.stdin.isatty()
+
+    async def run() -> tuple[FederatedTool, CallToolResult]:
+        async with open_federation(target.configuration, target.options) as federation:
+            tool = await federation.resolve(name, deadline=target.timeout)
+            if not yes and not _only_reads(tool):
+                _ask(tool, parsed, may_ask=may_ask)
+            return tool, await federation.call(tool.name, parsed)
+
+    tool, result = anyio.run(run)
+    if as_json:
+        print_json({"name": tool.name, "server": tool.server, "result": _result_json(result)})
+    else:
+        _print_result(result)
+    leave(EXIT_FAILED if result.is_error else EXIT_OK)
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(text)
+    except ValueError as error:
+        raise click.UsageError(
+            f'JSON_ARGS is not JSON ({error}): write for instance \'{{"path": "a.txt"}}\''
+        ) from error
+    if not isinstance(parsed, dict):
+        raise click.UsageError('JSON_ARGS must be a JSON object, such as \'{"path": "a.txt"}\'')
+    return cast("dict[str, Any]", parsed)
+
+
+def _only_reads(tool: FederatedTool) -> bool:
+    annotations = tool.tool.annotations
+    return annotations is not None and annotations.read_only_hint is True
+
+
+def _ask(tool: FederatedTool, arguments: dict[str, Any], *, may_ask: bool) -> None:
+    if not may_ask:
+        raise Unconfirmed(f"{tool.name} may change something and nobody can be asked here: add --yes to call it")
+    click.echo(f"{one_line(tool.name)}: {shorten(tool.tool.description or 'says nothing of itself', 300)}", err=True)
+    click.echo(f"arguments: {json.dumps(arguments)}", err=True)
+    if not click.confirm("It may change something. Call it?", err=True):
+        raise Unconfirmed(f"{tool.name} was not called")
+
+
+def _result_json(result: CallToolResult) -> dict[str, Any]:
+    return result.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+def _print_result(result: CallToolResult) -> None:
+    if result.is_error:
+        print_note("The tool reports an error:")
+    for block in result.content:
+        if isinstance(block, TextContent):
+            print_text(block.text)
+        else:
+            print_text(json.dumps(block.model_dump(by_alias=True, mode="json", exclude_none=True), indent=2))
+    if not result.content and result.structured_content is not None:
+        print_text(json.dumps(result.structured_content, indent=2))

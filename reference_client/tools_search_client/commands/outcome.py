@@ -1,0 +1,45 @@
+"""What a command's exit code says."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Final, NoReturn
+
+from tools_search_client.reports import ServerReport
+
+__all__ = [
+    "EXIT_CODES",
+    "EXIT_FAILED",
+    "EXIT_INCOMPLETE",
+    "EXIT_OK",
+    "EXIT_USAGE",
+    "answered_code",
+    "leave",
+]
+
+EXIT_OK: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_INCOMPLETE: Final = 3
+
+EXIT_CODES: Final = """\b
+Exit codes:
+  0  answered, even if some servers failed (they are reported)
+  1  every server failed, or the called tool did
+  2  wrong use: options, configuration, an unknown tool, a missing confirmation
+  3  nothing was found, but some servers failed and might have had it"""
+"""For the end of each command's help."""
+
+
+def answered_code(reports: Sequence[ServerReport], *, found: bool) -> int:
+    """Return the exit code for a question that went to many servers."""
+    failed = [report for report in reports if report.failure is not None]
+    if failed and len(failed) == len(reports):
+        return EXIT_FAILED
+    return EXIT_INCOMPLETE if failed and not found else EXIT_OK
+
+
+def leave(code: int) -> NoReturn:
+    """End the program."""
+    sys.exit(code)

@@ -1,0 +1,148 @@
+"""The commands that look: `servers`, `tools` and `search`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import anyio
+import click
+
+from tools_search_client.commands.outcome import EXIT_CODES, answered_code, leave
+from tools_search_client.commands.screen import print_json, print_note, print_table
+from tools_search_client.commands.targets import Target, server_options
+from tools_search_client.commands.wire_json import description_json, listing_json, search_json
+from tools_search_client.federation import open_federation
+from tools_search_client.reports import (
+    FederatedListing,
+    FederatedSearch,
+    FederatedTool,
+    ServerDescription,
+    ServerReport,
+)
+
+__all__ = ["search", "servers", "tools"]
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
+
+
+@click.command(epilog=EXIT_CODES)
+@server_options
+@as_json
+def servers(target: Target, *, as_json: bool) -> None:
+    """Show what each server offers: protocol, search or list, number of tools, or why it failed."""
+
+    async def run() -> tuple[ServerDescription, ...]:
+        async with open_federation(target.configuration, target.options) as federation:
+            return await federation.describe(deadline=target.timeout)
+
+    described = anyio.run(run)
+    if as_json:
+        print_json({"servers": [description_json(one) for one in described]})
+    else:
+        print_table(("server", "program", "protocol", "mode", "tools", "ms"), [_server_row(one) for one in described])
+        _note_failures([one.report for one in described])
+    leave(answered_code([one.report for one in described], found=True))
+
+
+@click.command(epilog=EXIT_CODES)
+@server_options
+@as_json
+def tools(target: Target, *, as_json: bool) -> None:
+    """List every tool of every server, by the name to call it by."""
+
+    async def run() -> FederatedListing:
+        async with open_federation(target.configuration, target.options) as federation:
+            return await federation.list(deadline=target.timeout)
+
+    listing = anyio.run(run)
+    if as_json:
+        print_json(listing_json(listing))
+    else:
+        rows = [(tool.name, tool.server or "-", _kind(tool)) for tool in listing.tools]
+        print_table(("tool", "server", "effect"), rows, details=[_description(tool) for tool in listing.tools])
+        _note_failures(listing.servers)
+    leave(answered_code(listing.servers, found=bool(listing.tools)))
+
+
+@click.command(epilog=EXIT_CODES)
+@click.argument("query")
+@click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Most tools to show.")
+@server_options
+@as_json
+def search(query: str, limit: int, target: Target, *, as_json: bool) -> None:
+    """Find the tools that fit QUERY, a few words that say what is needed.
+
+    Servers that offer tools/search are searched; the others are listed and ranked here. The answers are fused by rank.
+    """
+
+    async def run() -> FederatedSearch:
+        async with open_federation(target.configuration, target.options) as federation:
+            return await federation.search(query, limit=limit, deadline=target.timeout)
+
+    try:
+        answer = anyio.run(run)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    if as_json:
+        print_json(search_json(query, limit, answer))
+    else:
+        _print_search(answer)
+    leave(answered_code(answer.servers, found=bool(answer.tools)))
+
+
+def _print_search(answer: FederatedSearch) -> None:
+    rows = [
+        (str(rank), tool.name, _score(tool), tool.mode, " ".join(tool.hit.matched or ()) or "-")
+        for rank, tool in enumerate(answer.tools, start=1)
+    ]
+    if rows:
+        details = [_description(tool) for tool in answer.tools]
+        print_table(("#", "tool", "score", "by", "matched"), rows, details=details)
+        if len(answer.servers) > 1:
+            print_note("Scores say how well a tool fits within its own server; the order comes from the ranks.")
+    else:
+        print_note("No tool fits. Other words may find one: an empty answer is no proof that there is none.")
+    for report in answer.servers:
+        if report.fallback:
+            print_note(f"{_called(report)}: listed instead of searched, since {report.fallback}")
+    _note_failures(answer.servers)
+
+
+def _server_row(one: ServerDescription) -> tuple[str, ...]:
+    report, info = one.report, one.info
+    program = "-" if info is None else f"{info.name} {info.version}"
+    protocol = "-" if one.protocol_version is None else f"{one.protocol_version} {report.era}"
+    mode = "failed" if report.failure else str(report.mode)
+    return (
+        report.server or "-",
+        program,
+        protocol,
+        mode,
+        "-" if one.tools is None else str(one.tools),
+        f"{report.milliseconds:.0f}",
+    )
+
+
+def _note_failures(reports: Sequence[ServerReport]) -> None:
+    for report in reports:
+        if report.failure is not None:
+            print_note(f"{_called(report)} failed: {report.failure.message}")
+
+
+def _called(report: ServerReport) -> str:
+    return report.server or "the server"
+
+
+def _description(tool: FederatedTool) -> str:
+    return tool.tool.description or tool.tool.title or ""
+
+
+def _score(tool: FederatedTool) -> str:
+    return "-" if tool.hit.score is None else f"{tool.hit.score:.2f}"
+
+
+def _kind(tool: FederatedTool) -> str:
+    annotations = tool.tool.annotations
+    if annotations is None or annotations.read_only_hint is None:
+        return "unknown"
+    return "reads" if annotations.read_only_hint else "changes"

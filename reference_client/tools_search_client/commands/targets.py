@@ -1,0 +1,124 @@
+"""Options by which every command is told which servers it is about."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import click
+
+from tools_search_client.configuration import Configuration, command_server, load_configuration, url_server
+from tools_search_client.connection import ConnectionOptions, Negotiation
+from tools_search_client.federation import FederationOptions
+
+__all__ = ["Target", "server_options"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which servers a command is about, and how they are spoken to."""
+
+    configuration: Configuration
+    options: FederationOptions
+    timeout: float
+    """Seconds to wait for the slowest server."""
+
+
+def server_options(command: Command) -> Command:
+    """Add the options that choose servers; the command gets them as one argument `target`."""
+
+    @wraps(command)
+    def wrapped(**arguments: Any) -> Any:
+        names = ("url", "command_line", "config", "headers", "timeout", "era", "verbose")
+        chosen = {name: arguments.pop(name) for name in names}
+        return command(target=_target(**chosen), **arguments)
+
+    decorated: Any = wrapped
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return cast("Command", decorated)
+
+
+_OPTIONS: list[Callable[[Any], Any]] = [
+    click.option(
+        "--config",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="The servers of a host: a JSON file with `mcpServers` (or `servers`).",
+    ),
+    click.option("--url", metavar="URL", help="One server, reached over Streamable HTTP."),
+    click.option(
+        "--command",
+        "command_line",
+        metavar='"PROGRAM ARG…"',
+        help="One server, started as a process (no shell) and spoken to over stdio.",
+    ),
+    click.option(
+        "--header",
+        "headers",
+        multiple=True,
+        metavar='"NAME: VALUE"',
+        help="Sent with every request to --url; may be repeated.",
+    ),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        default=30.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long to wait for the slowest server.",
+    ),
+    click.option(
+        "--era",
+        type=click.Choice(["auto", "legacy"]),
+        default="auto",
+        show_default=True,
+        help="auto: the newest protocol that each server knows; legacy: the handshake of 2025 and before.",
+    ),
+    click.option("--verbose", is_flag=True, help="Show what the protocol library logs, on standard error."),
+]
+
+
+def _target(
+    *,
+    url: str | None,
+    command_line: str | None,
+    config: Path | None,
+    headers: tuple[str, ...],
+    timeout: float,
+    era: Negotiation,
+    verbose: bool,
+) -> Target:
+    if sum(given is not None for given in (url, command_line, config)) != 1:
+        raise click.UsageError("say which servers: exactly one of --config, --url and --command")
+    if headers and url is None:
+        raise click.UsageError("--header goes with --url; a configuration file has `headers` per server")
+    _set_up_logging(verbose=verbose)
+    if config is not None:
+        configuration = load_configuration(config)
+    elif url is not None:
+        configuration = url_server(url, dict(map(_header, headers)))
+    else:
+        configuration = command_server(command_line or "")
+    # A command is over before a subscription would tell it anything.
+    connection = ConnectionOptions(negotiation=era, follow_changes=False)
+    return Target(configuration, FederationOptions(connection=connection, connect_timeout=timeout), timeout)
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition(":")
+    if not separator or not name.strip():
+        raise click.UsageError(f"--header must be like 'Authorization: Bearer abc', not {text!r}")
+    return name.strip(), value.strip()
+
+
+def _set_up_logging(*, verbose: bool) -> None:
+    """Keep the library's own remarks off the terminal unless they are asked for: failures are reported by us."""
+    handler: logging.Handler = logging.StreamHandler() if verbose else logging.NullHandler()
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.CRITICAL, handlers=[handler])
