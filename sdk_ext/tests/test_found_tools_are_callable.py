@@ -12,6 +12,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp_ext_tools_search.client import iter_tools, search_tools
 from mcp_types import CallToolResult, TextContent
+from pydantic import BaseModel
 
 pytestmark = pytest.mark.anyio
 
