@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any, Final, Literal
 
 import yaml
@@ -113,10 +114,14 @@ def _requirement(row: dict[str, Any]) -> Requirement:
 def examples() -> list[Example]:
     """Return every file of `examples/<type>/{valid,invalid}/`, ordered by type, then validity, then name."""
     found = [
-        Example(type=kind.name, valid=folder.name == "valid", name=file.name.removesuffix(".json"), value=json.loads(text))
+        _example(kind.name, folder.name, file)
         for kind in _DATA.joinpath("examples").iterdir()
         for folder in kind.iterdir()
         for file in folder.iterdir()
-        for text in [file.read_text(encoding="utf-8")]
     ]
     return sorted(found, key=lambda example: (example.type, not example.valid, example.name))
+
+
+def _example(kind: str, folder: str, file: Traversable) -> Example:
+    value = json.loads(file.read_text(encoding="utf-8"))
+    return Example(type=kind, valid=folder == "valid", name=file.name.removesuffix(".json"), value=value)

@@ -37,10 +37,11 @@ _WIDTH: Final = 100
 
 def typescript() -> str:
     """Return the text of `schema.ts`."""
-    declarations = [f"export {declaration(name)}" for name in declared_names()]
-    imported = ",\n  ".join(_imported_names("\n".join(declarations)))
+    definitions = schema()["$defs"]
+    bodies = [f"{_comment(definitions[name], indent='')}export {declaration(name)}" for name in declared_names()]
+    imported = ",\n  ".join(_imported_names("\n".join(bodies)))
     imports = f'import type {{\n  {imported},\n}} from "./spec.types.js"; // base protocol, revision 2026-07-28\n'
-    return "\n".join([_HEAD, imports, *[_documented(name, text) for name, text in _paired(declarations)]])
+    return "\n".join([_HEAD, imports, *bodies])
 
 
 def declared_names() -> list[str]:
@@ -64,14 +65,6 @@ def declaration(name: str) -> str:
 
 def _is_base(shape: _Schema) -> bool:
     return shape.get("$comment", "").startswith(_BASE)
-
-
-def _paired(declarations: list[str]) -> Iterator[tuple[str, str]]:
-    return zip(declared_names(), declarations, strict=True)
-
-
-def _documented(name: str, text: str) -> str:
-    return _comment(schema()["$defs"][name], indent="") + text
 
 
 def _imported_names(declarations: str) -> list[str]:

@@ -1,0 +1,40 @@
+"""What the tests of the draft share: its text, and its schema as a judge would use it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol, cast
+
+import pytest
+from jsonschema import Draft202012Validator
+from referencing import Registry
+from tools_search_spec import schema
+
+Accepts = Callable[[str, object], bool]
+
+
+@pytest.fixture(scope="session")
+def spec_folder() -> Path:
+    return Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def draft(spec_folder: Path) -> str:
+    return (spec_folder / "draft" / "tools-search.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def accepts() -> Accepts:
+    """Return whether a value is of a type of the schema, without ever fetching a reference."""
+    whole = schema()
+    validators = {
+        name: Draft202012Validator({**whole, "$ref": f"#/$defs/{name}"}, registry=Registry()) for name in whole["$defs"]
+    }
+    return lambda name, value: cast("_Validator", validators[name]).is_valid(value)
+
+
+class _Validator(Protocol):
+    """What is used of a validator; its own annotations lack a type."""
+
+    def is_valid(self, instance: object) -> bool: ...

@@ -1,0 +1,83 @@
+"""The example files are what their folders say, and the draft shows no other JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+from tools_search_spec import EXTENSION_ID, METHOD, Example, examples, schema
+from tools_search_spec.sentences import fences
+from tools_search_spec.typescript import declared_names
+
+Accepts = Callable[[str, object], bool]
+
+
+def label(example: Example) -> str:
+    return f"{example.type}-{'valid' if example.valid else 'invalid'}-{example.name}"
+
+
+@pytest.mark.parametrize("example", examples(), ids=label)
+def test_an_example_validates_exactly_when_its_folder_says_so(example: Example, accepts: Accepts):
+    assert accepts(example.type, example.value) == example.valid
+
+
+def test_every_shape_of_the_extension_has_valid_and_invalid_examples():
+    shown = {(example.type, example.valid) for example in examples()}
+    assert not [(name, valid) for name in declared_names() for valid in (True, False) if (name, valid) not in shown]
+
+
+def test_every_file_below_examples_is_an_example_with_a_kebab_name(spec_folder: Path):
+    files = [path for path in (spec_folder / "tools_search_spec" / "examples").rglob("*") if path.is_file()]
+    assert len(files) == len(examples())
+    assert not [path for path in files if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*\.json", path.name)]
+    assert {path.parent.name for path in files} == {"valid", "invalid"}
+
+
+def test_every_json_block_of_the_draft_is_the_text_of_a_valid_example_file(draft: str, spec_folder: Path):
+    folder = spec_folder / "tools_search_spec" / "examples"
+    known = {path.read_text(encoding="utf-8") for path in folder.glob("*/valid/*.json")}
+    blocks = [fence for fence in fences(draft) if fence.language.startswith("json")]
+    assert len(blocks) >= 8
+    assert not [f"draft/tools-search.md:{fence.line}" for fence in blocks if fence.text not in known]
+
+
+@pytest.mark.parametrize(("member", "mended"), [("query", "invoice"), ("limit", 3), ("cursor", "c")])
+def test_every_refusal_of_a_parameter_is_due_to_that_parameter_alone(member: str, mended: object, accepts: Accepts):
+    refused = [example for example in examples() if not example.valid and example.name.startswith(f"{member}-")]
+    refused = [example for example in refused if example.type == "SearchToolsRequestParams"]
+    assert f"{member}-null" in {example.name for example in refused}
+    assert all(accepts(example.type, {**example.value, member: mended}) for example in refused)
+
+
+def test_the_schema_is_a_valid_schema_of_2020_12():
+    Draft202012Validator.check_schema(schema())
+    assert schema()["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+
+
+def test_the_schema_refers_to_nothing_outside_of_itself():
+    references = set(re.findall(r'"\$ref": "([^"]*)"', json.dumps(schema())))
+    assert references <= {f"#/$defs/{name}" for name in schema()["$defs"]}
+
+
+def test_the_schema_is_returned_afresh_so_that_no_caller_changes_it_for_another():
+    schema()["$defs"].clear()
+    assert schema()["$defs"]
+
+
+def test_the_schema_knows_the_method_and_the_identifier():
+    definitions = schema()["$defs"]
+    assert definitions["SearchToolsRequest"]["properties"]["method"] == {"const": METHOD}
+    assert list(definitions["DeclaringClientCapabilities"]["properties"]["extensions"]["properties"]) == [EXTENSION_ID]
+
+
+def test_the_schema_calls_blank_what_consists_of_unicode_white_space_only():
+    """The set is that of the Unicode property White_Space, which `str.isspace` exceeds by four separators."""
+    pattern = schema()["$defs"]["SearchToolsRequestParams"]["properties"]["query"]["pattern"]
+    scalar_values = set(map(chr, [*range(0xD800), *range(0xE000, 0x110000)]))
+    separators = set(map(chr, range(0x1C, 0x20)))
+    refused = {character for character in scalar_values if not re.search(pattern, character)}
+    assert refused == {character for character in scalar_values if character.isspace()} - separators

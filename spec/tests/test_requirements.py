@@ -1,0 +1,87 @@
+"""Each normative sentence of the draft has its row, and each row its sentence."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import get_args
+
+from tools_search_spec import Kind, Requirement, requirements
+from tools_search_spec.sentences import Sentence, anchors, normative_sentences
+
+CHECK = re.compile(r"tools-search-server-[a-z]+(?:-[a-z]+)*")
+PLANNED = re.compile(r"tools-search-(?:server|client)-[a-z]+(?:-[a-z]+)*")
+REASON = re.compile(r"[A-Z].*\.")
+
+
+def pasteable(sentence: Sentence) -> str:
+    row = {"id": "R-???", "section": sentence.section, "level": sentence.keywords[0], "text": sentence.text}
+    return f"draft/tools-search.md:{sentence.line} has no row, add: {row}"
+
+
+def test_every_normative_sentence_of_the_draft_has_a_row(draft: str):
+    texts = {row.text for row in requirements()}
+    missing = [pasteable(sentence) for sentence in normative_sentences(draft) if sentence.text not in texts]
+    assert not missing, "\n".join(missing)
+
+
+def test_every_row_has_its_sentence_word_for_word_under_its_section(draft: str):
+    sentences = {(sentence.section, sentence.text) for sentence in normative_sentences(draft)}
+    stale = [row.id for row in requirements() if (row.section, row.text) not in sentences]
+    assert not stale
+
+
+def test_every_normative_sentence_says_one_keyword_and_its_row_has_that_level(draft: str):
+    keywords = {sentence.text: sentence.keywords for sentence in normative_sentences(draft)}
+    assert {row.id: keywords[row.text] for row in requirements()} == {row.id: (row.level,) for row in requirements()}
+
+
+def test_rows_stand_in_the_order_of_the_draft(draft: str):
+    assert [row.text for row in requirements()] == [sentence.text for sentence in normative_sentences(draft)]
+
+
+def test_no_id_and_no_sentence_occurs_twice():
+    counted = Counter[str]()
+    for row in requirements():
+        counted.update([row.id, row.text])
+    assert not [text for text, times in counted.items() if times > 1]
+
+
+def test_every_id_has_an_area_and_a_number():
+    assert not [row.id for row in requirements() if not re.fullmatch(r"R-[A-Z]+-\d{2}", row.id)]
+
+
+def test_every_section_is_a_heading_of_the_draft(draft: str):
+    assert {row.section for row in requirements()} <= set(anchors(draft))
+
+
+def test_a_row_has_either_checks_or_a_reason_of_a_known_kind():
+    assert not [row.id for row in requirements() if not (is_checked(row) or is_excluded(row))]
+
+
+def is_checked(row: Requirement) -> bool:
+    named = bool(row.checks) and all(CHECK.fullmatch(check) for check in row.checks)
+    return named and row.excluded is None and row.kind is None and row.planned is None
+
+
+def is_excluded(row: Requirement) -> bool:
+    reasoned = row.excluded is not None and bool(REASON.fullmatch(row.excluded)) and row.kind in get_args(Kind)
+    return reasoned and not row.checks
+
+
+def test_a_gap_of_the_suite_names_the_check_that_is_to_close_it_and_nothing_else_does():
+    planned = {row.id: row.planned or "" for row in requirements() if row.kind == "framework-gap"}
+    assert not [row for row, check in planned.items() if not PLANNED.fullmatch(check)]
+    assert not [row.id for row in requirements() if row.planned and row.kind != "framework-gap"]
+
+
+def test_only_rules_that_bind_servers_have_server_checks():
+    assert not [row.id for row in requirements() if row.checks and row.role == "client"]
+
+
+def test_every_link_within_the_draft_leads_to_a_heading(draft: str):
+    assert set(re.findall(r"\]\((#[^)]*)\)", draft)) <= set(anchors(draft))
+
+
+def test_no_two_headings_of_the_draft_have_one_anchor(draft: str):
+    assert len(anchors(draft)) == len(set(anchors(draft)))

@@ -1,0 +1,206 @@
+"""The pydantic types accept what the schema accepts, and what they write the schema accepts.
+
+Values are drawn here by hand, member by member, from what the schema allows and from what it does not. Members that the
+base protocol defines, such as those of `Tool`, are the SDK's: they are drawn valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mcp_ext_tools_search.types import (
+    METHOD,
+    WHITE_SPACE,
+    ClientSettings,
+    HitMetadata,
+    SearchToolsRequest,
+    SearchToolsRequestParams,
+    SearchToolsResult,
+    ServerSettings,
+)
+from mcp_types import Tool
+from pydantic import BaseModel, ValidationError
+from tools_search_spec import EXTENSION_ID, Example, examples
+
+Accepts = Callable[[str, object], bool]
+Members = dict[str, st.SearchStrategy[Any]]
+
+texts = st.text(max_size=12)
+integers = st.integers(-3, 5) | st.integers() | st.sampled_from([3.0, -1.0, 0.0, 1e300, 10**400])
+scalars = st.none() | st.booleans() | integers | st.floats(allow_nan=False, allow_infinity=False) | texts
+json_values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3), max_leaves=5
+)
+white_space = st.text(st.sampled_from(WHITE_SPACE), max_size=4)
+queries = white_space | st.text(st.sampled_from("\x1c\x1f\u200b \n\0\u202ea"), max_size=4) | texts
+
+tools: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {
+        "name": texts,
+        "inputSchema": st.dictionaries(texts, json_values, max_size=2).map(
+            lambda more: {key: value for key, value in more.items() if key != "$schema"} | {"type": "object"}
+        ),
+    },
+    optional={
+        "title": texts,
+        "description": texts,
+        "outputSchema": st.just({"type": "object", "properties": {}}),
+        "annotations": st.fixed_dictionaries({}, optional={"readOnlyHint": st.booleans(), "title": texts}),
+        "icons": st.just([{"src": "https://example.com/icon.png", "sizes": ["48x48"], "theme": "dark"}]),
+        "_meta": st.fixed_dictionaries({}, optional={EXTENSION_ID: st.just({"score": 0.5}), "com.example/x": scalars}),
+    },
+)
+cursors = st.sampled_from(["", "eyJvIjo1fQ"])
+valid: dict[str, Members] = {
+    "ServerSettings": {
+        "catalogSize": st.integers(min_value=0) | st.just(1200.0),
+        "topics": st.lists(texts, max_size=3),
+        "maxLimit": st.integers(min_value=1) | st.just(50.0),
+    },
+    "ClientSettings": {},
+    "HitMetadata": {"score": st.floats(0, 1) | st.sampled_from([0, 1]), "matched": st.lists(texts), "group": texts},
+    "SearchToolsRequestParams": {
+        "query": queries.filter(lambda query: query.strip(WHITE_SPACE)),
+        "limit": st.integers(min_value=1) | st.sampled_from([3.0, 1e300]),
+        "cursor": cursors,
+    },
+    "SearchToolsResult": {
+        "tools": st.lists(tools, max_size=3),
+        "nextCursor": cursors,
+        "resultType": st.just("complete"),
+        "ttlMs": st.integers(min_value=0) | st.just(60_000.0),
+        "cacheScope": st.sampled_from(["public", "private"]),
+    },
+}
+required = {
+    "SearchToolsRequestParams": {"query"},
+    "SearchToolsResult": {"tools", "resultType", "ttlMs", "cacheScope"},
+}
+models: dict[str, type[BaseModel]] = {
+    "ServerSettings": ServerSettings,
+    "ClientSettings": ClientSettings,
+    "HitMetadata": HitMetadata,
+    "SearchToolsRequestParams": SearchToolsRequestParams,
+    "SearchToolsResult": SearchToolsResult,
+}
+every_type = pytest.mark.parametrize("name", models)
+
+
+def model_accepts(model: type[BaseModel], value: object) -> bool:
+    try:
+        model.model_validate(value, by_alias=True, by_name=False)
+    except ValidationError:
+        return False
+    return True
+
+
+def objects(name: str) -> st.SearchStrategy[dict[str, Any]]:
+    """Return objects of the type, with members that it does not know among them."""
+    members = valid[name] | {"later": json_values}
+    needed = {member: members.pop(member) for member in required.get(name, ())}
+    return st.fixed_dictionaries(needed, optional=members)
+
+
+def strained(name: str) -> st.SearchStrategy[Any]:
+    """Return objects of the type with one member that may be anything or missing, and now and then no object at all."""
+    ruined = dict.fromkeys(valid[name], queries | json_values)
+    one_ruined = [
+        st.tuples(objects(name), anything, st.booleans()).map(
+            lambda drawn, member=member: without(drawn[0], member) | ({member: drawn[1]} if drawn[2] else {})
+        )
+        for member, anything in ruined.items()
+    ]
+    return st.one_of(*one_ruined, objects(name), json_values)
+
+
+def without(value: dict[str, Any], member: str) -> dict[str, Any]:
+    return {key: kept for key, kept in value.items() if key != member}
+
+
+@every_type
+@settings(deadline=None)
+@given(data=st.data())
+def test_what_the_schema_allows_the_type_accepts(name: str, accepts: Accepts, data: st.DataObject):
+    value = data.draw(objects(name))
+    assert accepts(name, value)
+    assert model_accepts(models[name], value)
+
+
+@pytest.mark.parametrize("name", [name for name in models if name != "SearchToolsResult"])
+@settings(deadline=None, max_examples=400)
+@given(data=st.data())
+def test_the_type_accepts_exactly_what_the_schema_accepts(name: str, accepts: Accepts, data: st.DataObject):
+    value = data.draw(strained(name))
+    assert model_accepts(models[name], value) == accepts(name, value)
+
+
+@settings(deadline=None, max_examples=400)
+@given(value=strained("SearchToolsResult"))
+def test_the_type_of_a_result_refuses_what_the_schemas_of_both_eras_refuse(accepts: Accepts, value: object):
+    """One type reads both eras, so it also accepts a modern result that lacks what a legacy one need not have."""
+    accepted = model_accepts(SearchToolsResult, value)
+    assert accepted or not accepts("SearchToolsResult", value)
+    assert not accepted or accepts("LegacySearchToolsResult", value)
+
+
+@every_type
+@settings(deadline=None)
+@given(data=st.data())
+def test_what_the_type_writes_the_schema_accepts_and_the_type_reads_back(
+    name: str, accepts: Accepts, data: st.DataObject
+):
+    model = models[name].model_validate(data.draw(objects(name)), by_alias=True, by_name=False)
+    written = model.model_dump(by_alias=True, mode="json", exclude_none=True)
+    assert accepts(name, written)
+    assert models[name].model_validate(written, by_alias=True, by_name=False) == model
+
+
+@settings(deadline=None)
+@given(params=strained("SearchToolsRequestParams"), method=st.sampled_from([METHOD, "tools/list", "", None, 5]))
+def test_the_type_of_a_request_accepts_exactly_what_the_schema_accepts(accepts: Accepts, params: Any, method: object):
+    value = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    assert model_accepts(SearchToolsRequest, value) == accepts("SearchToolsRequest", value)
+
+
+@settings(deadline=None)
+@given(
+    query=queries.filter(lambda query: query.strip(WHITE_SPACE)),
+    limit=st.none() | st.integers(min_value=1),
+    cursor=st.none() | texts,
+)
+def test_a_request_built_in_python_is_one_of_the_schema(
+    accepts: Accepts, query: str, limit: int | None, cursor: str | None
+):
+    more = {name: member for name, member in {"limit": limit, "cursor": cursor}.items() if member is not None}
+    params = SearchToolsRequestParams.model_validate({"query": query, **more})
+    written = SearchToolsRequest(params=params).model_dump(by_alias=True, mode="json", exclude_none=True)
+    assert accepts("SearchToolsRequest", {"jsonrpc": "2.0", "id": 1, **written})
+
+
+@settings(deadline=None)
+@given(names=st.lists(texts, max_size=3), ttl_ms=st.integers(min_value=0), cursor=st.none() | texts)
+def test_a_result_built_in_python_is_one_of_the_schema(
+    accepts: Accepts, names: list[str], ttl_ms: int, cursor: str | None
+):
+    found = [Tool(name=name, input_schema={"type": "object"}) for name in names]
+    result = SearchToolsResult(tools=found, ttl_ms=ttl_ms, cache_scope="public")
+    if cursor is not None:
+        result.next_cursor = cursor
+    assert accepts("SearchToolsResult", result.model_dump(by_alias=True, mode="json", exclude_none=True))
+
+
+def modelled() -> list[Example]:
+    """Return the examples of the types that have a model for one era or for both alike."""
+    names = {*models, "SearchToolsRequest"} - {"SearchToolsResult"}
+    return [example for example in examples() if example.type in names]
+
+
+@pytest.mark.parametrize("example", modelled(), ids=lambda example: f"{example.type}-{example.name}")
+def test_the_type_agrees_with_every_example_file(example: Example):
+    model = SearchToolsRequest if example.type == "SearchToolsRequest" else models[example.type]
+    envelope = {"id-missing", "id-null", "jsonrpc-missing"}
+    assert model_accepts(model, example.value) == (example.valid or example.name in envelope)
