@@ -1,0 +1,66 @@
+"""Each server example, run as its first lines say, searched and called over real stdio in both eras."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+from mcp_ext_tools_search import ServerSettings
+from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, search_tools, server_settings
+from mcp_types import TextContent
+
+pytestmark = pytest.mark.anyio
+
+EXAMPLES = Path(__file__).parents[1]
+eras = pytest.mark.parametrize("era", ["auto", "legacy"], ids=["modern", "legacy"])
+programs = pytest.mark.parametrize("program", ["mcpserver_search.py", "lowlevel_search.py", "fastmcp_search.py"])
+
+
+@asynccontextmanager
+async def _running(program: str, era: str) -> AsyncGenerator[Client]:
+    target = StdioServerParameters(command=sys.executable, args=[str(EXAMPLES / program)])
+    with anyio.fail_after(60):
+        async with Client(target, mode=era, extensions=[TOOLS_SEARCH]) as client:
+            yield client
+
+
+async def _call(client: Client, name: str, arguments: dict[str, Any]) -> str:
+    (content,) = (await client.call_tool(name, arguments)).content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+@eras
+@programs
+async def test_an_example_is_searched_called_and_refuses_what_is_wrong(program: str, era: str) -> None:
+    async with _running(program, era) as client:
+        settings = server_settings(client)
+        assert settings is not None
+        assert settings.max_limit == 50
+        found = await search_tools(client, "bill a customer by sending an invoice", limit=1)
+        assert [tool.name for tool in found.tools] == ["send_invoice"]
+        assert "Ada" in await _call(client, "send_invoice", {"customer": "Ada", "amount": 3})
+        with pytest.raises(MCPError) as refusal:
+            await search_tools(client, "invoice", cursor="forged")
+        assert refusal.value.code == -32602
+        assert refusal.value.data["field"] == "cursor"
+
+
+@eras
+async def test_the_low_level_example_finds_what_the_callers_era_allows(era: str) -> None:
+    async with _running("lowlevel_search.py", era) as client:
+        assert server_settings(client) == ServerSettings(topics=["invoices"], catalog_size=3, max_limit=50)
+        found = {tool.name async for tool in iter_tools(client, "invoice", limit=1)}
+    assert found == {"send_invoice", "cancel_invoice"} | ({"list_invoices"} if era == "auto" else set())
+
+
+@eras
+async def test_the_fastmcp_example_does_not_find_what_is_disabled(era: str) -> None:
+    async with _running("fastmcp_search.py", era) as client:
+        assert [tool.name async for tool in iter_tools(client, "wipe invoices")] == ["send_invoice"]
