@@ -1,0 +1,163 @@
+"""Visible tools and side effects: a search finds what is listed, as it is listed, and changes nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from tools_search_conformance.pages import Listing, Page, bare
+from tools_search_conformance.registry import check
+from tools_search_conformance.wire.codec import JsonObject, same
+
+if TYPE_CHECKING:
+    from tools_search_conformance.bench import Bench
+
+__all__: list[str] = []
+
+_SAMPLE: Final = 10
+_CALLED: Final = 6
+
+
+async def _survey(bench: Bench) -> tuple[Listing, list[Page]]:
+    words = await bench.vocabulary()
+    queries = words.sample(_SAMPLE)
+
+    async def search(_: Listing) -> list[Page]:
+        return [page for query in queries for page in (await bench.walk(query, most=10)).pages]
+
+    listing, pages = await bench.sandwich(search)
+    bench.require(any(page.tools for page in pages), f"no search found anything; tried {queries}")
+    return listing, pages
+
+
+@check(
+    "subset-of-list",
+    title="Only listed tools are found",
+    sends="`tools/list`, searches of every kind, `tools/list`.",
+    passes="Every tool found is on the list.",
+)
+async def finds_listed_tools_only(bench: Bench) -> None:
+    listing, pages = await _survey(bench)
+    for page in pages:
+        for name in page.names:
+            bench.expect(name in listing.by_name, page.exchange, f"{name!r} was found but is not on the list", case=name)
+
+
+@check(
+    "definition-identity",
+    title="A tool is found as it is listed",
+    sends="`tools/list`, searches of every kind, `tools/list`.",
+    passes="Definitions equal as JSON values, apart from `_meta` at the extension's key.",
+)
+async def finds_identical_definitions(bench: Bench) -> None:
+    listing, pages = await _survey(bench)
+    for page in pages:
+        for tool in page.tools:
+            if (listed := listing.by_name.get(tool["name"])) is not None:
+                where = _difference(bare(listed), bare(tool))
+                bench.expect(where is None, page.exchange, f"{tool['name']!r} differs from its listing: {where}")
+
+
+def _difference(listed: JsonObject, found: JsonObject) -> str | None:
+    names = [name for name in sorted({*listed, *found}) if not _equal(name, listed, found)]
+    return None if not names else f"member {names[0]!r} is {_shown(names[0], found)}, listed is {_shown(names[0], listed)}"
+
+
+def _equal(name: str, listed: JsonObject, found: JsonObject) -> bool:
+    return (name in listed) == (name in found) and same(listed.get(name), found.get(name))
+
+
+def _shown(name: str, tool: JsonObject) -> str:
+    return json.dumps(tool[name], ensure_ascii=False)[:200] if name in tool else "absent"
+
+
+@check(
+    "no-duplicates",
+    title="A page holds each tool once",
+    sends="Searches of every kind.",
+    passes="The names on each page are distinct.",
+)
+async def finds_each_tool_once(bench: Bench) -> None:
+    _, pages = await _survey(bench)
+    for page in pages:
+        twice = sorted({name for name in page.names if page.names.count(name) > 1})
+        bench.expect(not twice, page.exchange, f"{twice} more than once on a page")
+
+
+@check(
+    "list-unchanged",
+    title="A search changes no listing",
+    sends="`tools/list` twice, a search for a tool by its name, and `tools/list` again; the same with other tools.",
+    passes="The same definitions each time.",
+)
+async def changes_no_listing(bench: Bench) -> None:
+    before = await bench.listing()
+    again = await bench.listing()
+    bench.require(again.same_as(before), "tools/list changes without any search", again.exchange)
+    names = [name for name in before.by_name if name.strip()]
+    changed = 0
+    # On a live server one change may be a coincidence.
+    for name in names[:: max(1, len(names) // 3)][:3]:
+        await bench.page(name)
+        after = await bench.listing()
+        changed += not after.same_as(before)
+        bench.expect(
+            changed < (1 if bench.profile == "fixture" else 2),
+            after.exchange,
+            f"after a search for {name!r}, tools/list returned something else",
+            case=f"query {name!r}",
+        )
+        before = after
+
+
+@check(
+    "refusal-changes-nothing",
+    title="A refused request changes no other answer",
+    sends="`tools/list` and a first page; invalid searches; `tools/list`, that page and its second one again.",
+    passes="The same listing and page, and the first page's cursor still holds.",
+)
+async def refuses_without_side_effects(bench: Bench) -> None:
+    query = await bench.fertile()
+    listing, first = await bench.listing(), await bench.page(query, limit=1)
+    for bad in ({}, {"query": ""}, {"query": query, "limit": 0}, {"query": query, "cursor": "no such cursor"}):
+        exchange = await bench.search(bad)
+        bench.require(exchange.error is not None, f"the invalid params {bad} were served", exchange)
+    after = await bench.listing()
+    bench.expect(after.same_as(listing), after.exchange, "tools/list returned something else after refused searches")
+    repeated = await bench.served({"query": query, "limit": 1}, "a search after refused ones")
+    bench.expect(bool(repeated.tools) == bool(first.tools), repeated.exchange, "a search found something else after refused ones")
+    if first.next_cursor is not None:
+        await bench.served({"query": query, "limit": 1, "cursor": first.next_cursor}, "a cursor from before refused searches")
+
+
+@check(
+    "search-unlisted",
+    title="A search needs no listing before it",
+    sends="`tools/search` for a tool by its name, as the first request of a fresh connection.",
+    passes="A result that begins with that tool.",
+)
+async def serves_before_any_listing(bench: Bench) -> None:
+    name = (await bench.vocabulary()).names[0]
+    async with bench.fresh() as other:
+        page = await other.served({"query": name}, "a search as the first request of a connection")
+        other.expect(name in page.names, page.exchange, f"{name!r} is not found before tools are listed", case=f"query {name!r}")
+
+
+@check(
+    "callable",
+    title="What is found can be called at once",
+    sends="On a fresh connection a search, and `tools/call` of what it found, without any `tools/list`.",
+    passes="A result that is no error for each call.",
+    profiles=("fixture",),
+)
+async def calls_what_was_found(bench: Bench) -> None:
+    query = await bench.fertile()
+    async with bench.fresh() as other:
+        found = (await other.page(query)).tools
+        other.require(bool(found), f"a search for {query!r} on a fresh connection found nothing")
+        for tool in found[:_CALLED]:
+            arguments: Any = tool["inputSchema"].get("examples", [{}])[0]
+            call = await other.ask("tools/call", {"name": tool["name"], "arguments": arguments})
+            fine = call.result is not None and call.result.get("isError") is not True
+            what = call.describe() if call.result is None else json.dumps(call.result.get("content"))[:200]
+            other.expect(fine, call, f"{tool['name']!r} was found, but its call was answered by {what}", case=tool["name"])

@@ -1,0 +1,152 @@
+"""Cursors: only what this server issued, for this query of this method."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from tools_search_conformance.registry import check
+from tools_search_conformance.vocabulary import NONSENSE
+
+if TYPE_CHECKING:
+    from tools_search_conformance.bench import Bench
+
+__all__: list[str] = []
+
+_MADE_UP: Final = (
+    "",
+    "no such cursor",
+    "AAAA",
+    "null",
+    "-1",
+    "undefined",
+    base64.b64encode(b'{"offset":1}').decode(),
+    base64.urlsafe_b64encode(b'{"query":"anything","offset":10}').decode().rstrip("="),
+    "🔧\x00\u202e",
+    "../../etc/passwd",
+    "A" * 5000,
+)
+
+
+async def _issued(bench: Bench) -> tuple[str, str]:
+    """Return a query and the cursor of its second page.
+
+    Raises:
+        UnverifiableError: the server issued none.
+    """
+    query = await bench.fertile()
+    page = await bench.page(query, limit=1)
+    bench.require(page.next_cursor is not None, f"a search for {query!r} under limit 1 has one page", page.exchange)
+    return query, str(page.next_cursor)
+
+
+@check(
+    "cursor-forged",
+    title="A cursor that this server did not issue is refused",
+    sends="Made-up cursors: the empty string, words, encoded offsets, unusual characters, 5,000 letters.",
+    passes="Error -32602 for each.",
+)
+async def refuses_made_up_cursors(bench: Bench) -> None:
+    query, cursor = await _issued(bench)
+    for made_up in _MADE_UP:
+        bad = {"query": query, "cursor": made_up}
+        await bench.refused(bad, {"query": query, "cursor": cursor}, f"cursor {made_up[:60]!a}")
+
+
+@check(
+    "cursor-tampered",
+    title="A cursor that was altered is refused",
+    sends="A genuine cursor with a character exchanged, cut in half, doubled, or with its numbers raised, encoded or not.",
+    passes="Error -32602 for each.",
+)
+async def refuses_altered_cursors(bench: Bench) -> None:
+    query, cursor = await _issued(bench)
+    seen = {page.next_cursor for page in (await bench.walk(query, 1)).pages}
+    for altered, how in _alterations(cursor):
+        if altered not in seen and altered != cursor:
+            bad, good = {"query": query, "cursor": altered}, {"query": query, "cursor": cursor}
+            await bench.refused(bad, good, f"a genuine cursor {how} ({altered[:80]!a})")
+
+
+def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
+    for share in (0.05, 0.25, 0.5, 0.75, 0.9):
+        place = _letter_near(cursor, int(len(cursor) * share))
+        if place is not None:
+            yield cursor[:place] + _next(cursor[place]) + cursor[place + 1 :], f"with character {place + 1} exchanged"
+    if len(cursor) > 1:
+        yield cursor[: len(cursor) // 2], "cut in half"
+    yield cursor + cursor, "doubled"
+    if (raised := _raise_numbers(cursor)) != cursor:
+        yield raised, "with its numbers raised"
+    for decode, encode in ((_from_base64, _to_base64), (_from_urlsafe, _to_urlsafe)):
+        text = decode(cursor)
+        if text is not None and (raised := _raise_numbers(text)) != text:
+            yield encode(raised, cursor), "with the numbers inside its base64 raised"
+
+
+def _letter_near(cursor: str, place: int) -> int | None:
+    # The last characters of base64 may hold bits that mean nothing.
+    places = [i for i in range(max(1, len(cursor) - 2)) if cursor[i].isascii() and cursor[i].isalnum()]
+    return min(places, key=lambda i: abs(i - place), default=None)
+
+
+def _next(character: str) -> str:
+    for ring in ("0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"):
+        if character in ring:
+            return ring[(ring.index(character) + 1) % len(ring)]
+    return character
+
+
+def _raise_numbers(text: str) -> str:
+    return re.sub(r"(?<![\w.])\d{1,6}(?![\w.])", lambda found: str(int(found[0]) + 1), text)
+
+
+def _from_base64(cursor: str) -> str | None:
+    try:
+        return base64.b64decode(cursor + "=" * (-len(cursor) % 4), validate=True).decode("utf-8")
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _from_urlsafe(cursor: str) -> str | None:
+    return _from_base64(cursor.replace("-", "+").replace("_", "/")) if re.search("[-_]", cursor) else None
+
+
+def _to_base64(text: str, like: str) -> str:
+    encoded = base64.b64encode(text.encode()).decode()
+    return encoded if like.endswith("=") or len(like) % 4 == 0 else encoded.rstrip("=")
+
+
+def _to_urlsafe(text: str, like: str) -> str:
+    return _to_base64(text, like).replace("+", "-").replace("/", "_")
+
+
+@check(
+    "cursor-other-query",
+    title="A cursor issued for another query is refused",
+    sends="A genuine cursor with queries other than its own.",
+    passes="Error -32602 for each.",
+)
+async def refuses_cursors_of_other_queries(bench: Bench) -> None:
+    query, cursor = await _issued(bench)
+    others = [word for word in (await bench.vocabulary()).broad(4) if word != query]
+    for other in (*others[:2], f"{query} {NONSENSE}", NONSENSE):
+        await bench.refused(
+            {"query": other, "cursor": cursor}, {"query": query, "cursor": cursor}, f"a cursor of {query!r} with {other!r}"
+        )
+
+
+@check(
+    "cursor-of-list",
+    title="A cursor of `tools/list` is refused",
+    sends="The `nextCursor` of a `tools/list` page with a search.",
+    passes="Error -32602.",
+)
+async def refuses_cursors_of_listings(bench: Bench) -> None:
+    listing = await bench.listing()
+    bench.applies(listing.cursor is not None, "tools/list has a single page, and so no cursor")
+    query = await bench.fertile()
+    await bench.refused({"query": query, "cursor": listing.cursor}, {"query": query}, "a cursor of tools/list")

@@ -1,0 +1,62 @@
+"""Errors: what a refusal carries besides its code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tools_search_conformance.bench import INVALID_PARAMS
+from tools_search_conformance.registry import check
+from tools_search_conformance.shape import complaint
+from tools_search_conformance.wire.eras import MODERN
+
+if TYPE_CHECKING:
+    from tools_search_conformance.bench import Bench
+    from tools_search_conformance.wire.record import Exchange
+
+__all__: list[str] = []
+
+_BAD: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {"query": 5},
+    {"query": " "},
+    {"query": "anything", "limit": 0},
+    {"query": "anything", "limit": "3"},
+    {"query": "anything", "cursor": "no such cursor"},
+)
+
+
+async def _refusals(bench: Bench) -> list[Exchange]:
+    exchanges = [await bench.search(bad) for bad in _BAD]
+    refusals = [found for found in exchanges if found.error is not None and found.error.code == INVALID_PARAMS]
+    bench.require(bool(refusals), f"no invalid request was refused with {INVALID_PARAMS}", exchanges[-1])
+    return refusals
+
+
+@check(
+    "error-data",
+    title="A refusal says which member is wrong, and why",
+    sends="Searches with one invalid member each.",
+    passes="`data` with the strings `field` and `reason` in each -32602.",
+    level="SHOULD",
+)
+async def say_what_is_wrong(bench: Bench) -> None:
+    for exchange in await _refusals(bench):
+        data = exchange.error.data if exchange.error else None
+        wrong = complaint(data, "InvalidParamsData")
+        params = {name: value for name, value in exchange.sent.get("params", {}).items() if name != "_meta"}
+        bench.expect(wrong is None, exchange, f"the error's data is malformed at {wrong}", case=f"params {params}")
+
+
+@check(
+    "invalid-params-status",
+    title="A refusal has HTTP status 400",
+    sends="Searches with one invalid member each, over modern Streamable HTTP.",
+    passes="HTTP status 400 with each -32602.",
+    level="SHOULD",
+    eras=(MODERN,),
+    transports=("http",),
+)
+async def have_status_400(bench: Bench) -> None:
+    for exchange in await _refusals(bench):
+        status = exchange.answer.status
+        bench.expect(status == 400, exchange, f"HTTP status {status} with error {INVALID_PARAMS}")  # noqa: PLR2004

@@ -1,0 +1,94 @@
+"""The matching floor: little, but the same on every server. Relevance beyond it is never asserted."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from tools_search_conformance.registry import check
+from tools_search_conformance.vocabulary import NONSENSE, WHITE_SPACE, Vocabulary
+from tools_search_conformance.wire.codec import JsonObject
+
+if TYPE_CHECKING:
+    from tools_search_conformance.bench import Bench
+
+__all__: list[str] = []
+
+_LIVE_TOOLS: Final = 25
+_LONGEST: Final = 1024
+
+
+def _chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
+    """Return all tools of a fixture, and some of a live server's, chosen by the seed."""
+    if bench.profile == "fixture" or len(tools) <= _LIVE_TOOLS:
+        return list(tools)
+    return random.Random(bench.seed).sample(list(tools), _LIVE_TOOLS)  # noqa: S311 - a choice that can be repeated
+
+
+@check(
+    "exact-name-first",
+    title="A tool whose name is the query comes first",
+    sends="The names of listed tools as queries, some with white space around them, some under limit 1.",
+    passes="Each result begins with that tool.",
+)
+async def put_exact_names_first(bench: Bench) -> None:
+    tools = [tool for tool in (await bench.listing()).tools if tool["name"].strip(WHITE_SPACE)]
+    for number, tool in enumerate(_chosen(bench, tools)):
+        name: str = tool["name"]
+        query = (name, f"  {name}\n", f"\u3000{name}\u2003")[number % 3]
+        if name != name.strip(WHITE_SPACE) or len(query) > _LONGEST:
+            continue
+        page = await bench.page(query, limit=1 if number % 2 else None)
+        bench.expect(
+            page.names[:1] == [name],
+            page.exchange,
+            f"the query {query!r} brought {page.names[:3]} instead of {name!r} first",
+            case=f"query {query!r}",
+        )
+
+
+@check(
+    "all-terms-match",
+    title="A tool that has every term of the query is among the matches",
+    sends="One or two distinctive terms of a tool's name, title and description, in either case and order, for each tool.",
+    passes="That tool is on one of the pages.",
+    level="SHOULD",
+)
+async def match_all_terms(bench: Bench) -> None:
+    words = Vocabulary.of((await bench.listing()).tools)
+    for number, tool in enumerate(_chosen(bench, words.tools)):
+        for query in _queries(words.distinctive(tool), number):
+            walk = await bench.whole(query)
+            bench.expect(
+                tool["name"] in walk.names,
+                walk.last,
+                f"{tool['name']!r} has every term of {query!r}, but is not among {walk.names[:5]}",
+                case=f"query {query!r}",
+            )
+    bench.require(bool(bench.judged), "no tool has a distinctive term in its name, title or description")
+
+
+def _queries(terms: Sequence[str], number: int) -> list[str]:
+    if not terms:
+        return []
+    first, last = terms[0], terms[-1]
+    wide = "".join(chr(ord(c) + 0xFEE0) if c.isascii() else c for c in first)
+    spelled = (first, first.upper(), wide)[number % 3]
+    return [spelled, f"{last}, {first}!"] if first != last else [spelled]
+
+
+@check(
+    "no-match-empty",
+    title="No match is an empty array, not an error",
+    sends="Words of no language; on a fixture that serves no tool at all, any words.",
+    passes="A result whose `tools` is an array, and with nothing to find an empty one.",
+)
+async def answer_no_match_with_nothing(bench: Bench) -> None:
+    for query in (NONSENSE, "ƶʬʭ ꙮꙮꙮ", "!?…"):
+        await bench.served({"query": query}, f"a search for {query!r}, which nothing matches,")
+    if bench.profile == "fixture":
+        async with bench.fresh(catalog="empty") as other:
+            for query in ("anything", NONSENSE):
+                page = await other.served({"query": query}, "a search of an empty catalogue")
+                other.expect(page.tools == [], page.exchange, f"an empty catalogue brought {page.names}")

@@ -1,0 +1,210 @@
+"""Negotiation: what the server says of itself, and whom it serves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tools_search_spec import EXTENSION_ID
+
+from tools_search_conformance.bench import INVALID_PARAMS, MISSING_CAPABILITY
+from tools_search_conformance.registry import check
+from tools_search_conformance.shape import complaint, settings_in
+from tools_search_conformance.smoke import advertised
+from tools_search_conformance.wire.codec import same
+from tools_search_conformance.wire.eras import LEGACY, MODERN, UNDECLARED
+from tools_search_conformance.wire.record import Exchange
+
+if TYPE_CHECKING:
+    from tools_search_conformance.bench import Bench
+
+__all__: list[str] = []
+
+_ANYTHING: Final = {"query": "anything"}
+
+
+@check(
+    "advertised",
+    title="The extension and `tools` are advertised",
+    sends="`server/discover` or `initialize`.",
+    passes="`capabilities.extensions` of a discovery holds the settings object; `capabilities.tools` is declared beside it.",
+)
+async def advertises(bench: Bench) -> None:
+    connection, exchange = await bench.opening()
+    capabilities: Any = connection.server.get("capabilities")
+    present = advertised(connection) is not None
+    bench.applies(present or bench.cell.era != LEGACY, "nothing is advertised; see advertised-legacy-both")
+    bench.expect(present, exchange, f"capabilities.extensions holds no object at {EXTENSION_ID!r}")
+    tools = capabilities.get("tools")
+    bench.expect(isinstance(tools, dict), exchange, "the extension is advertised without the tools capability")
+
+
+@check(
+    "advertised-legacy-both",
+    title="Both legacy places hold equal settings",
+    sends="`initialize`.",
+    passes="`capabilities.extensions` and `capabilities.experimental` hold equal objects.",
+    eras=(LEGACY,),
+)
+async def advertises_in_both_legacy_places(bench: Bench) -> None:
+    connection, exchange = await bench.opening()
+    capabilities = connection.server.get("capabilities")
+    places = {place: settings_in(capabilities, place) for place in ("extensions", "experimental")}
+    for place, settings in places.items():
+        bench.expect(settings is not None, exchange, f"capabilities.{place} holds no object at {EXTENSION_ID!r}")
+    bench.expect(
+        same(places["extensions"], places["experimental"]),
+        exchange,
+        "capabilities.extensions and capabilities.experimental hold different settings",
+    )
+
+
+@check(
+    "settings-shape",
+    title="The settings have the shape of the draft",
+    sends="`server/discover` or `initialize`.",
+    passes="`catalogSize`, `topics` and `maxLimit` have their types where present; unknown members are free.",
+)
+async def settings_have_their_shape(bench: Bench) -> None:
+    connection, exchange = await bench.opening()
+    settings = advertised(connection)
+    bench.applies(settings is not None, "nothing is advertised; see advertised")
+    wrong = complaint(settings, "ServerSettings")
+    bench.expect(wrong is None, exchange, f"the settings are malformed at {wrong}")
+
+
+@check(
+    "undeclared-client-refused",
+    title="A client that did not declare the extension is refused",
+    sends="`tools/search` whose client capabilities have no extensions, or other ones only.",
+    passes=f"Error {MISSING_CAPABILITY} with `data.requiredCapabilities.extensions` naming the extension.",
+    eras=(MODERN,),
+)
+async def refuses_undeclared_clients(bench: Bench) -> None:
+    others = {"extensions": {"com.example/other": {}}}
+    for capabilities, case in ((UNDECLARED, "no capability"), (others, "another extension only")):
+        await _control(bench)
+        exchange = await bench.search(_ANYTHING, capabilities=capabilities)
+        bench.expect(
+            exchange.error is not None and exchange.error.code == MISSING_CAPABILITY,
+            exchange,
+            f"a client declaring {case} was answered by {exchange.describe()} instead of error {MISSING_CAPABILITY}",
+            case=case,
+        )
+        required: Any = exchange.error.data if exchange.error else None
+        for member in ("requiredCapabilities", "extensions", EXTENSION_ID):
+            required = required.get(member) if isinstance(required, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
+        bench.expect(
+            same(required, {}),
+            exchange,
+            f"the refusal's data has no empty object at requiredCapabilities.extensions[{EXTENSION_ID!r}]",
+            case=case,
+        )
+
+
+async def _control(bench: Bench) -> None:
+    control = await bench.search(_ANYTHING)
+    bench.require(control.result is not None, f"the same search by a declaring client failed: {control.describe()}", control)
+
+
+@check(
+    "declaration-not-object",
+    title="A declaration that is no object is no declaration",
+    sends="`tools/search` with `true`, `null` or a string at the extension's key of the client capabilities.",
+    passes=f"A refusal: error {MISSING_CAPABILITY}, or {INVALID_PARAMS} where the SDK refuses such capabilities as a whole.",
+    eras=(MODERN,),
+)
+async def refuses_declarations_that_are_no_objects(bench: Bench) -> None:
+    for value in (True, None, "yes"):
+        await _control(bench)
+        exchange = await bench.search(_ANYTHING, capabilities={"extensions": {EXTENSION_ID: value}})
+        bench.expect(
+            exchange.error is not None and exchange.error.code in {MISSING_CAPABILITY, INVALID_PARAMS},
+            exchange,
+            f"a client declaring {value!r} was answered by {exchange.describe()}",
+            case=f"declaration {value!r}",
+        )
+
+
+@check(
+    "declaration-per-request",
+    title="Each modern request declares for itself",
+    sends="A search that declares the extension, then on the same connection one that does not.",
+    passes=f"A result for the first, error {MISSING_CAPABILITY} for the second, a result for a third that declares again.",
+    eras=(MODERN,),
+)
+async def forgets_declarations(bench: Bench) -> None:
+    async with bench.fresh() as other:
+        early = await other.search(_ANYTHING, capabilities=UNDECLARED)
+        other.require(early.error is not None, "a first search that declares nothing is served", early)
+        await _control(other)
+        late = await other.search(_ANYTHING, capabilities=UNDECLARED)
+        other.expect(late.error is not None, late, "once a client had declared the extension, one that did not was served")
+        again = await other.search(_ANYTHING)
+        other.expect(again.result is not None, again, f"a later search that declares it got {again.describe()}")
+
+
+@check(
+    "declaration-unknown-members",
+    title="Unknown members of a declaration are ignored",
+    sends="`tools/search` whose declaration has members that this draft does not know.",
+    passes="A result.",
+)
+async def ignores_unknown_members_of_declarations(bench: Bench) -> None:
+    declared = {"extensions": {EXTENSION_ID: {"future": [1, {"deep": None}], "x": True}}}
+    if bench.cell.era == MODERN:
+        await bench.served(_ANYTHING, "a search whose declaration has unknown members", capabilities=declared)
+        return
+    async with bench.fresh(capabilities=declared) as other:
+        await other.served(_ANYTHING, "a search whose declaration has unknown members")
+
+
+@check(
+    "undeclared-client-status",
+    title="That refusal has HTTP status 400",
+    sends="`tools/search` whose client capabilities lack the extension, over modern Streamable HTTP.",
+    passes="HTTP status 400.",
+    eras=(MODERN,),
+    transports=("http",),
+)
+async def refuses_undeclared_clients_with_400(bench: Bench) -> None:
+    exchange = await bench.search(_ANYTHING, capabilities=UNDECLARED)
+    bench.require(exchange.error is not None, f"the search was answered by {exchange.describe()}", exchange)
+    status = exchange.answer.status
+    bench.expect(status == 400, exchange, f"HTTP status {status} instead of 400")  # noqa: PLR2004 - as the draft says
+
+
+@check(
+    "gate-before-params",
+    title="The capability gate comes before the parameters are looked at",
+    sends="`tools/search` without `query`, from a client that declared the extension and from one that did not.",
+    passes=f"Error {INVALID_PARAMS} for the first, {MISSING_CAPABILITY} for the second.",
+    eras=(MODERN,),
+)
+async def gates_before_reading_params(bench: Bench) -> None:
+    control = await bench.search({})
+    bench.require(
+        control.error is not None and control.error.code != MISSING_CAPABILITY,
+        f"a declaring client's search without a query was answered by {control.describe()}",
+        control,
+    )
+    for params in ({}, {"query": 5}, {"query": "anything", "limit": 0}):
+        exchange = await bench.search(params, capabilities=UNDECLARED)
+        bench.expect(
+            exchange.error is not None and exchange.error.code == MISSING_CAPABILITY,
+            exchange,
+            f"params {params} from an undeclared client were answered by {exchange.describe()}",
+            case=f"params {params}",
+        )
+
+
+@check(
+    "undeclared-legacy-served",
+    title="A legacy client is served even if it declared nothing",
+    sends="`initialize` without the extension, then `tools/search`.",
+    passes="A result: a stateless legacy server cannot know what was declared.",
+    level="SHOULD",
+    eras=(LEGACY,),
+)
+async def serves_undeclared_legacy_clients(bench: Bench) -> None:
+    async with bench.fresh(capabilities=UNDECLARED) as other:
+        await other.served(_ANYTHING, "a search by a legacy client that declared nothing")

@@ -1,0 +1,170 @@
+"""Order and pages: every match once, in finitely many pages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tools_search_conformance.bench import PLENTY
+from tools_search_conformance.registry import check
+from tools_search_conformance.wire.eras import MODERN
+
+if TYPE_CHECKING:
+    from tools_search_conformance.bench import Bench
+    from tools_search_conformance.pages import Walk
+
+__all__: list[str] = []
+
+_MOST_PAGES: Final = 60
+_REPEATS: Final = 3
+
+
+async def _walks(bench: Bench) -> list[Walk]:
+    """Walk a query with several matches in small pages, in large ones, and as the server likes."""
+    query = await bench.fertile()
+    matches = len(dict.fromkeys((await bench.whole(query)).names))
+    # Limits from five upwards where possible, since few servers rank a handful of tools in another way than many.
+    limits = {max(1, matches - 1), max(1, matches // 2), 5, max(2, matches // _MOST_PAGES)}
+    walks = [await bench.whole(query, limit) for limit in sorted(limits) if limit < matches]
+    bench.require(any(len(walk.pages) > 1 for walk in walks), f"no search for {query!r} had a second page", walks[0].last)
+    return walks
+
+
+@check(
+    "pages-complete",
+    title="The pages together hold every match",
+    sends="A query in one large page; then in pages of several sizes; then from a first page on with another limit.",
+    passes="The same set of tools each time.",
+)
+async def hold_every_match(bench: Bench) -> None:
+    walks = await _walks(bench)
+    whole = await bench.whole(walks[0].query)
+    for walk in walks:
+        lost = set(whole.names) - set(walk.names)
+        bench.expect(not lost, walk.last, f"{sorted(lost)} lost between pages of {walk.limit}", case=walk.case)
+        if (cursor := walk.pages[0].next_cursor) is not None:
+            rest = await bench.page(walk.query, limit=PLENTY, cursor=cursor)
+            names = {*walk.pages[0].names, *rest.names}
+            lost = set(walk.names) - names if rest.next_cursor is None else set[str]()
+            bench.expect(
+                not lost, rest.exchange, f"{sorted(lost)} lost when reading on with another limit", case=walk.case
+            )
+
+
+@check(
+    "pages-disjoint",
+    title="No match occurs on two pages",
+    sends="A query in pages of several sizes.",
+    passes="The pages of one search have no tool in common.",
+)
+async def have_nothing_in_common(bench: Bench) -> None:
+    for walk in await _walks(bench):
+        seen: set[str] = set()
+        for page in walk.pages:
+            twice = seen & set(page.names)
+            bench.expect(not twice, page.exchange, f"{sorted(twice)} on an earlier page already", case=walk.case)
+            seen.update(page.names)
+
+
+@check(
+    "pages-end",
+    title="A search ends after finitely many pages, the last of which has no `nextCursor`",
+    sends="Queries with and without matches, every cursor followed.",
+    passes="A page without `nextCursor` after no more pages than the catalogue could fill twice.",
+)
+async def end(bench: Bench) -> None:
+    words = await bench.vocabulary()
+    query = await bench.fertile()
+    most = 2 * len(words.tools) + 10
+    for text, limit in ((query, 5), (query, PLENTY), (query, None), *((other, 5) for other in words.sample(4))):
+        walk = await bench.walk(text, limit, most=most)
+        bench.expect(walk.ended, walk.last, f"still a nextCursor after {len(walk.pages)} pages", case=walk.case)
+
+
+@check(
+    "cursor-nonempty",
+    title="No `nextCursor` is empty",
+    sends="Queries with and without matches, every cursor followed.",
+    passes="Each `nextCursor` is absent or has a character.",
+)
+async def have_cursors_with_characters(bench: Bench) -> None:
+    query = await bench.fertile()
+    for text, limit in ((query, 1), (query, 5), *((other, 5) for other in (await bench.vocabulary()).sample(4))):
+        for page in (await bench.walk(text, limit, most=20)).pages:
+            bench.expect(page.next_cursor != "", page.exchange, "nextCursor is the empty string", case=f"query {text!r}")
+
+
+@check(
+    "last-page-nonempty",
+    title="A search with matches does not end with an empty page",
+    sends="A query in pages of several sizes, some of which divide its matches evenly.",
+    passes="The last page holds a tool.",
+    level="SHOULD",
+)
+async def do_not_end_empty(bench: Bench) -> None:
+    query = await bench.fertile()
+    matches = len(dict.fromkeys((await bench.whole(query)).names))
+    for limit in (1, 2, 3, 5, matches):
+        walk = await bench.whole(query, limit) if limit <= matches <= _MOST_PAGES * limit else None
+        if walk is not None and len(walk.pages) > 1:
+            bench.expect(bool(walk.pages[-1].tools), walk.last, "the last page is empty", case=walk.case)
+    bench.require(bool(bench.judged), f"no search for {query!r} had a second page")
+
+
+@check(
+    "cache-scope-stable",
+    title="All pages of a search have the same `cacheScope`",
+    sends="A query in pages of several sizes.",
+    passes="One `cacheScope` for all pages.",
+    eras=(MODERN,),
+)
+async def have_one_cache_scope(bench: Bench) -> None:
+    for walk in await _walks(bench):
+        first = (walk.pages[0].exchange.result or {}).get("cacheScope")
+        for page in walk.pages[1:]:
+            scope = (page.exchange.result or {}).get("cacheScope")
+            bench.expect(scope == first, page.exchange, f"cacheScope {scope!r} after {first!r}", case=walk.case)
+
+
+@check(
+    "deterministic",
+    title="Identical requests get the identical sequence",
+    sends="Queries of every kind, three times each.",
+    passes="The same names in the same order.",
+    level="SHOULD",
+)
+async def repeat_themselves(bench: Bench) -> None:
+    for query in (await bench.vocabulary()).sample(8):
+        first = await bench.page(query, limit=PLENTY)
+        for _ in range(_REPEATS - 1):
+            page = await bench.page(query, limit=PLENTY)
+            bench.expect(
+                page.names == first.names, page.exchange, f"{page.names[:5]} after {first.names[:5]}", case=f"query {query!r}"
+            )
+
+
+@check(
+    "limit-only-cuts",
+    title="`limit` only cuts pages",
+    sends="A query under limits from 1 up to beyond its matches.",
+    passes="Each first page begins the full sequence; small pages together hold what large ones do.",
+    level="SHOULD",
+)
+async def are_only_cut_by_limit(bench: Bench) -> None:
+    query = await bench.fertile()
+    whole, again = await bench.whole(query), await bench.whole(query)
+    bench.applies(whole.names == again.names, "identical requests differ, so that nothing can be compared; see deterministic")
+    count = len(whole.names)
+    for limit in (1, 2, 3, 5, max(1, count - 1), count + 1):
+        page = await bench.page(query, limit=limit)
+        bench.expect(
+            page.names == whole.names[: len(page.names)],
+            page.exchange,
+            f"the page under limit {limit} is no beginning of the full sequence",
+            case=f"query {query!r}, limit {limit}",
+        )
+    # Where pages of middling size lose tools, paging is at fault, which pages-complete tells.
+    middling = await bench.whole(query, max(1, count - 1))
+    if set(middling.names) == set(whole.names) and count <= _MOST_PAGES:
+        small = await bench.whole(query, 1)
+        lost = set(whole.names) - set(small.names)
+        bench.expect(not lost, small.last, f"{sorted(lost)} do not match under limit 1", case=small.case)

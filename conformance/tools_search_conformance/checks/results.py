@@ -1,0 +1,164 @@
+"""Result: the shape of a page and of everything in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from tools_search_spec import EXTENSION_ID
+
+from tools_search_conformance.pages import read_page
+from tools_search_conformance.registry import check
+from tools_search_conformance.shape import complaint, page_schema
+from tools_search_conformance.vocabulary import NONSENSE
+from tools_search_conformance.wire.eras import DECLARED, MODERN
+
+if TYPE_CHECKING:
+    from tools_search_conformance.bench import Bench
+    from tools_search_conformance.wire.record import Exchange
+
+__all__: list[str] = []
+
+_SAMPLE: Final = 8
+_CACHE_MEMBERS: Final = {
+    "type": "object",
+    "required": ["ttlMs", "cacheScope"],
+    "properties": {"ttlMs": {"type": "integer", "minimum": 0}, "cacheScope": {"enum": ["public", "private"]}},
+}
+
+
+async def _results(bench: Bench) -> list[Exchange]:
+    """Return answered searches of every kind: broad, narrow, without a match, first pages and second ones."""
+    words = await bench.vocabulary()
+    exchanges = [await bench.search({"query": query}) for query in words.sample(_SAMPLE)]
+    query = await bench.fertile()
+    first = await bench.search({"query": query, "limit": 1})
+    exchanges.append(first)
+    cursor = (first.result or {}).get("nextCursor")
+    if isinstance(cursor, str):
+        exchanges.append(await bench.search({"query": query, "limit": 1, "cursor": cursor}))
+    return exchanges
+
+
+@check(
+    "result-schema",
+    title="A result has the shape of the draft",
+    sends="Searches of every kind, with and without matches, first and second pages.",
+    passes="A result whose `tools` are definitions and whose `nextCursor`, where present, is a string.",
+)
+async def has_the_shape_of_the_draft(bench: Bench) -> None:
+    for exchange in await _results(bench):
+        query = exchange.sent["params"]["query"]
+        bench.expect(exchange.result is not None, exchange, f"a search for {query!r} was answered by {exchange.describe()}")
+        wrong = complaint(exchange.result, page_schema(bench.cell.era))
+        bench.expect(wrong is None, exchange, f"the result is malformed at {wrong}", case=f"query {query!r}")
+
+
+@check(
+    "result-type",
+    title='`resultType` is "complete"',
+    sends="Searches of every kind.",
+    passes='`resultType: "complete"` in each result.',
+    eras=(MODERN,),
+)
+async def is_complete(bench: Bench) -> None:
+    for exchange in await _results(bench):
+        kind = (exchange.result or {}).get("resultType")
+        # A request for input has a check of its own.
+        if exchange.result is not None and kind != "input_required":
+            bench.expect(kind == "complete", exchange, f"resultType is {kind!r}")
+
+
+@check(
+    "cache-hints",
+    title="A modern result says how long and for whom it may be cached",
+    sends="Searches of every kind.",
+    passes="`ttlMs`, an integer of at least 0, and `cacheScope`, `public` or `private`, in each result.",
+    eras=(MODERN,),
+)
+async def carries_cache_hints(bench: Bench) -> None:
+    for exchange in await _results(bench):
+        if exchange.result is not None:
+            wrong = complaint(exchange.result, _CACHE_MEMBERS)
+            bench.expect(wrong is None, exchange, f"the cache hints are malformed at {wrong}")
+
+
+@check(
+    "no-input-required",
+    title="A search never asks for input",
+    sends="Vague and ordinary searches by a client that could be asked: it declares elicitation and sampling.",
+    passes="No result is an `InputRequiredResult`.",
+    eras=(MODERN,),
+)
+async def never_asks_for_input(bench: Bench) -> None:
+    able = {**DECLARED, "elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
+    for query in ("something", NONSENSE, await bench.fertile()):
+        exchange = await bench.search({"query": query}, capabilities=able)
+        result = exchange.result or {}
+        asks = result.get("resultType") == "input_required" or "inputRequests" in result
+        bench.expect(not asks, exchange, "the search was answered with a request for input", case=f"query {query!r}")
+
+
+@check(
+    "hit-metadata",
+    title="Hit metadata has the shape of the draft",
+    sends="Searches of every kind.",
+    passes="`_meta` at the extension's key is an object whose `score`, `matched` and `group` have their types and ranges.",
+)
+async def has_well_formed_hit_metadata(bench: Bench) -> None:
+    seen = 0
+    for exchange in await _results(bench):
+        if exchange.result is None:
+            continue
+        for tool in read_page(exchange, "a search").tools:
+            meta = tool.get("_meta")
+            if isinstance(meta, dict) and EXTENSION_ID in meta:
+                seen += 1
+                hit: Any = meta[EXTENSION_ID]  # pyright: ignore[reportUnknownVariableType] - JSON
+                wrong = complaint(hit, "HitMetadata")
+                bench.expect(wrong is None, exchange, f"the hit metadata of {tool['name']!r} is malformed at {wrong}")
+    bench.applies(seen > 0, "the server sends no hit metadata, which is optional")
+
+
+@check(
+    "no-match-count",
+    title="No member tells the number of matches",
+    sends="Queries with different numbers of matches, one tool a page.",
+    passes="No unknown member of the results equals the number of matches each time.",
+)
+async def tells_no_number_of_matches(bench: Bench) -> None:
+    totals: dict[int, Exchange] = {}
+    for query in (await bench.vocabulary()).broad(12):
+        count = len(dict.fromkeys((await bench.whole(query)).names))
+        if count > 1 and count not in totals:
+            totals[count] = (await bench.page(query, limit=1)).exchange
+    bench.require(len(totals) > 1, "fewer than two queries with different numbers of matches were found")
+    told = [{path for path, value in _numbers(exchange.result) if value == count} for count, exchange in totals.items()]
+    everywhere = set[str].intersection(*told)
+    for exchange in totals.values():
+        bench.expect(not everywhere, exchange, f"the result tells the number of matches at {', '.join(sorted(everywhere))}")
+
+
+def _numbers(value: Any, path: str = "result") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for name, member in value.items():  # pyright: ignore[reportUnknownVariableType] - JSON
+            if path != "result" or name not in {"tools", "nextCursor", "ttlMs"}:
+                yield from _numbers(member, f"{path}.{name}")
+    elif isinstance(value, int | float | str) and not isinstance(value, bool):
+        yield path, int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
+@check(
+    "valid-json",
+    title="Everything sent is JSON in UTF-8, whatever came in",
+    sends="Queries with unpaired surrogates, which may be refused or dropped, and unusual characters; a plain one after each.",
+    passes="Nothing but valid messages, and a result for each plain query.",
+)
+async def sends_valid_json_only(bench: Bench) -> None:
+    before = len(bench.malformed)
+    for query in ("\ud800", "any\udfffthing", "\udc00\ud800", "any\x00\x1bthing\u2028", "\ufffe\U0010ffff"):
+        await bench.ask("tools/search", {"query": query}, timeout=1)
+        after = await bench.search({"query": "anything"})
+        bench.expect(after.result is not None, after, f"after the query {query!a}, a plain one got {after.describe()}")
+        found = bench.malformed[before:]
+        bench.expect(not found, after, f"after the query {query!a} this came: {found[:1]}", case=f"query {query!a}")

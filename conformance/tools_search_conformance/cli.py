@@ -1,0 +1,188 @@
+"""The command `tools-search-conformance`: arguments in, exit status out."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import click
+
+from tools_search_conformance.checks import registered, select
+from tools_search_conformance.explain import explain_check, list_checks, run_version
+from tools_search_conformance.invocation import Options, judge_servers
+from tools_search_conformance.model import Result, Run
+from tools_search_conformance.registry import UnknownCheckError
+from tools_search_conformance.report.plain import plain
+from tools_search_conformance.report.terminal import print_progress, print_run
+from tools_search_conformance.report.verdict import exit_status
+from tools_search_conformance.wire.eras import ERAS
+from tools_search_conformance.wire.process import TargetError
+
+__all__ = ["main"]
+
+EXIT_USAGE: Final = 2
+EXIT_TARGET: Final = 3
+EXIT_SUITE: Final = 4
+EXIT_INTERRUPTED: Final = 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(run_version(), prog_name="tools-search-conformance")
+def cli() -> None:
+    """Judge an implementation of the `tools/search` extension by what it puts on the wire.
+
+    \b
+    Exit status:
+      0  conformant
+      1  not conformant
+      2  wrong usage
+      3  the target could not be started or spoken to, or does not offer the extension
+      4  the suite itself failed
+    """
+
+
+def _pairs(_: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, str]:
+    separator = ":" if parameter.name == "headers" else "="
+    pairs: dict[str, str] = {}
+    for value in values:
+        name, found, rest = value.partition(separator)
+        if not found or not name.strip():
+            raise click.BadParameter(f"{value!r} is not NAME{separator}VALUE")
+        pairs[name.strip()] = rest.strip() if separator == ":" else rest
+    return pairs
+
+
+def _command(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
+    try:
+        argv = tuple(shlex.split(value or ""))
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} cannot be split into words: {error}") from error
+    if value is not None and not argv:
+        raise click.BadParameter("the command is empty")
+    return argv
+
+
+@cli.command("server")
+@click.argument("argv", nargs=-1, type=click.UNPROCESSED)
+@click.option("--url", help="Address of a server that is running already, over Streamable HTTP.")
+@click.option(
+    "--http-command", callback=_command, help='Command of an HTTP server; its first line is {"url": "http://127.0.0.1:…"}.'
+)
+@click.option("--era", type=click.Choice(["auto", *ERAS]), default="auto", help="Protocol revision; auto is every one spoken.")
+@click.option(
+    "--profile",
+    type=click.Choice(["fixture", "live"]),
+    help="fixture: the server serves the catalogue named by TOOLS_SEARCH_CATALOG (default for servers started here); "
+    "live: it serves its own tools, and none is called (default for --url).",
+)
+@click.option("--only", multiple=True, metavar="CHECK", help="Run only this check; a glob; repeatable.")
+@click.option("--effort", type=click.Choice(["quick", "default", "deep"]), default="default", help="How many generated cases.")
+@click.option("--seed", type=click.IntRange(min=0), help="Repeat a run's generated cases.")
+@click.option("--timeout", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="Seconds for one request.")
+@click.option("--start-timeout", type=click.FloatRange(min=0.1), default=20.0, show_default=True, help="Seconds to start.")
+@click.option("--header", "headers", multiple=True, callback=_pairs, metavar="NAME:VALUE", help="HTTP header of each request.")
+@click.option("--env", multiple=True, callback=_pairs, metavar="NAME=VALUE", help="Environment variable of the server.")
+@click.option("--cwd", type=click.Path(exists=True, file_okay=False), help="Working directory of the server.")
+@click.option("--allow-remote", is_flag=True, help="Speak to another machine.")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("conformance-report"), show_default=True,
+    help="Folder for report.json, checks.json and the wire log.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+def server(  # noqa: PLR0913 - one parameter an option
+    argv: tuple[str, ...],
+    url: str | None,
+    http_command: tuple[str, ...],
+    only: tuple[str, ...],
+    seed: int | None,
+    out: Path,
+    as_json: bool,
+    **rest: Any,
+) -> None:
+    """Judge a server: `server -- ARGV` on stdio, `--http-command` or `--url` over Streamable HTTP.
+
+    A command on stdio and one over HTTP can be judged in one run.
+    """
+    if not (argv or url or http_command):
+        raise click.UsageError("name a server: -- ARGV, --http-command or --url")
+    if url and (argv or http_command):
+        raise click.UsageError("--url goes alone")
+    options = Options(
+        argv=argv,
+        url=url,
+        http_argv=http_command,
+        checks=_selected(only),
+        seed=secrets.randbelow(2**32) if seed is None else seed,
+        out=out,
+        **rest,
+    )
+    _finish(_run(options, quiet=as_json), as_json=as_json, out=out)
+
+
+def _selected(patterns: Sequence[str]) -> tuple[Any, ...]:
+    try:
+        return select(patterns)
+    except UnknownCheckError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _run(options: Options, *, quiet: bool) -> Run:
+    def progress(result: Result) -> None:
+        if not quiet:
+            print_progress(result)
+
+    try:
+        return anyio.run(judge_servers, options, progress)
+    except TargetError as error:
+        click.echo(f"tools-search-conformance: {plain(str(error))}", err=True)
+        sys.exit(EXIT_TARGET)
+    except KeyboardInterrupt:
+        click.echo("tools-search-conformance: interrupted", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+
+
+def _finish(run: Run, *, as_json: bool, out: Path) -> None:
+    if as_json:
+        click.echo((out / "report.json").read_text(encoding="utf-8"), nl=False)
+    else:
+        print_run(run, out)
+    sys.exit(exit_status(run))
+
+
+@cli.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def list_command(as_json: bool) -> None:
+    """List the checks: id, level and title."""
+    entries = list_checks(registered())
+    if as_json:
+        click.echo(json.dumps(entries, indent=2, ensure_ascii=False))
+        return
+    for entry in entries:
+        click.echo(f"{entry['level']:6}  {entry['id']}\n        {entry['title']}")
+
+
+@cli.command("explain")
+@click.argument("check")
+def explain(check: str) -> None:
+    """Explain a check: the sentences of the draft behind it, what is sent, what passes."""
+    for found in _selected([check]):
+        click.echo(explain_check(found))
+
+
+def main() -> None:
+    """Run the command; whatever the suite itself gets wrong ends in exit status 4."""
+    try:
+        cli()
+    except Exception as error:  # noqa: BLE001 - the top handler
+        click.echo(f"tools-search-conformance: the suite failed: {type(error).__name__}: {error}", err=True)
+        sys.exit(EXIT_SUITE)
+
+
+
+

@@ -1,0 +1,81 @@
+"""What a check is about, for people and programs: its sentences, what is sent, what passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from textwrap import fill
+from typing import Any, Final
+
+from tools_search_spec import Requirement, requirements
+
+from tools_search_conformance.model import Check
+
+__all__ = ["DRAFT", "explain_check", "list_checks", "rows_of", "run_version", "sentence_of"]
+
+DRAFT: Final = "spec/draft/tools-search.md"
+"""Where the sentences stand."""
+
+
+def run_version() -> str:
+    """Return the version of the distribution, or say that the suite runs from its sources."""
+    try:
+        return version("mcp-ext-tools-search")
+    except PackageNotFoundError:
+        return "source"
+
+
+@cache
+def _rows() -> dict[str, list[Requirement]]:
+    rows: dict[str, list[Requirement]] = {}
+    for row in requirements():
+        for check in row.checks:
+            rows.setdefault(check, []).append(row)
+    return rows
+
+
+def rows_of(check: str) -> list[Requirement]:
+    """Return the requirements that the check `check` decides."""
+    return _rows().get(check, [])
+
+
+def sentence_of(check: str) -> tuple[str, str]:
+    """Return the first sentence behind a check and where it stands."""
+    rows = rows_of(check)
+    return (rows[0].text, f"{DRAFT}{rows[0].section} ({rows[0].id})") if rows else ("", DRAFT)
+
+
+def list_checks(checks: Iterable[Check]) -> list[dict[str, Any]]:
+    """Return the checks as JSON."""
+    return [
+        {
+            "id": check.id,
+            "level": check.level,
+            "title": check.title,
+            "sends": check.sends,
+            "passes": check.passes,
+            "eras": list(check.eras),
+            "transports": list(check.transports),
+            "profiles": list(check.profiles),
+            "requirements": [row.id for row in rows_of(check.id)],
+        }
+        for check in checks
+    ]
+
+
+def explain_check(check: Check) -> str:
+    """Return a check's page as text."""
+    lines = [check.id, f"  {check.title}", ""]
+    for row in rows_of(check.id):
+        lines += [fill(f'"{row.text}"', 100, initial_indent="  ", subsequent_indent="  "), f"    {DRAFT}{row.section} ({row.id})"]
+    lines += [
+        "",
+        fill(f"sent    {check.sends}", 100, initial_indent="  ", subsequent_indent="          "),
+        fill(f"passes  {check.passes}", 100, initial_indent="  ", subsequent_indent="          "),
+        f"  level   {check.level}",
+        f"  cells   {' and '.join(check.transports)}; {' and '.join(check.eras)}; {' and '.join(check.profiles)} profile",
+        "",
+        f"  tools-search-conformance server --only {check.id} -- COMMAND",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,113 @@
+"""One invocation: targets built from options, the run, and the files it leaves behind."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+from anyio.abc import TaskGroup
+
+from tools_search_conformance.model import Check, Effort, Profile, Result, Run
+from tools_search_conformance.report.files import write_reports
+from tools_search_conformance.runner import Plan, run_checks
+from tools_search_conformance.target import HttpCommandTarget, StdioTarget, Target, UrlTarget
+from tools_search_conformance.wire.eras import ERAS, Era
+from tools_search_conformance.wire.process import TargetError
+
+__all__ = ["Options", "judge_servers"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What was asked for on the command line."""
+
+    checks: tuple[Check, ...]
+    out: Path
+    argv: tuple[str, ...] = ()
+    url: str | None = None
+    http_argv: tuple[str, ...] = ()
+    era: Era | Literal["auto"] = "auto"
+    profile: Profile | None = None
+    effort: Effort = "default"
+    seed: int = 0
+    timeout: float = 10
+    start_timeout: float = 20
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    cwd: str | None = None
+    allow_remote: bool = False
+
+    @property
+    def effective_profile(self) -> Profile:
+        """The profile asked for, or the one that fits the target."""
+        return self.profile or ("live" if self.url else "fixture")
+
+
+async def judge_servers(options: Options, progress: Callable[[Result], None]) -> Run:
+    """Run the checks and write the reports.
+
+    Raises:
+        TargetError: there is nothing to judge.
+    """
+    wire = options.out / "wire"
+    wire.mkdir(parents=True, exist_ok=True)
+    plan = Plan(
+        checks=options.checks,
+        eras=ERAS if options.era == "auto" else (options.era,),
+        profile=options.effective_profile,
+        effort=options.effort,
+        seed=options.seed,
+        request_seconds=options.timeout,
+        wire=wire,
+        secret_headers=frozenset(name.lower() for name in options.headers),
+        progress=progress,
+    )
+    run = await _run(options, plan)
+    write_reports(run, options.out)
+    return run
+
+
+async def _run(options: Options, plan: Plan) -> Run:
+    failure: TargetError | None = None
+    with tempfile.TemporaryDirectory(prefix="tools-search-") as folder:
+        async with anyio.create_task_group() as tasks:
+            targets = _targets(options, tasks, Path(folder))
+            try:
+                return await run_checks(targets, plan)
+            except TargetError as error:
+                failure = error
+            finally:
+                with anyio.CancelScope(shield=True):
+                    for target in targets:
+                        await target.aclose()
+                tasks.cancel_scope.cancel()
+    assert failure is not None  # noqa: S101 - the group is only left by returning or with it
+    raise failure
+
+
+def _targets(options: Options, tasks: TaskGroup, folder: Path) -> list[Target]:
+    if options.url:
+        address = UrlTarget(
+            options.url,
+            headers=options.headers,
+            start_seconds=options.start_timeout,
+            allow_remote=options.allow_remote,
+        )
+        return [address]
+    started: dict[str, Any] = {
+        "tasks": tasks,
+        "folder": folder,
+        "env": options.env,
+        "cwd": options.cwd,
+        "start_seconds": options.start_timeout,
+    }
+    targets: list[Target] = []
+    if options.argv:
+        targets.append(StdioTarget(options.argv, **started))
+    if options.http_argv:
+        targets.append(HttpCommandTarget(options.http_argv, headers=options.headers, **started))
+    return targets

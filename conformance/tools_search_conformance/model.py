@@ -1,0 +1,145 @@
+"""What the suite talks about: checks, cells, evidence, results and runs. Declarations only; nothing here acts."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from tools_search_conformance.wire.eras import ERAS, Era
+from tools_search_conformance.wire.record import Exchange
+from tools_search_conformance.wire.transport import TransportName
+
+if TYPE_CHECKING:
+    from tools_search_conformance.bench import Bench
+
+__all__ = [
+    "CHECK_PREFIX",
+    "SEVERITY",
+    "Cell",
+    "Check",
+    "Effort",
+    "Evidence",
+    "Level",
+    "Profile",
+    "Result",
+    "Run",
+    "SkipReason",
+    "Status",
+    "UnavailableCell",
+]
+
+CHECK_PREFIX: Final = "tools-search-server-"
+"""What the ids of server checks begin with."""
+
+Level = Literal["MUST", "SHOULD"]
+"""How binding the sentence behind a check is; `MUST NOT` counts as `MUST`, `SHOULD NOT` as `SHOULD`."""
+
+Status = Literal["pass", "fail", "warn", "unverified", "skip", "info", "error"]
+"""What became of one check in one cell."""
+
+SEVERITY: Final[tuple[Status, ...]] = ("error", "fail", "unverified", "warn", "info", "skip", "pass")
+"""The worst first."""
+
+SkipReason = Literal["era", "transport", "profile", "not-offered"]
+"""Why a check does not apply: to this era, transport or profile, or to a target without the optional part it judges."""
+
+Profile = Literal["fixture", "live"]
+"""Whether the target serves a catalogue of the suite, or its own."""
+
+Effort = Literal["quick", "default", "deep"]
+"""How many generated cases a property gets."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One rule of the draft and how it is judged. The same body runs in every cell that applies."""
+
+    id: str
+    title: str
+    sends: str
+    """What goes over the wire, in a sentence."""
+    passes: str
+    """What a conformant target does, in a sentence."""
+    run: Callable[[Bench], Awaitable[None]]
+    level: Level = "MUST"
+    eras: tuple[Era, ...] = ERAS
+    transports: tuple[TransportName, ...] = ("stdio", "http")
+    profiles: tuple[Profile, ...] = ("fixture", "live")
+
+    def __post_init__(self) -> None:
+        if not self.id.startswith(CHECK_PREFIX):
+            raise ValueError(f"a server check's id begins with {CHECK_PREFIX!r}: {self.id!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One way to speak to the target."""
+
+    transport: TransportName
+    era: Era
+
+    @property
+    def name(self) -> str:
+        """As reports show it: `stdio-2026-07-28`."""
+        return f"{self.transport}-{self.era}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What a verdict stands on."""
+
+    observations: int = 0
+    """Expectations that were tested against an exchange with a response, or a proven silence."""
+
+    exchanges: tuple[int, ...] = ()
+    """Numbers of the exchanges in this cell's wire log."""
+
+    decisive: Exchange | None = None
+    """The exchange that decided, kept whole when the verdict is not a pass."""
+
+    case: str | None = None
+    """The smallest case that shows what happened, such as `query "a", limit 1`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """The verdict of one check in one cell."""
+
+    check: str
+    level: Level
+    cell: Cell
+    status: Status
+    message: str = ""
+    """What happened and, where the target's author can do something, what."""
+    skip: SkipReason | None = None
+    evidence: Evidence = field(default_factory=Evidence)
+    milliseconds: float = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnavailableCell:
+    """A cell that could not be run, and why."""
+
+    cell: Cell
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Everything one invocation found out."""
+
+    target: Mapping[str, Any]
+    profile: Profile
+    effort: Effort
+    seed: int
+    started: str
+    """UTC, ISO 8601."""
+    seconds: float
+    cells: tuple[Cell, ...]
+    unavailable: tuple[UnavailableCell, ...]
+    results: tuple[Result, ...]
+
+    def of(self, *statuses: Status) -> list[Result]:
+        """Return the results with one of `statuses`, in the order in which they were found."""
+        return [result for result in self.results if result.status in statuses]

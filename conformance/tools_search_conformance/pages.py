@@ -1,0 +1,120 @@
+"""Results as values: one page, a walk over pages, the whole listing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tools_search_spec import EXTENSION_ID
+
+from tools_search_conformance.verdict import UnverifiableError
+from tools_search_conformance.wire.codec import JsonObject, same
+from tools_search_conformance.wire.record import Exchange
+
+__all__ = ["Listing", "Page", "Walk", "bare", "read_page"]
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page of tools, from a search or a listing."""
+
+    exchange: Exchange
+    tools: list[JsonObject]
+    next_cursor: str | None
+
+    @property
+    def names(self) -> list[str]:
+        """The tools' names, in their order."""
+        return [tool["name"] for tool in self.tools]
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The pages of one search, first to last."""
+
+    query: str
+    limit: int | None
+    pages: tuple[Page, ...]
+    ended: bool
+    """Whether the last page had no `nextCursor`; otherwise the walk was given up."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names on all pages, repetitions included."""
+        return [name for page in self.pages for name in page.names]
+
+    @property
+    def last(self) -> Exchange:
+        """The exchange that brought the last page."""
+        return self.pages[-1].exchange
+
+    @property
+    def case(self) -> str:
+        """The walk in words."""
+        return f"query {self.query!r}, limit {self.limit}" if self.limit else f"query {self.query!r}, no limit"
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What `tools/list` returns, all pages."""
+
+    tools: tuple[JsonObject, ...]
+    exchange: Exchange
+    """The last page's exchange."""
+    cursor: str | None
+    """A `nextCursor` seen on the way, where the listing has pages."""
+
+    @cached_property
+    def by_name(self) -> dict[str, JsonObject]:
+        """Definitions by name; of two tools with one name the first."""
+        found: dict[str, JsonObject] = {}
+        for tool in self.tools:
+            found.setdefault(tool["name"], tool)
+        return found
+
+    def same_as(self, other: Listing) -> bool:
+        """Tell whether the other listing has the same definitions, in any order."""
+        return len(self.tools) == len(other.tools) and same(self.by_name, other.by_name)
+
+
+def read_page(exchange: Exchange, what: str) -> Page:
+    """Return the page that an exchange brought.
+
+    Raises:
+        UnverifiableError: it brought none. The checks of the result's shape say what is wrong with it.
+    """
+    result = exchange.result
+    if result is None:
+        raise UnverifiableError(f"{what} was answered by {exchange.describe()}", exchange)
+    tools = _named(result.get("tools"))
+    cursor = result.get("nextCursor")
+    if tools is None or not (cursor is None or isinstance(cursor, str)):
+        raise UnverifiableError(f"{what} brought no well-formed page; see result-schema", exchange)
+    return Page(exchange, tools, cursor)
+
+
+def _named(value: Any) -> list[JsonObject] | None:
+    if not isinstance(value, list):
+        return None
+    items: Sequence[Any] = value  # pyright: ignore[reportUnknownVariableType] - JSON
+    return list(items) if all(isinstance(item, dict) and isinstance(_name(item), str) for item in items) else None  # pyright: ignore[reportUnknownArgumentType] - JSON
+
+
+def _name(tool: JsonObject) -> Any:
+    return tool.get("name")
+
+
+def bare(tool: JsonObject) -> JsonObject:
+    """Return a definition without `_meta[EXTENSION_ID]`, and without `_meta` where that leaves it empty."""
+    meta = tool.get("_meta")
+    if not isinstance(meta, dict):
+        return tool
+    kept: JsonObject = {key: value for key, value in _items(meta) if key != EXTENSION_ID}  # pyright: ignore[reportUnknownArgumentType] - JSON
+    rest = {key: value for key, value in tool.items() if key != "_meta"}
+    return rest | {"_meta": kept} if kept else rest
+
+
+def _items(members: JsonObject) -> Iterable[tuple[str, Any]]:
+    return members.items()

@@ -1,0 +1,79 @@
+"""Where checks are declared, found by id and chosen by pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
+
+from tools_search_conformance.model import CHECK_PREFIX, Check, Level, Profile
+from tools_search_conformance.wire.eras import ERAS, Era
+from tools_search_conformance.wire.transport import TransportName
+
+if TYPE_CHECKING:
+    from tools_search_conformance.bench import Bench
+
+__all__ = ["UnknownCheckError", "check", "registered", "select"]
+
+_CHECKS: Final[dict[str, Check]] = {}
+
+Body = Callable[["Bench"], Awaitable[None]]
+
+
+class UnknownCheckError(LookupError):
+    """A pattern names no check; the message says which."""
+
+
+def check(
+    rule: str,
+    *,
+    title: str,
+    sends: str,
+    passes: str,
+    level: Level = "MUST",
+    eras: tuple[Era, ...] = ERAS,
+    transports: tuple[TransportName, ...] = ("stdio", "http"),
+    profiles: tuple[Profile, ...] = ("fixture", "live"),
+) -> Callable[[Body], Check]:
+    """Declare the decorated body as the check `tools-search-server-<rule>`."""
+
+    def register(body: Body) -> Check:
+        declared = Check(
+            id=CHECK_PREFIX + rule,
+            title=title,
+            sends=sends,
+            passes=passes,
+            run=body,
+            level=level,
+            eras=eras,
+            transports=transports,
+            profiles=profiles,
+        )
+        if declared.id in _CHECKS:
+            raise ValueError(f"two checks with the id {declared.id}")
+        _CHECKS[declared.id] = declared
+        return declared
+
+    return register
+
+
+def registered() -> tuple[Check, ...]:
+    """Return every check declared so far; `tools_search_conformance.checks` declares them all."""
+    return tuple(_CHECKS.values())
+
+
+def select(patterns: Sequence[str]) -> tuple[Check, ...]:
+    """Return the checks whose id, with or without its prefix, matches one of the glob `patterns`; all for none.
+
+    Raises:
+        UnknownCheckError: a pattern matches nothing.
+    """
+    every = registered()
+    for pattern in patterns:
+        if not any(_matches(candidate, pattern) for candidate in every):
+            raise UnknownCheckError(f"{pattern!r} matches no check; see `tools-search-conformance list`")
+    return tuple(found for found in every if not patterns or any(_matches(found, pattern) for pattern in patterns))
+
+
+def _matches(candidate: Check, pattern: str) -> bool:
+    return fnmatchcase(candidate.id, pattern) or fnmatchcase(candidate.id.removeprefix(CHECK_PREFIX), pattern)

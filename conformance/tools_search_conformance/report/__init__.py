@@ -1,0 +1,1 @@
+"""What a run leaves behind: a verdict, a page on the terminal, and files for programs."""

@@ -1,0 +1,50 @@
+"""Shapes, judged by the draft's own schema. No reference leaves the schema, whatever a target sends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final
+
+from jsonschema import Draft202012Validator
+from referencing import Registry
+from tools_search_spec import EXTENSION_ID, schema
+
+from tools_search_conformance.wire.eras import LEGACY, Era
+
+__all__ = ["complaint", "page_schema", "settings_in"]
+
+_EMPTY: Final[Registry[Any]] = Registry()
+
+
+def page_schema(era: Era) -> Mapping[str, Any]:
+    """Return the schema of a page's own members, without those that have checks of their own."""
+    tool = "#/$defs/LegacyTool" if era == LEGACY else "#/$defs/Tool"
+    return {
+        "type": "object",
+        "required": ["tools"],
+        "properties": {
+            "tools": {"type": "array", "items": {"$ref": tool}},
+            "nextCursor": {"$ref": "#/$defs/Cursor"},
+        },
+    }
+
+
+def complaint(value: Any, shape: str | Mapping[str, Any]) -> str | None:
+    """Return what is wrong with `value`, or `None`; `shape` is a type of the draft by name, or a schema using its types."""
+    wanted = {"$ref": f"#/$defs/{shape}"} if isinstance(shape, str) else shape
+    validator = Draft202012Validator({**wanted, "$defs": _definitions()}, registry=_EMPTY)
+    error = next(iter(validator.iter_errors(value)), None)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType, reportUnknownVariableType] - untyped generator
+    return None if error is None else f"{error.json_path}: {error.message[:300]}"
+
+
+@cache
+def _definitions() -> Mapping[str, Any]:
+    return schema()["$defs"]
+
+
+def settings_in(capabilities: Any, place: str) -> dict[str, Any] | None:
+    """Return the extension's settings at `place` (`extensions`, `experimental`); anything but an object is absent."""
+    held: Any = capabilities.get(place) if isinstance(capabilities, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
+    settings: Any = held.get(EXTENSION_ID) if isinstance(held, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
+    return settings if isinstance(settings, dict) else None  # pyright: ignore[reportUnknownVariableType] - JSON

@@ -1,0 +1,69 @@
+"""Before any check: does the target start, speak this era, list its tools and offer the extension?
+
+One sentence then says what forty failures would hide.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+
+from tools_search_spec import EXTENSION_ID
+
+from tools_search_conformance import catalogs
+from tools_search_conformance.bench import Bench
+from tools_search_conformance.shape import settings_in
+from tools_search_conformance.verdict import UnverifiableError
+from tools_search_conformance.wire.connection import Connection
+from tools_search_conformance.wire.eras import LEGACY
+
+__all__ = ["NotOfferedError", "advertised", "claims_legacy", "smoke"]
+
+
+class NotOfferedError(Exception):
+    """The target speaks, but has nothing to judge in this cell; the message says what is missing."""
+
+
+def advertised(connection: Connection) -> dict[str, object] | None:
+    """Return the settings that the target advertises where this era wants them, in either place of the legacy one."""
+    capabilities = connection.server.get("capabilities")
+    found = settings_in(capabilities, "extensions")
+    return found if found is not None or connection.era != LEGACY else settings_in(capabilities, "experimental")
+
+
+def claims_legacy(connection: Connection) -> bool:
+    """Tell whether a modern discovery promises the legacy revision as well."""
+    versions = connection.server.get("supportedVersions")
+    return isinstance(versions, list) and LEGACY in versions
+
+
+async def smoke(bench: Bench) -> Connection:
+    """Return the cell's connection once the target has shown that there is something to judge.
+
+    Raises:
+        TargetError: it cannot be started or reached.
+        RefusedError: it does not speak this era.
+        NotOfferedError: it does not offer the extension in this era, or is no fixture although it should be one.
+    """
+    connection = await bench.connection()
+    try:
+        listing = await bench.listing()
+    except UnverifiableError as error:
+        raise NotOfferedError(f"it cannot list its tools: {error.message}") from error
+    if advertised(connection) is None:
+        probe = await bench.search({"query": "anything"})
+        if probe.result is None:
+            raise NotOfferedError(f"it does not advertise {EXTENSION_ID}, and refuses tools/search")
+    if bench.profile == "fixture" and set(listing.by_name) != _fixture_names():
+        raise NotOfferedError(
+            "it does not serve the catalogue that the environment variable TOOLS_SEARCH_CATALOG names;"
+            " --profile live judges a server with its own tools"
+        )
+    return connection
+
+
+def _fixture_names() -> set[str]:
+    core = json.loads((files(catalogs) / "core.json").read_bytes())
+    return {tool["name"] for tool in core["tools"]}
+
+

@@ -1,0 +1,196 @@
+"""The three ways to reach a server: start it on stdio, start it on HTTP, or be given its address."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from tools_search_conformance import catalogs
+from tools_search_conformance.wire.codec import MalformedError, decode
+from tools_search_conformance.wire.http import HttpTransport, check_address
+from tools_search_conformance.wire.process import TargetError, TargetProcess
+from tools_search_conformance.wire.stdio import StdioTransport
+from tools_search_conformance.wire.transport import Transport, TransportName
+
+__all__ = ["CATALOG_VARIABLE", "HttpCommandTarget", "StdioTarget", "Target", "UrlTarget"]
+
+CATALOG_VARIABLE: Final = "TOOLS_SEARCH_CATALOG"
+"""Names the catalogue file that a fixture serves."""
+
+Note = Callable[[str], None]
+
+
+class Target(Protocol):
+    """A server that can be connected to any number of times."""
+
+    start_seconds: float
+    """How long it may take until the first response."""
+
+    @property
+    def transport(self) -> TransportName:
+        """How it is spoken to."""
+        ...
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        """What reports say it is."""
+        ...
+
+    async def connect(self, note: Note, catalog: str | None) -> Transport:
+        """Return a transport nobody has used, to a fixture serving `catalog` or, for `None`, to the server as it is.
+
+        Raises:
+            TargetError: it cannot be started or reached.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """End what was started."""
+        ...
+
+
+class _Started:
+    """What the two targets that the suite starts have in common."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        tasks: TaskGroup,
+        folder: Path,
+        env: Mapping[str, str],
+        cwd: str | None,
+        start_seconds: float,
+    ) -> None:
+        self.start_seconds = start_seconds
+        self._argv = tuple(argv)
+        self._tasks = tasks
+        self._folder = folder
+        self._env = dict(env)
+        self._cwd = cwd
+
+    async def start(self, catalog: str | None) -> TargetProcess:
+        """Start the program; `catalog` is handed over in its environment."""
+        env = dict(self._env)
+        if catalog is not None:
+            env[CATALOG_VARIABLE] = str(catalogs.write(catalog, self._folder))
+        return await TargetProcess.start(self._argv, tasks=self._tasks, env=env, cwd=self._cwd)
+
+
+class StdioTarget(_Started):
+    """A program that speaks over its stdin and stdout: one process a connection."""
+
+    transport: TransportName = "stdio"
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        """The command."""
+        return {"transport": "stdio", "argv": list(self._argv)}
+
+    async def connect(self, note: Note, catalog: str | None) -> Transport:
+        """Start another process."""
+        return StdioTransport(await self.start(catalog), tasks=self._tasks, note=note)
+
+    async def aclose(self) -> None:
+        """Do nothing: each transport ends its own process."""
+
+
+class UrlTarget:
+    """An endpoint that is already there."""
+
+    transport: TransportName = "http"
+
+    def __init__(self, url: str, *, headers: Mapping[str, str], start_seconds: float, allow_remote: bool = False) -> None:
+        """Take the address.
+
+        Raises:
+            TargetError: it is no URL, or another machine's and that was not asked for.
+        """
+        check_address(url, allow_remote=allow_remote)
+        self.start_seconds = start_seconds
+        self._url = url
+        self._headers = dict(headers)
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        """The address."""
+        return {"transport": "http", "url": self._url}
+
+    async def connect(self, note: Note, catalog: str | None) -> Transport:
+        """Open another connection."""
+        return HttpTransport(self._url, headers=self._headers)
+
+    async def aclose(self) -> None:
+        """Do nothing: what was not started is not ended."""
+
+
+class HttpCommandTarget(_Started):
+    """A program that serves HTTP and prints `{"url": …}` first: one process a catalogue."""
+
+    transport: TransportName = "http"
+
+    def __init__(self, argv: Sequence[str], *, headers: Mapping[str, str], **options: Any) -> None:
+        super().__init__(argv, **options)
+        self._headers = dict(headers)
+        self._running: dict[str | None, tuple[TargetProcess, str]] = {}
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        """The command."""
+        return {"transport": "http", "argv": list(self._argv)}
+
+    async def connect(self, note: Note, catalog: str | None) -> Transport:
+        """Open another connection, to a process started for this catalogue."""
+        process, url = self._running.get(catalog) or (None, "")
+        if process is None or process.returncode is not None:
+            if process is not None:
+                note(process.obituary())
+                await process.end()
+            process = await self.start(catalog)
+            url = await self._address(process)
+            self._running[catalog] = process, url
+        return HttpTransport(url, headers=self._headers)
+
+    async def aclose(self) -> None:
+        """End every process."""
+        for process, _ in self._running.values():
+            await process.end()
+        self._running.clear()
+
+    async def _address(self, process: TargetProcess) -> str:
+        reader = BufferedByteReceiveStream(process.stdout)
+        try:
+            with anyio.fail_after(self.start_seconds):
+                line = await reader.receive_until(b"\n", 65536)
+            url = _url_in(line)
+            check_address(url, allow_remote=False)
+        except (TimeoutError, anyio.IncompleteRead, anyio.DelimiterNotFound, MalformedError, TargetError) as error:
+            tail = process.stderr_tail()
+            await process.end()
+            raise TargetError(
+                f'the first line that `{shlex.join(self._argv)}` prints must be {{"url": "http://127.0.0.1:PORT/mcp"}}'
+                f" ({type(error).__name__}: {error}); its stderr ends: {tail or 'nothing'}"
+            ) from error
+        self._tasks.start_soon(_drain, reader)
+        return url
+
+
+def _url_in(line: bytes) -> str:
+    value = decode(line)
+    if isinstance(value, dict) and isinstance(url := value.get("url"), str):  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
+        return url
+    raise MalformedError("no object with a url")
+
+
+async def _drain(reader: BufferedByteReceiveStream) -> None:
+    try:
+        while True:
+            await reader.receive(65536)
+    except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+        return

@@ -1,0 +1,96 @@
+"""Queries derived from whatever catalogue a target lists: broad ones, distinctive ones, and the draft's terms.
+
+Nothing here knows a fixture by name, so that every relational check runs on any server.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from tools_search_conformance.wire.codec import JsonObject
+
+__all__ = ["NONSENSE", "WHITE_SPACE", "Vocabulary", "terms", "text_of"]
+
+WHITE_SPACE: Final = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f"
+    "\u205f\u3000"
+)
+"""The characters with the Unicode property White_Space."""
+
+NONSENSE: Final = "qzxjvkw wvxzqkj"
+"""Words of no language, and of no catalogue that was met so far."""
+
+_COMMON: Final = frozenset(
+    "a about after all an and any are as at be been before by can each else every five for four from get given has have "
+    "how if in into is it its last let like list may more most much must name new next no none not now of off on once "
+    "one only or other out over own past per same set should show some such take than that the their them then there "
+    "they this three time to tool tools two under unless until up use used user value via was what when where which "
+    "while who will with within without you your".split()
+)
+_SHORTEST: Final = 4
+_RARE: Final = 2
+
+
+def terms(text: str) -> list[str]:
+    """Return the draft's terms of `text`: runs of letters and digits after NFKC and default case folding."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return "".join(c if unicodedata.category(c)[0] == "L" or unicodedata.category(c) == "Nd" else " " for c in folded).split()
+
+
+def text_of(tool: JsonObject) -> list[str]:
+    """Return the texts of a tool that the matching floor is about: `name`, `title` and `description`."""
+    return [text for member in ("name", "title", "description") if isinstance(text := tool.get(member), str)]
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The words of one catalogue."""
+
+    tools: tuple[JsonObject, ...]
+
+    @classmethod
+    def of(cls, tools: Iterable[JsonObject]) -> Vocabulary:
+        """Read the words of `tools`."""
+        return cls(tuple(tools))
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The tools' names, in the order of the listing."""
+        return [tool["name"] for tool in self.tools]
+
+    @cached_property
+    def frequency(self) -> Counter[str]:
+        """In how many tools each term occurs."""
+        return Counter(term for tool in self.tools for term in self._terms(tool))
+
+    def broad(self, count: int = 5) -> list[str]:
+        """Return the words that occur in most tools without being common ones, widest first."""
+        telling = [term for term, n in self.frequency.most_common() if n > 1 and _is_telling(term)]
+        return telling[:count] or [term for term in self.frequency if _is_telling(term)][:count] or self.names[:count]
+
+    def distinctive(self, tool: JsonObject) -> list[str]:
+        """Return the terms that single `tool` out, rarest first, in the order of its texts."""
+        rare = [term for term in dict.fromkeys(self._terms(tool)) if self.frequency[term] <= _RARE and _is_telling(term)]
+        return sorted(rare, key=lambda term: self.frequency[term])
+
+    def sample(self, count: int) -> list[str]:
+        """Return up to `count` queries of every kind: broad words, phrases of descriptions, nonsense."""
+        phrases = [" ".join(text.split()[:6]) for text in _spread([" ".join(text_of(t)[1:]) for t in self.tools], count // 2)]
+        return [*self.broad(count - len(phrases)), *filter(None, phrases), NONSENSE]
+
+    def _terms(self, tool: JsonObject) -> list[str]:
+        return list(dict.fromkeys(term for text in text_of(tool) for term in terms(text)))
+
+
+def _is_telling(term: str) -> bool:
+    return len(term) >= _SHORTEST and term.isalpha() and term not in _COMMON
+
+
+def _spread(items: Sequence[str], count: int) -> list[str]:
+    step = max(1, len(items) // max(1, count))
+    return list(items[::step])[:count]

@@ -1,0 +1,170 @@
+"""JSON as the judge reads and writes it: strict, and bounded before anything is parsed.
+
+What a target sends is hostile until it is decoded. Size, nesting and the number of values are counted on the raw bytes,
+so that no parser is ever asked to build what would not fit; what Python's own parser lets through although it is no
+JSON, or is no Unicode, is refused by name.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+__all__ = ["DEFAULT_LIMITS", "JsonObject", "Limits", "MalformedError", "decode", "decode_message", "encode", "same"]
+
+JsonObject = dict[str, Any]
+"""A JSON object as Python has it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Bounds of what one target may send."""
+
+    message_bytes: int = 16 * 1024 * 1024
+    """Bytes of one message: a line on stdio, a body or an event over HTTP."""
+
+    total_bytes: int = 256 * 1024 * 1024
+    """Bytes of one connection, everything included."""
+
+    messages: int = 100_000
+    """Messages of one connection."""
+
+    depth: int = 200
+    """Arrays and objects inside one another."""
+
+    values: int = 400_000
+    """Values, keys included, of one message."""
+
+    digits: int = 400
+    """Characters of one number."""
+
+
+DEFAULT_LIMITS: Final = Limits()
+"""Far beyond what any honest answer needs, and small enough to be held in memory."""
+
+
+class MalformedError(Exception):
+    """What arrived is no JSON text that can be taken; the message says why."""
+
+
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_NO_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_UNPAIRED: Final = re.compile("[\ud800-\udfff]")
+_SEPARATORS: Final = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"}
+
+
+def encode(message: object) -> bytes:
+    """Return `message` as one line of UTF-8 JSON without its line ending.
+
+    Characters that some line readers take for a line ending are escaped, and so are unpaired surrogates, which UTF-8
+    cannot carry; all others travel as themselves.
+
+    Raises:
+        ValueError: `message` holds a number that JSON cannot write.
+    """
+    text = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character, escape in _SEPARATORS.items():
+        text = text.replace(character, escape)
+    return _UNPAIRED.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode("utf-8")
+
+
+def decode(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Any:
+    """Return the value that `data` spells.
+
+    Raises:
+        MalformedError: `data` is beyond `limits`, is no UTF-8, is no JSON, names a member twice or spells a lone surrogate.
+    """
+    _check_bounds(data, limits)
+    try:
+        value = _parse(data.decode("utf-8"), limits)
+        if _SURROGATE.search(data):
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeDecodeError as error:
+        raise MalformedError(f"no UTF-8 at byte {error.start}") from error
+    except UnicodeEncodeError as error:
+        raise MalformedError("an unpaired surrogate") from error
+    except (ValueError, RecursionError) as error:
+        raise MalformedError(f"no JSON: {error}") from error
+    return value
+
+
+def decode_message(data: bytes, limits: Limits = DEFAULT_LIMITS) -> JsonObject:
+    """Return the JSON-RPC message that `data` spells.
+
+    Raises:
+        MalformedError: as `decode`, or the value is no JSON-RPC 2.0 object (batches are no part of either era).
+    """
+    value = decode(data, limits)
+    if not isinstance(value, dict):
+        raise MalformedError("a JSON value that is no object")
+    message: JsonObject = value  # pyright: ignore[reportUnknownVariableType] - keys of a JSON object are strings
+    if message.get("jsonrpc") != "2.0":
+        raise MalformedError('an object without "jsonrpc": "2.0"')
+    return message
+
+
+def _check_bounds(data: bytes, limits: Limits) -> None:
+    if len(data) > limits.message_bytes:
+        raise MalformedError(f"more than {limits.message_bytes} bytes")
+    bare = _STRING.sub(b"", data)
+    if bare.count(b",") + bare.count(b":") + bare.count(b"[") + bare.count(b"{") > limits.values:
+        raise MalformedError(f"more than {limits.values} values")
+    depth = 0
+    for byte in bare.translate(None, _NO_BRACKETS):
+        depth += 1 if byte in b"[{" else -1
+        if depth > limits.depth:
+            raise MalformedError(f"nested deeper than {limits.depth}")
+        if depth < 0:
+            raise MalformedError("no JSON: a bracket closed that was never opened")
+
+
+def _parse(text: str, limits: Limits) -> Any:
+    def integer(digits: str) -> int:
+        if len(digits) > limits.digits:
+            raise ValueError(f"a number of more than {limits.digits} digits")
+        return int(digits)
+
+    return json.loads(
+        text, parse_int=integer, parse_float=_finite, parse_constant=_constant, object_pairs_hook=_without_duplicates
+    )
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError("a number beyond the range of a double")
+    return value
+
+
+def _constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> JsonObject:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a member named twice")
+    return members
+
+
+def same(left: Any, right: Any) -> bool:
+    """Tell whether two JSON values are equal: numbers by value, members in any order, `true` never equal to 1."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, dict) and isinstance(right, dict):
+        return _same_members(left, right)  # pyright: ignore[reportUnknownArgumentType] - JSON
+    if isinstance(left, list) and isinstance(right, list):
+        return _same_items(left, right)  # pyright: ignore[reportUnknownArgumentType] - JSON
+    return left == right
+
+
+def _same_members(left: JsonObject, right: JsonObject) -> bool:
+    return left.keys() == right.keys() and all(same(value, right[name]) for name, value in left.items())
+
+
+def _same_items(left: list[Any], right: list[Any]) -> bool:
+    return len(left) == len(right) and all(map(same, left, right))

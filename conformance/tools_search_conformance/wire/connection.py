@@ -1,0 +1,134 @@
+"""One client's connection to one target, in one era: requests go out dressed as that era wants, and all is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import count
+from time import perf_counter
+from typing import Any
+
+from tools_search_conformance.wire.codec import JsonObject
+from tools_search_conformance.wire.eras import (
+    DECLARED,
+    LEGACY,
+    LEGACY_REVISIONS,
+    MODERN,
+    Era,
+    envelope,
+    handshake,
+    modern_headers,
+)
+from tools_search_conformance.wire.http import HttpTransport
+from tools_search_conformance.wire.record import Answer, Exchange, Recorder
+from tools_search_conformance.wire.transport import Transport
+
+__all__ = ["Connection", "RefusedError"]
+
+
+class RefusedError(Exception):
+    """The target does not speak this era; `exchange` shows what it said instead."""
+
+    def __init__(self, reason: str, exchange: Exchange) -> None:
+        super().__init__(reason)
+        self.exchange = exchange
+
+
+class Connection:
+    """Requests over a transport in one era. Open it with `open` before anything else."""
+
+    def __init__(
+        self, transport: Transport, era: Era, recorder: Recorder, *, capabilities: Mapping[str, Any] = DECLARED
+    ) -> None:
+        self.transport = transport
+        self.era: Era = era
+        self.capabilities = capabilities
+        self.server: JsonObject = {}
+        """The result of `server/discover` or `initialize`."""
+        self.opening: Exchange | None = None
+        """The exchange that brought it."""
+        self._recorder = recorder
+        self._ids = count(1)
+        self._session: dict[str, str] = {}
+
+    async def open(self, timeout: float) -> Exchange:
+        """Discover the server, or shake hands with it.
+
+        Raises:
+            RefusedError: it does not answer, or not in this era.
+        """
+        exchange = await (self._discover(timeout) if self.era == MODERN else self._initialize(timeout))
+        self.server, self.opening = exchange.result or {}, exchange
+        return exchange
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        *,
+        timeout: float,
+        capabilities: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str | None] | None = None,
+    ) -> Exchange:
+        """Send a request and return the exchange, whatever came of it.
+
+        `capabilities` replaces what this connection declares, for one modern request; `headers` replaces HTTP headers,
+        and leaves out those given as `None`.
+        """
+        declared = self.capabilities if capabilities is None else capabilities
+        body = dict(params) if params is not None else None
+        if self.era == MODERN:
+            body = {**(body or {}), "_meta": {**(body or {}).get("_meta", {}), **envelope(declared)}}
+        message: JsonObject = {"jsonrpc": "2.0", "id": next(self._ids), "method": method}
+        if body is not None:
+            message["params"] = body
+        dressed = {**self._headers(method, body or {}), **(headers or {})}
+        return await self._send(message, {name: value for name, value in dressed.items() if value is not None}, timeout)
+
+    async def aclose(self) -> None:
+        """End the session, if there is one, and the connection."""
+        if self._session and isinstance(self.transport, HttpTransport):
+            await self.transport.leave(self._session | {"MCP-Protocol-Version": LEGACY}, timeout=1)
+        await self.transport.aclose()
+
+    async def _send(self, message: JsonObject, headers: Mapping[str, str], timeout: float) -> Exchange:
+        began = perf_counter()
+        answer = await self.transport.request(message, headers, timeout)
+        if answer.message is None:
+            answer = Answer(
+                status=answer.status, headers=answer.headers, fault=answer.fault or self.transport.ended or "silence"
+            )
+        return self._keep(message, headers, answer, began)
+
+    def _keep(self, message: JsonObject, headers: Mapping[str, str], answer: Answer, began: float) -> Exchange:
+        if (session := answer.headers.get("mcp-session-id")) is not None and self.era == LEGACY:
+            self._session = {"Mcp-Session-Id": session}
+        shown = headers if self.transport.name == "http" else {}
+        return self._recorder.add(message, shown, answer, (perf_counter() - began) * 1000)
+
+    def _headers(self, method: str, params: JsonObject) -> dict[str, str]:
+        if self.era == MODERN:
+            return modern_headers(method, params)
+        return {} if method == "initialize" else self._session | {"MCP-Protocol-Version": self._revision()}
+
+    def _revision(self) -> str:
+        return str(self.server.get("protocolVersion", LEGACY))
+
+    async def _discover(self, timeout: float) -> Exchange:
+        exchange = await self.request("server/discover", {}, timeout=timeout)
+        versions = (exchange.result or {}).get("supportedVersions")
+        if exchange.result is None:
+            raise RefusedError(f"server/discover was answered by {exchange.describe()}", exchange)
+        if not isinstance(versions, list) or MODERN not in versions:
+            raise RefusedError(f"server/discover does not name {MODERN} among its supportedVersions", exchange)
+        return exchange
+
+    async def _initialize(self, timeout: float) -> Exchange:
+        exchange = await self.request("initialize", handshake(self.capabilities), timeout=timeout)
+        if exchange.result is None:
+            raise RefusedError(f"initialize was answered by {exchange.describe()}", exchange)
+        if exchange.result.get("protocolVersion") not in LEGACY_REVISIONS:
+            raise RefusedError("initialize settled on a revision that is not of the handshake era", exchange)
+        self.server = exchange.result
+        notification: JsonObject = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        await self.transport.notify(notification, self._headers("", {}), timeout)
+        return exchange

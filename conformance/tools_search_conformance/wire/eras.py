@@ -1,0 +1,67 @@
+"""The two protocol eras as data: what a client says of itself, and where, before and with each request."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from tools_search_spec import EXTENSION_ID
+
+from tools_search_conformance.wire.codec import JsonObject
+
+__all__ = ["DECLARED", "ERAS", "LEGACY", "LEGACY_REVISIONS", "MODERN", "UNDECLARED", "Era", "envelope", "modern_headers"]
+
+Era = Literal["2025-11-25", "2026-07-28"]
+"""A protocol revision that cells are run in."""
+
+LEGACY: Final = "2025-11-25"
+"""The handshake era: `initialize`, then plain requests."""
+
+MODERN: Final = "2026-07-28"
+"""The era without a handshake: every request says who is asking."""
+
+ERAS: Final[tuple[Era, ...]] = (MODERN, LEGACY)
+"""Both, the modern one first."""
+
+LEGACY_REVISIONS: Final = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", LEGACY})
+"""What a server of the handshake era may settle on."""
+
+DECLARED: Final[Mapping[str, Any]] = {"extensions": {EXTENSION_ID: {}}}
+"""Capabilities of a client that supports the extension."""
+
+UNDECLARED: Final[Mapping[str, Any]] = {}
+"""Capabilities of a client that does not."""
+
+_PREFIX: Final = "io.modelcontextprotocol/"
+_CLIENT: Final = {"name": "tools-search-conformance", "version": "1"}
+_NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+
+
+def envelope(capabilities: Mapping[str, Any]) -> JsonObject:
+    """Return the `_meta` members that every modern request carries."""
+    return {
+        f"{_PREFIX}protocolVersion": MODERN,
+        f"{_PREFIX}clientInfo": dict(_CLIENT),
+        f"{_PREFIX}clientCapabilities": dict(capabilities),
+    }
+
+
+def handshake(capabilities: Mapping[str, Any]) -> JsonObject:
+    """Return the params of a legacy `initialize`."""
+    return {"protocolVersion": LEGACY, "capabilities": dict(capabilities), "clientInfo": dict(_CLIENT)}
+
+
+def modern_headers(method: str, params: Mapping[str, Any]) -> dict[str, str]:
+    """Return the HTTP headers that mirror a modern request."""
+    headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method}
+    name = params.get(_NAMED.get(method, ""))
+    if isinstance(name, str):
+        headers["Mcp-Name"] = _header_value(name)
+    return headers
+
+
+def _header_value(text: str) -> str:
+    if text.isascii() and text.isprintable() and text == text.strip() and not text.startswith("=?"):
+        return text
+    return f"=?base64?{base64.b64encode(text.encode()).decode('ascii')}?="

@@ -1,0 +1,141 @@
+"""Streamable HTTP by hand: each message a POST, each answer JSON or an event stream, its body read at any status."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Final, Self
+
+import anyio
+import httpx2
+
+from tools_search_conformance.wire.codec import DEFAULT_LIMITS, JsonObject, Limits, MalformedError, decode_message, encode
+from tools_search_conformance.wire.process import TargetError
+from tools_search_conformance.wire.record import Answer
+from tools_search_conformance.wire.sse import BodyReader, EventReader
+from tools_search_conformance.wire.transport import TransportName
+
+__all__ = ["HttpTransport", "check_address"]
+
+_BASE_HEADERS: Final = {
+    "Content-Type": "application/json",
+    "Accept": "application/json, text/event-stream",
+    "Accept-Encoding": "identity",  # what is bounded is what is parsed
+}
+
+
+def check_address(url: str, *, allow_remote: bool) -> None:
+    """See to it that `url` is one to speak to.
+
+    Raises:
+        TargetError: it is no http(s) URL, or names another machine and that was not asked for.
+    """
+    try:
+        address = httpx2.URL(url)
+    except httpx2.InvalidURL as error:
+        raise TargetError(f"{url!r} is no URL: {error}") from error
+    if address.scheme not in {"http", "https"} or not address.host:
+        raise TargetError(f"{url!r} is no http:// or https:// URL")
+    if not allow_remote and not _is_loopback(address.host):
+        raise TargetError(f"{address.host} is not this machine; add --allow-remote if you are sure")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class HttpTransport:
+    """Speaks with one MCP endpoint. Redirects are not followed and proxies of the environment not used."""
+
+    name: TransportName = "http"
+
+    def __init__(self, url: str, *, headers: Mapping[str, str] | None = None, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.ended: str | None = None
+        self.malformed: list[str] = []
+        self._url = url
+        self._limits = limits
+        self._taken = 0
+        self._client = httpx2.AsyncClient(headers=dict(headers or {}), trust_env=False, timeout=None, verify=True)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def request(self, message: JsonObject, headers: Mapping[str, str], timeout: float) -> Answer:
+        """POST a request and take the first response with its id from the body, whatever the HTTP status."""
+        return await self._post(message, headers, timeout)
+
+    async def notify(self, message: JsonObject, headers: Mapping[str, str], timeout: float) -> Answer:
+        """POST a notification."""
+        return await self._post(message, headers, timeout)
+
+    async def leave(self, headers: Mapping[str, str], timeout: float) -> None:
+        """Tell a legacy server that its session is over; what it answers does not matter."""
+        with anyio.move_on_after(timeout):
+            try:
+                await self._client.delete(self._url, headers=dict(headers))
+            except httpx2.HTTPError:
+                return
+
+    async def aclose(self) -> None:
+        """Close every connection to the endpoint."""
+        self.ended = self.ended or "the connection was closed"
+        await self._client.aclose()
+
+    async def _post(self, message: JsonObject, headers: Mapping[str, str], timeout: float) -> Answer:
+        try:
+            with anyio.move_on_after(timeout):
+                async with self._client.stream(
+                    "POST", self._url, content=encode(message), headers=_BASE_HEADERS | dict(headers)
+                ) as response:
+                    return await self._answer(message, response)
+        except (httpx2.HTTPError, httpx2.StreamError) as error:
+            return Answer(fault=f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+        return Answer(fault=f"no response within {timeout:g} s")
+
+    async def _answer(self, sent: JsonObject, response: httpx2.Response) -> Answer:
+        fault, message = None, None
+        try:
+            message = await self._response_to(sent, response)
+        except MalformedError as error:
+            fault = str(error)
+            if response.headers.get("content-type", "").startswith(("application/json", "text/event-stream")):
+                self.malformed.append(f"a body that is no message ({fault})")
+        if message is None and fault is None:
+            fault = f"HTTP {response.status_code} without a response to the request"
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return Answer(message=message, status=response.status_code, headers=headers, fault=fault)
+
+    async def _response_to(self, sent: JsonObject, response: httpx2.Response) -> JsonObject | None:
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        reader = EventReader(self._limits) if kind == "text/event-stream" else BodyReader(self._limits)
+        count = 0
+        async for chunk in response.aiter_raw():
+            self._taken += len(chunk)
+            if self._taken > self._limits.total_bytes:
+                raise MalformedError(f"more than {self._limits.total_bytes} bytes")
+            for data in reader.feed(chunk):
+                count += 1
+                if count > self._limits.messages:
+                    raise MalformedError(f"more than {self._limits.messages} events")
+                if _answers(sent, message := decode_message(data, self._limits)):
+                    return message
+        last = [decode_message(data, self._limits) for data in reader.finish()]
+        return next((message for message in last if _answers(sent, message)), None)
+
+
+def _answers(sent: JsonObject, message: JsonObject) -> bool:
+    if "id" not in sent or "method" in message:
+        return False
+    # Each POST carries one request, so an error that names no request can only mean this one.
+    return encode(message.get("id")) == encode(sent["id"]) or ("error" in message and message.get("id") is None)

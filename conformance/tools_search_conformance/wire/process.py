@@ -1,0 +1,123 @@
+"""A target's process: started without a shell, in a group of its own, and ended whole."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+import anyio
+from anyio.abc import ByteReceiveStream, Process, TaskGroup
+
+__all__ = ["STDERR_BYTES", "TargetError", "TargetProcess", "environment"]
+
+STDERR_BYTES: Final = 256 * 1024
+"""How much of the end of a target's stderr is kept."""
+
+_GRACE_SECONDS: Final = 1.0
+_PASSED_ON: Final = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TEMP", "TMP", "TERM",
+    "SYSTEMROOT", "VIRTUAL_ENV", "JAVA_HOME",
+)  # fmt: skip
+
+
+class TargetError(Exception):
+    """The target could not be started or spoken to, or has nothing to judge; the message says what to do."""
+
+
+def environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """Return what a target finds in its environment: a short list of what programs need, and `extra`."""
+    return {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | dict(extra)
+
+
+class TargetProcess:
+    """One running target. Its stderr is drained into a ring, so that a chatty target never blocks."""
+
+    def __init__(self, process: Process, argv: Sequence[str]) -> None:
+        self.argv = tuple(argv)
+        self._process = process
+        self._stderr = bytearray()
+
+    @classmethod
+    async def start(
+        cls, argv: Sequence[str], *, tasks: TaskGroup, env: Mapping[str, str], cwd: str | None = None
+    ) -> TargetProcess:
+        """Start `argv`; what drains its stderr runs in `tasks` until the process is ended.
+
+        Raises:
+            TargetError: the program cannot be run.
+        """
+        try:
+            process = await anyio.open_process(list(argv), env=environment(env), cwd=cwd, start_new_session=True)
+        except (OSError, ValueError) as error:
+            raise TargetError(f"cannot start `{shlex.join(argv)}`: {error}") from error
+        target = cls(process, argv)
+        assert process.stderr is not None  # noqa: S101 - open_process pipes all three by default
+        tasks.start_soon(target._keep, process.stderr)
+        return target
+
+    @property
+    def stdout(self) -> ByteReceiveStream:
+        """What the target writes."""
+        assert self._process.stdout is not None  # noqa: S101 - piped by default
+        return self._process.stdout
+
+    @property
+    def returncode(self) -> int | None:
+        """Exit status, negative for a signal; `None` while the process runs."""
+        return self._process.returncode
+
+    def stderr_tail(self, size: int = 2000) -> str:
+        """Return the end of what the target wrote to stderr, at most `size` bytes of it."""
+        return bytes(self._stderr[-size:]).decode("utf-8", errors="replace")
+
+    def obituary(self) -> str:
+        """Return how the process ended, for a message."""
+        code = self.returncode
+        return "the process closed its stdout" if code is None else f"the process ended with exit status {code}"
+
+    async def write(self, data: bytes) -> None:
+        """Write to the target's stdin.
+
+        Raises:
+            anyio.BrokenResourceError, anyio.ClosedResourceError: the target no longer reads.
+        """
+        assert self._process.stdin is not None  # noqa: S101 - piped by default
+        await self._process.stdin.send(data)
+
+    async def settle(self) -> None:
+        """Give a process whose stdout ended a moment to be reaped, so that its exit status is known."""
+        with anyio.move_on_after(_GRACE_SECONDS):
+            await self._process.wait()
+
+    async def end(self) -> None:
+        """End the process and everything it started in its group, politely first."""
+        with anyio.CancelScope(shield=True):
+            if self._process.stdin is not None:
+                with suppress(OSError, anyio.BrokenResourceError):
+                    await self._process.stdin.aclose()
+            await self._wait_then(signal.SIGTERM)
+            await self._wait_then(signal.SIGKILL)
+            self._signal(signal.SIGKILL)
+            with anyio.move_on_after(_GRACE_SECONDS):
+                await self._process.aclose()
+
+    async def _wait_then(self, number: signal.Signals) -> None:
+        with anyio.move_on_after(_GRACE_SECONDS):
+            await self._process.wait()
+        if self._process.returncode is None:
+            self._signal(number)
+
+    def _signal(self, number: signal.Signals) -> None:
+        # The process leads its group, so the group's number is its own; it may be empty by now.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+    async def _keep(self, stream: ByteReceiveStream) -> None:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            async for chunk in stream:
+                self._stderr += chunk
+                del self._stderr[:-STDERR_BYTES]

@@ -1,0 +1,138 @@
+"""stdio by hand: one JSON-RPC message a line, in both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from tools_search_conformance.wire.codec import DEFAULT_LIMITS, JsonObject, Limits, MalformedError, decode_message, encode
+from tools_search_conformance.wire.process import TargetProcess
+from tools_search_conformance.wire.record import Answer
+from tools_search_conformance.wire.transport import TransportName
+
+__all__ = ["StdioTransport"]
+
+
+@dataclass
+class _Waiting:
+    """A request whose response has not come."""
+
+    done: anyio.Event = field(default_factory=anyio.Event)
+    message: JsonObject | None = None
+
+
+_KEPT: Final = 100
+
+
+class StdioTransport:
+    """Speaks with a process over its stdin and stdout."""
+
+    name: TransportName = "stdio"
+
+    def __init__(
+        self,
+        process: TargetProcess,
+        *,
+        tasks: TaskGroup,
+        limits: Limits = DEFAULT_LIMITS,
+        note: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Start to read in `tasks`; `note` learns of everything that answers no request."""
+        self.ended: str | None = None
+        self.malformed: list[str] = []
+        self._process = process
+        self._limits = limits
+        self._note = note
+        self._waiting: dict[bytes, _Waiting] = {}
+        self._taken = 0
+        self._lines = 0
+        tasks.start_soon(self._read)
+
+    async def request(self, message: JsonObject, headers: Mapping[str, str], timeout: float) -> Answer:
+        """Write one line and wait for the response with the same id, of the same type."""
+        key, waiting = encode(message["id"]), _Waiting()
+        self._waiting[key] = waiting
+        try:
+            with anyio.move_on_after(timeout) as patience:
+                if (fault := await self._write(message)) is not None:
+                    return Answer(fault=fault)
+                await waiting.done.wait()
+        finally:
+            self._waiting.pop(key, None)
+        if patience.cancelled_caught:
+            return Answer(fault=f"no response within {timeout:g} s")
+        return Answer(message=waiting.message, fault=None if waiting.message else self.ended)
+
+    async def notify(self, message: JsonObject, headers: Mapping[str, str], timeout: float) -> Answer:
+        """Write one line."""
+        with anyio.move_on_after(timeout):
+            return Answer(fault=await self._write(message))
+        return Answer(fault=f"the target did not read for {timeout:g} s")
+
+    async def aclose(self) -> None:
+        """Close the target's stdin and end its process group."""
+        self._finish("the connection was closed")
+        await self._process.end()
+
+    async def _write(self, message: JsonObject) -> str | None:
+        if self.ended is None:
+            try:
+                await self._process.write(encode(message) + b"\n")
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                await self._process.settle()
+                self._finish(self._process.obituary())
+        return self.ended
+
+    async def _read(self) -> None:
+        buffer = bytearray()
+        try:
+            async for chunk in self._process.stdout:
+                self._taken += len(chunk)
+                buffer += chunk
+                if (fault := self._take_lines(buffer)) is not None:
+                    self._finish(fault)
+                    await self._process.end()
+                    return
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass
+        await self._process.settle()
+        self._finish(self._process.obituary())
+
+    def _take_lines(self, buffer: bytearray) -> str | None:
+        *lines, rest = bytes(buffer).split(b"\n")
+        buffer[:] = rest
+        for line in lines:
+            self._lines += 1
+            self._take(line.removesuffix(b"\r"))
+        if len(rest) > self._limits.message_bytes:
+            return f"a line of more than {self._limits.message_bytes} bytes"
+        if self._taken > self._limits.total_bytes:
+            return f"more than {self._limits.total_bytes} bytes"
+        return f"more than {self._limits.messages} lines" if self._lines > self._limits.messages else None
+
+    def _take(self, line: bytes) -> None:
+        try:
+            message = decode_message(line, self._limits)
+        except MalformedError as error:
+            complaint = f"a line that is no message ({error}): {line[:200].decode('utf-8', errors='replace')}"
+            if len(self.malformed) < _KEPT:
+                self.malformed.append(complaint)
+            self._note(complaint)
+            return
+        waiting = None
+        if "method" not in message:
+            waiting = self._waiting.pop(encode(message.get("id")), None)
+        if waiting is None:
+            self._note(f"message that answers no request: {line[:200].decode('utf-8', errors='replace')}")
+            return
+        waiting.message = message
+        waiting.done.set()
+
+    def _finish(self, reason: str) -> None:
+        self.ended = self.ended or reason
+        for waiting in self._waiting.values():
+            waiting.done.set()
