@@ -106,9 +106,9 @@ def _group(tool: Tool) -> str | None:
     return group if isinstance(group, str) else None
 
 
-def unknown_tool(name: str, known: Mapping[str, Any], remark: str = "") -> MCPError:
+def unknown_tool(name: str, known: Mapping[str, Any]) -> MCPError:
     """Return the -32602 error for a name that no tool has, naming the closest ones."""
     closest = difflib.get_close_matches(name[:128], known, n=3, cutoff=0.6)
     advice = f"the closest are {', '.join(closest)}" if closest else "list or search the tools to see their names"
-    message = f"Unknown tool: {name[:128]!r}; {advice}.{remark}"
+    message = f"Unknown tool: {name[:128]!r}; {advice}."
     return MCPError(INVALID_PARAMS, message, {"field": "name", "reason": "unknown tool", "closest": closest})

@@ -67,11 +67,10 @@ def gateway_server(gateway: Gateway, limits: Limits, options: GatewayOptions) ->
 
     async def call_tool(ctx: ServerRequestContext[Any], params: CallToolRequestParams) -> HandlerResult:
         offer = gateway.offers.get(params.name)
-        if offer is not None:
-            return await relay_call(offer.upstream, offer.original_name, ctx)
-        down = gateway.unavailable(params.name)
-        remark = f" The MCP server {down.name!r} is {down.state}." if down else ""
-        raise unknown_tool(params.name, gateway.offers, remark)
+        upstream = offer.upstream if offer else gateway.unavailable(params.name)
+        if upstream is None:
+            raise unknown_tool(params.name, gateway.offers)
+        return await relay_call(upstream, offer.original_name if offer else params.name, ctx)
 
     server = Server[Any](
         _NAME,

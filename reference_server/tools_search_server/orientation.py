@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from mcp_ext_tools_search.types import ServerSettings
 
@@ -19,10 +19,10 @@ _MAX_CHARS: Final = 3000
 
 def settings(upstreams: Sequence[Upstream], tool_count: int, max_limit: int) -> ServerSettings:
     """Say what can be searched: the names of the servers, and how many tools once that is known."""
-    said = ServerSettings(topics=[upstream.name[:_MAX_TOPIC_CHARS] for upstream in upstreams[:_MAX_TOPICS]])
-    return said.model_copy(
-        update={"max_limit": max_limit} | ({"catalog_size": tool_count} if _all_settled(upstreams) else {})
-    )
+    facts: dict[str, Any] = {"topics": [upstream.name[:_MAX_TOPIC_CHARS] for upstream in upstreams[:_MAX_TOPICS]]}
+    if _all_settled(upstreams):
+        facts["catalog_size"] = tool_count
+    return ServerSettings(max_limit=max_limit, **facts)
 
 
 def instructions(upstreams: Sequence[Upstream], tool_count: int) -> str:

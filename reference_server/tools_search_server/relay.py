@@ -100,10 +100,10 @@ def _translated(error: MCPError, server: str) -> MCPError:
 
 def _presented(result: Mapping[str, Any], protocol_version: str, server: str) -> dict[str, Any]:
     """Return a result as the gateway's own: without the upstream's identity, and in the caller's revision."""
-    presented = dict(result)
+    presented = {"resultType": "complete", **result}  # which a legacy server leaves out
     if meta := {k: v for k, v in _object(presented.pop("_meta", None)).items() if k != SERVER_INFO_META_KEY}:
         presented["_meta"] = meta
-    kind = presented.get("resultType", "complete")
+    kind = presented["resultType"]
     if kind not in CORE_RESULT_TYPES:
         return _failure(f"The MCP server {server!r} answered with a result of type {kind!r}, which cannot be relayed.")
     if kind != "complete" and protocol_version not in MODERN_PROTOCOL_VERSIONS:
@@ -122,7 +122,7 @@ def _presented(result: Mapping[str, Any], protocol_version: str, server: str) ->
 
 
 def _failure(text: str) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": text}], "isError": True}
+    return {"resultType": "complete", "content": [{"type": "text", "text": text}], "isError": True}
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -1,0 +1,187 @@
+"""The gateway as its users have it: a process over stdio or HTTP, in both eras, with real servers behind it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+from mcp import Client, MCPError
+from mcp_ext_tools_search.client import iter_tools, search_tools, server_settings
+from mcp_types import INVALID_PARAMS, CallToolResult, ToolListChangedNotification
+
+pytestmark = pytest.mark.anyio
+
+every_cell = pytest.mark.parametrize(
+    ("transport", "mode"), [("stdio", "auto"), ("stdio", "legacy"), ("http", "auto"), ("http", "legacy")]
+)
+
+
+@pytest.fixture
+def arguments(configuration: Any, versatile: Any, raw: Any, tmp_path: Path) -> list[str]:
+    old = tmp_path / "old"
+    old.mkdir()
+    return ["--config", str(configuration(busy=versatile(tmp_path), old=raw("good", old)))]
+
+
+async def children(pid: int) -> list[int]:
+    listed = await anyio.Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(child) for child in listed.split()]
+
+
+@every_cell
+async def test_all_servers_are_listed_searched_and_called_as_one(
+    connect: Any, arguments: list[str], transport: str, mode: str
+) -> None:
+    steps: list[float] = []
+
+    async def progress(done: float, _total: float | None, _message: str | None) -> None:
+        steps.append(done)
+
+    with anyio.fail_after(60):
+        async with connect(transport, mode, *arguments) as client:
+            settings = server_settings(client)
+            listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+            found = [tool async for tool in iter_tools(client, "plain")]
+            result = await client.call_tool(found[0].name)
+            await client.call_tool("busy__count", progress_callback=progress)
+    assert settings is not None
+    assert settings.topics == ["busy", "old"]
+    # One definition is invalid for legacy callers; the size is an approximate number.
+    assert settings.catalog_size in (len(listed), len(listed) + 1)
+    assert found[0].name == "old__plain"
+    assert {tool.name for tool in found} <= listed.keys()
+    assert isinstance(result, CallToolResult)
+    assert steps == [1, 2, 3]
+
+
+@every_cell
+async def test_a_change_of_a_servers_tools_reaches_every_subscriber(
+    connect: Any, arguments: list[str], transport: str, mode: str
+) -> None:
+    tell, changes = anyio.create_memory_object_stream[object](100)
+
+    async def on_message(message: object) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            await tell.send(message)
+
+    async def subscribe(client: Client, *, task_status: Any = anyio.TASK_STATUS_IGNORED) -> None:
+        if mode == "legacy":
+            task_status.started()
+            return
+        async with client.listen(tools_list_changed=True) as events:
+            task_status.started()
+            async for event in events:
+                await tell.send(event)
+
+    found: list[str] = []
+    with anyio.fail_after(60):
+        async with (
+            connect(transport, mode, *arguments, message_handler=on_message) as client,
+            anyio.create_task_group() as tasks,
+        ):
+            assert client.server_capabilities.tools is not None
+            assert client.server_capabilities.tools.list_changed
+            await client.list_tools()
+            await tasks.start(subscribe, client)
+            await client.call_tool("busy__grow")
+            while not found:  # servers that were ready late are changes too
+                await changes.receive()
+                found = [tool.name for tool in (await search_tools(client, "marmalade")).tools]
+            tasks.cancel_scope.cancel()
+    tell.close()
+    changes.close()
+    assert found == ["busy__grown_12"]
+
+
+@every_cell
+async def test_an_unknown_tool_names_the_closest(connect: Any, arguments: list[str], transport: str, mode: str) -> None:
+    with anyio.fail_after(60):
+        async with connect(transport, mode, *arguments) as client:
+            with pytest.raises(MCPError) as unknown:
+                await client.call_tool("busy__ecko")
+    assert unknown.value.code == INVALID_PARAMS
+    assert "busy__echo" in unknown.value.message
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_the_gateway_and_leaves_no_child_process(
+    servers: Any, arguments: list[str], is_alive: Callable[[int], bool], until: Any, signal_number: int, tmp_path: Path
+) -> None:
+    with anyio.fail_after(60):
+        process = servers.start("-m", "tools_search_server", "--http", "127.0.0.1:0", *arguments)
+        await until(lambda: (tmp_path / "pid").exists() and (tmp_path / "old" / "pid").exists())
+        started = await children(process.pid)
+        assert len(started) == 2
+        process.send_signal(signal_number)
+        assert await anyio.to_thread.run_sync(lambda: process.wait(20)) == 0
+    assert not any(is_alive(pid) for pid in started)
+
+
+async def test_the_end_of_standard_input_ends_the_gateway_and_leaves_no_child_process(
+    servers: Any, arguments: list[str], is_alive: Callable[[int], bool], until: Any, tmp_path: Path
+) -> None:
+    reading, writing = os.pipe()
+    with anyio.fail_after(60):
+        process = servers.start("-m", "tools_search_server", *arguments, stdin=reading)
+        await until(lambda: (tmp_path / "pid").exists() and (tmp_path / "old" / "pid").exists())
+        started = await children(process.pid)
+        os.close(writing)
+        assert await anyio.to_thread.run_sync(lambda: process.wait(20)) == 0
+    os.close(reading)
+    assert not any(is_alive(pid) for pid in started)
+
+
+async def test_a_signal_ends_a_stdio_gateway_whose_host_is_silent(
+    servers: Any, arguments: list[str], is_alive: Callable[[int], bool], until: Any, tmp_path: Path
+) -> None:
+    reading, writing = os.pipe()
+    with anyio.fail_after(60):
+        process = servers.start("-m", "tools_search_server", *arguments, stdin=reading)
+        await until(lambda: (tmp_path / "pid").exists() and (tmp_path / "old" / "pid").exists())
+        started = await children(process.pid)
+        process.terminate()
+        assert await anyio.to_thread.run_sync(lambda: process.wait(20)) == 0
+        assert process.stdout.read() == ""
+    os.close(reading)
+    os.close(writing)
+    assert not any(is_alive(pid) for pid in started)
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_an_http_server_comes_back_after_a_restart(
+    servers: Any, gateway: Any, until: Any, mode: str, tmp_path: Path, unused_tcp_port: int
+) -> None:
+    script = str(Path(__file__).parent / "upstreams" / "versatile.py")
+
+    async def start() -> Any:
+        (tmp_path / "pid").unlink(missing_ok=True)
+        process = servers.start(script, str(tmp_path), "--http", str(unused_tcp_port))
+        await until((tmp_path / "pid").exists)
+        return process
+
+    async def has_tools(client: Client, *, wanted: bool) -> None:
+        while (any(t.name == "web__echo" for t in (await client.session.list_tools()).tools)) != wanted:  # noqa: ASYNC110 - a listing is the only thing to look at
+            await anyio.sleep(0.05)
+
+    with anyio.fail_after(60):
+        first = await start()
+        entry = {"url": f"http://127.0.0.1:{unused_tcp_port}/mcp", "headers": {"X-Any": "1"}}
+        async with gateway(mode, web=entry, start_deadline=0) as client:
+            await has_tools(client, wanted=True)
+            assert (await client.session.call_tool("web__count", {})).content
+            first.kill()
+            await anyio.to_thread.run_sync(first.wait)
+            await start()
+            lost = await client.session.call_tool("web__count", {})
+            assert isinstance(lost, CallToolResult)
+            if lost.is_error:  # noticed by this very call, or before it
+                await has_tools(client, wanted=True)
+            result = await client.session.call_tool("web__count", {})
+    assert isinstance(result, CallToolResult)
+    assert not result.is_error

@@ -1,0 +1,61 @@
+"""A legacy MCP server without an SDK, good or bad: `raw.py BEHAVIOUR [FOLDER]`. Standard library only."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+BEHAVIOUR = sys.argv[1]
+TOOL: dict[str, Any] = {"name": "plain", "description": "A plain tool", "inputSchema": {"type": "object"}}
+
+if BEHAVIOUR == "crashing":
+    sys.exit("I always crash")
+if len(sys.argv) > 2:
+    (Path(sys.argv[2]) / "pid").write_text(str(os.getpid()))
+
+
+def listing(params: dict[str, Any]) -> dict[str, Any]:
+    if BEHAVIOUR == "untidy":
+        odd = [{"name": "headless"}, 7, {"name": "plain", "inputSchema": {"type": "object", "x": 1}}]
+        long: dict[str, Any] = {"name": "a name with spaces / and much more than sixty-four characters in it", "inputSchema": {}}
+        return {"tools": [TOOL, *odd, long | {"inputSchema": {"type": "object"}}]}
+    if BEHAVIOUR == "endless":
+        return {"tools": [TOOL | {"name": f"t{params.get('cursor', '')}"}], "nextCursor": "again"}
+    if BEHAVIOUR == "listless":
+        return {"tools": "none"}
+    return {"tools": [TOOL]}
+
+
+def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    if method == "initialize":
+        tools: dict[str, Any] = {} if BEHAVIOUR == "toolless" else {"tools": {"listChanged": False}}
+        info = {"name": "raw", "version": "0"}
+        return {"protocolVersion": params["protocolVersion"], "capabilities": tools, "serverInfo": info}
+    if method == "tools/list":
+        return listing(params)
+    if method == "tools/call" and BEHAVIOUR == "mute":
+        return None
+    return {"content": [{"type": "text", "text": f"{method} by {os.getpid()}"}]}
+
+
+def send(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+if BEHAVIOUR == "untidy":
+    sys.stdout.write("this is no JSON\n")
+for line in sys.stdin:
+    message = json.loads(line)
+    if BEHAVIOUR == "hanging":
+        time.sleep(3600)
+    if "id" not in message:
+        continue
+    if message["method"] == "server/discover":
+        send({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
+    elif (result := answer(message["method"], message.get("params", {}))) is not None:
+        send({"id": message["id"], "result": result})

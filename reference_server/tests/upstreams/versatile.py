@@ -1,0 +1,134 @@
+"""An MCP server on the SDK that does what servers do: `versatile.py FOLDER [--http PORT]`.
+
+What its tools did is told by files in FOLDER.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import uvicorn
+from mcp import MCPError
+from mcp.server import NotificationOptions, Server, ServerRequestContext
+from mcp.server.stdio import stdio_server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp_types import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    CallToolRequestParams,
+    NotificationParams,
+    PaginatedRequestParams,
+    SubscriptionsListenRequestParams,
+)
+
+FOLDER = Path(sys.argv[1])
+BUS = InMemorySubscriptionBus()
+SESSIONS: list[Any] = []
+COMPLETE = {"resultType": "complete"}
+OBJECT: dict[str, Any] = {"type": "object"}
+NAMES = ["ask", "count", "die", "echo", "fail", "malformed", "picture", "refuse", "unheard_of", "wait"]
+TOOLS: list[dict[str, Any]] = [
+    {"name": name, "description": f"Tool to {name}", "inputSchema": OBJECT} for name in NAMES
+] + [
+    {"name": "grow", "description": "Adds a tool", "inputSchema": OBJECT, "_meta": {"com.example/mine": 1}},
+    {"name": "numbers", "inputSchema": OBJECT, "outputSchema": {"type": "array", "items": {"type": "integer"}}},
+]
+
+server = Server[Any]("versatile", version="1", description="Does what servers do.")
+
+
+async def list_tools(ctx: ServerRequestContext[Any], params: PaginatedRequestParams) -> dict[str, Any]:
+    start = int(params.cursor or 0)
+    page: dict[str, Any] = {"tools": TOOLS[start : start + 5], "ttlMs": 0, "cacheScope": "public"} | COMPLETE
+    if ctx.protocol_version < "2026":
+        page["tools"] = [tool for tool in page["tools"] if tool["name"] != "numbers"]
+    return page | ({"nextCursor": str(start + 5)} if start + 5 < len(TOOLS) else {})
+
+
+def text(said: str, **more: Any) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": said}], **COMPLETE, **more}
+
+
+async def call_tool(ctx: ServerRequestContext[Any], params: CallToolRequestParams) -> dict[str, Any]:
+    match params.name:
+        case "echo":
+            seen = {"arguments": params.arguments, "meta": dict((ctx.params or {}).get("_meta", {}))}
+            return text("echoed", structuredContent=seen, _meta={"com.example/answered": True})
+        case "picture":
+            image = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
+            link = {"type": "resource_link", "uri": "file:///a", "name": "a"}
+            return {"content": [image, {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}, link]} | COMPLETE
+        case "fail":
+            return text("it went wrong", isError=True)
+        case "refuse":
+            raise MCPError(INVALID_PARAMS, "not like that", {"field": "x"})
+        case "unheard_of":
+            raise MCPError(METHOD_NOT_FOUND, "Method not found")
+        case "numbers":
+            return text("[1]", structuredContent=[1])
+        case "malformed":
+            return {"content": "no list", "resultType": "com.example/odd"}
+        case "die":
+            os._exit(3)
+        case _:
+            return await take_time(ctx, params)
+
+
+async def take_time(ctx: ServerRequestContext[Any], params: CallToolRequestParams) -> dict[str, Any]:
+    match params.name:
+        case "count":
+            for step in (1, 2, 3):
+                await ctx.session.report_progress(step, 3, f"step {step}")
+            return text("counted")
+        case "wait":
+            try:
+                (FOLDER / "waiting").touch()
+                await anyio.sleep_forever()
+            except BaseException:
+                (FOLDER / "cancelled").touch()
+                raise
+        case "ask":
+            if params.request_state == "asked" and params.input_responses:
+                return text("thanks")
+            form: dict[str, Any] = {"type": "object", "properties": {}}
+            question = {"mode": "form", "message": "Your name?", "requestedSchema": form}
+            return {
+                "resultType": "input_required",
+                "inputRequests": {"name": {"method": "elicitation/create", "params": question}},
+                "requestState": "asked",
+            }
+        case "grow":
+            TOOLS.append({"name": f"grown_{len(TOOLS)}", "description": "A marmalade machine", "inputSchema": OBJECT})
+            await BUS.publish(ToolsListChanged())
+            for session in SESSIONS:
+                await session.send_tool_list_changed()
+            return text("grown")
+        case _:
+            return {}
+    return {}
+
+
+async def remember(ctx: ServerRequestContext[Any], _: NotificationParams) -> None:
+    SESSIONS.append(ctx.session)
+
+
+async def main() -> None:
+    server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
+    server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
+    server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, ListenHandler(BUS))
+    server.add_notification_handler("notifications/initialized", NotificationParams, remember)
+    (FOLDER / "pid").write_text(str(os.getpid()))
+    if "--http" in sys.argv:
+        app = server.streamable_http_app()
+        await uvicorn.Server(uvicorn.Config(app, port=int(sys.argv[-1]), log_level="error", ws="none")).serve()
+        return
+    options = server.create_initialization_options(NotificationOptions(tools_changed=True))
+    async with stdio_server() as (incoming, outgoing):
+        await server.run(incoming, outgoing, options)
+
+
+anyio.run(main)
