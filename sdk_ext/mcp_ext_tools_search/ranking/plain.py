@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from mcp_types import Tool
 from rank_bm25 import BM25Okapi
@@ -10,7 +11,10 @@ from rank_bm25 import BM25Okapi
 from mcp_ext_tools_search.ranking.interface import Hit
 from mcp_ext_tools_search.ranking.terms import terms, tool_terms
 
-__all__ = ["PlainIndex", "PlainRanker"]
+__all__ = ["MOST_WORDS", "PlainIndex", "PlainRanker"]
+
+MOST_WORDS: Final = 200
+"""Words of a query that are looked up; rank-bm25 walks through the whole catalogue for each."""
 
 
 class PlainIndex:
@@ -26,7 +30,7 @@ class PlainIndex:
         if visible is not None:
             # rank-bm25 counts once, when it is built, and a hidden tool must not be counted.
             return PlainIndex([tool for tool in self._tools if tool.name in visible]).search(query)
-        words = terms(query)
+        words = terms(query)[:MOST_WORDS]
         scores = self._scores(words)
         best = max(scores, default=0.0)
         ranked = sorted((-score, place) for place, score in enumerate(scores) if score > 0)

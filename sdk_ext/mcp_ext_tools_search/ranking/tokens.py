@@ -31,9 +31,9 @@ _STRETCH: Final = re.compile(f"([{_UNSPACED}]+)|[^{_UNSPACED}]+")
 # Latin letters that Unicode does not take apart into a base and an accent.
 _UNDECOMPOSED: Final = str.maketrans(
     {
-        "Æ": "AE",
+        "Æ": "Ae",
         "æ": "ae",
-        "Œ": "OE",
+        "Œ": "Oe",
         "œ": "oe",
         "Ø": "O",
         "ø": "o",

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+from mcp_ext_tools_search.ranking.hits import LazyHits, names_of
+from mcp_ext_tools_search.ranking.interface import Hit
+
+
+def _counted() -> tuple[LazyHits, list[int]]:
+    made: list[int] = []
+
+    def hit_at(position: int) -> Hit:
+        made.append(position)
+        return Hit("abc"[position], 1 - position / 10)
+
+    return LazyHits(["a", "b", "c"], hit_at), made
+
+
+def test_only_hits_that_are_read_are_made():
+    hits, made = _counted()
+    assert len(hits) == 3
+    assert names_of(hits) == ["a", "b", "c"]
+    assert made == []
+    assert [hit.name for hit in hits[1:]] == ["b", "c"]
+    assert made == [1, 2]
+
+
+def test_it_reads_like_a_list():
+    hits, _ = _counted()
+    assert hits == list(hits)
+    assert hits == tuple(hits)
+    assert hits[-1] == Hit("c", 0.8)
+    assert hits != [hits[0]]
+    assert hits != "abc"
+    assert hits != 3
+    assert Hit("b", 0.9) in hits
+    with pytest.raises(IndexError):
+        _ = hits[3]
+
+
+def test_the_names_of_a_list_are_read_from_its_hits():
+    assert names_of([Hit("x", 1.0), Hit("y", 0.5)]) == ["x", "y"]

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp_ext_tools_search.ranking.stems import stem
+from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS
+from mcp_ext_tools_search.ranking.synonyms import VERB_GROUPS, related_verbs
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        "create creates created creating",
+        "query queries queried querying",
+        "file files filed filing",
+        "stop stops stopped stopping",
+        "call calls called calling",
+        "box boxes",
+        "search searches searched searching",
+        "access accesses accessed",
+        "invoice invoices invoiced",
+    ],
+)
+def test_inflected_forms_share_a_stem(family: str):
+    assert len({stem(word) for word in family.split()}) == 1
+
+
+@pytest.mark.parametrize("pair", ["status state", "bus but", "this thing", "red ring", "need nee", "king ki"])
+def test_different_words_keep_apart(pair: str):
+    assert len({stem(word) for word in pair.split()}) == 2
+
+
+@pytest.mark.parametrize("word", ["sms", "id", "256s", "données", "файлы", "天气"])
+def test_what_is_short_or_not_english_is_its_own_stem(word: str):
+    assert stem(word) == word
+
+
+@given(st.text(st.characters(min_codepoint=97, max_codepoint=122), min_size=1))
+def test_a_stem_is_never_empty(word: str):
+    assert stem(word)
+
+
+def test_a_verb_knows_the_others_of_its_group():
+    assert stem("remove") in related_verbs(stem("delete"))
+    assert stem("delete") in related_verbs(stem("removing"))
+    assert related_verbs(stem("weather")) == ()
+
+
+def test_no_verb_is_its_own_relative():
+    for verb in " ".join(VERB_GROUPS).split():
+        assert stem(verb) not in related_verbs(stem(verb))
+        assert verb in STOP_WORDS or related_verbs(stem(verb))
