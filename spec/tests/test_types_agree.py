@@ -38,6 +38,12 @@ json_values = st.recursive(
 white_space = st.text(st.sampled_from(WHITE_SPACE), max_size=4)
 queries = white_space | st.text(st.sampled_from("\x1c\x1f\u200b \n\0\u202ea"), max_size=4) | texts
 
+EDGES: list[Any] = [
+    *[None, True, False, -1, 0, 1, 2, 10**400, -0.01, 0.5, 1.0, 1.01, 2.5, 3.0, 1e300],
+    *["", "3", "x", "complete", "input_required", "public", "shared", "\x1c", "\u200b", *WHITE_SPACE, WHITE_SPACE],
+    *[[], ["x"], [None], [1], [{}], {}, {"x": 1}],
+]
+
 tools: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
         "name": texts,
@@ -128,6 +134,15 @@ def test_what_the_schema_allows_the_type_accepts(name: str, accepts: Accepts, da
     value = data.draw(objects(name))
     assert accepts(name, value)
     assert model_accepts(models[name], value)
+
+
+@pytest.mark.parametrize(("name", "member"), [(name, member) for name in models for member in valid[name]])
+def test_type_and_schema_draw_every_line_in_the_same_place(name: str, member: str, accepts: Accepts):
+    sound: dict[str, Any] = {"query": "x", "tools": [], "resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
+    whole = {kept: sound[kept] for kept in required.get(name, set[str]())}
+    for edge in EDGES:
+        value = whole | {member: edge}
+        assert model_accepts(models[name], value) == accepts(name, value), (member, edge)
 
 
 @pytest.mark.parametrize("name", [name for name in models if name != "SearchToolsResult"])
