@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Spelling", "edits", "trigrams"]
+__all__ = ["Spelling", "is_one_slip", "trigrams"]
 
 _LEAST_ALIKE: Final = 0.55
-_LEAST_EXAMINED: Final = 0.3
-_MOST_EXAMINED: Final = 12
+_LEAST_EXAMINED: Final = 0.2
+_MOST_EXAMINED: Final = 40
 
 
 def trigrams(word: str) -> frozenset[str]:
@@ -22,29 +23,26 @@ def trigrams(word: str) -> frozenset[str]:
     return frozenset(padded[start : start + 3] for start in range(len(padded) - 2))
 
 
-def edits(left: str, right: str) -> int:
-    """Return how many insertions, deletions, replacements and swaps of neighbours make `left` into `right`.
+def is_one_slip(left: str, right: str) -> bool:
+    """Tell whether one slip of a typist sets the two apart: a letter too many, too few or wrong, or two swapped."""
+    same = _shared_start(left, right)
+    left, right = left[same:], right[same:]
+    same = _shared_start(left[::-1], right[::-1])
+    left, right = left[: len(left) - same], right[: len(right) - same]
+    return max(len(left), len(right)) == 1 or (len(left) == 2 and left == right[::-1])
 
-    The optimal string alignment distance (Damerau 1964): the four slips of a typist, none applied twice to one place.
-    """
-    before: list[int] = []
-    above = list(range(len(right) + 1))
-    for row, character in enumerate(left, start=1):
-        current = [row]
-        for column, other in enumerate(right, start=1):
-            cost = min(above[column] + 1, current[-1] + 1, above[column - 1] + (character != other))
-            if row > 1 and column > 1 and character == right[column - 2] and left[row - 2] == other:
-                cost = min(cost, before[column - 2] + 1)
-            current.append(cost)
-        before, above = above, current
-    return above[-1]
+
+def _shared_start(left: str, right: str) -> int:
+    """Return how many characters the two have in common from the start."""
+    differing = (place for place, (one, other) in enumerate(zip(left, right, strict=False)) if one != other)
+    return next(differing, min(len(left), len(right)))
 
 
 class Spelling:
     """A vocabulary that finds the nearest of its words.
 
     Words are near that share most of their trigrams (Dice's coefficient), or that one slip of a typist sets apart. The
-    cost of a look-up is bounded: few candidates are compared letter by letter.
+    cost of a look-up is bounded: few candidates are looked at closely.
     """
 
     def __init__(self, vocabulary: Iterable[str]) -> None:
@@ -72,14 +70,15 @@ class Spelling:
         if not sharing:
             return []
         shares = self._shares(np.concatenate(sharing), len(grams))
-        numbers: list[int] = np.flatnonzero(shares >= _LEAST_EXAMINED).tolist()
-        found = [(self._words[number], float(shares[number])) for number in numbers if known(self._words[number])]
-        return sorted(found, key=lambda candidate: (-candidate[1], candidate[0]))[:_MOST_EXAMINED]
+        alike = np.flatnonzero(shares >= _LEAST_EXAMINED)
+        # Words stand in their order, so a stable sort breaks ties by the word.
+        numbers: list[int] = alike[np.argsort(-shares[alike], kind="stable")].tolist()
+        found = ((self._words[number], float(shares[number])) for number in numbers if known(self._words[number]))
+        return list(islice(found, _MOST_EXAMINED))
 
     def _shares(self, sharing: NDArray[np.int32], size: int) -> NDArray[np.float64]:
         return 2 * np.bincount(sharing, minlength=len(self._words)) / (self._sizes + size)
 
 
 def _likeness(word: str, candidate: str, shared: float) -> float:
-    one_slip = edits(word, candidate) == 1
-    return max(shared, 1 - 1 / max(len(word), len(candidate))) if one_slip else shared
+    return max(shared, 1 - 1 / max(len(word), len(candidate))) if is_one_slip(word, candidate) else shared

@@ -3,31 +3,34 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp_ext_tools_search.ranking.spelling import Spelling, edits
+from mcp_ext_tools_search.ranking.spelling import Spelling, is_one_slip
 
-_SHORT_TEXT = st.text(st.sampled_from("abc"), max_size=8)
+_SHORT_TEXT = st.text(st.sampled_from("abc"), max_size=6)
 
 
 @pytest.mark.parametrize(
-    ("left", "right", "expected"),
-    [
-        ("", "", 0),
-        ("mail", "mail", 0),
-        ("", "abc", 3),
-        ("wether", "weather", 1),
-        ("sned", "send", 1),
-        ("cat", "dog", 3),
-    ],
+    ("typed", "meant"),
+    [("wether", "weather"), ("weaather", "weather"), ("weathor", "weather"), ("sned", "send"), ("x", ""), ("ba", "ab")],
 )
-def test_edits_are_the_slips_of_a_typist(left: str, right: str, expected: int):
-    assert edits(left, right) == expected
+def test_a_slip_is_a_letter_too_many_too_few_or_wrong_or_two_swapped(typed: str, meant: str):
+    assert is_one_slip(typed, meant)
+    assert is_one_slip(meant, typed)
 
 
-@given(_SHORT_TEXT, _SHORT_TEXT)
-def test_edits_are_symmetric_and_bounded(left: str, right: str):
-    assert edits(left, right) == edits(right, left)
-    assert abs(len(left) - len(right)) <= edits(left, right) <= max(len(left), len(right))
-    assert (edits(left, right) == 0) == (left == right)
+@pytest.mark.parametrize(("typed", "meant"), [("mail", "mail"), ("", ""), ("cat", "dog"), ("abc", "cab"), ("ab", "cd")])
+def test_what_is_equal_or_further_apart_is_no_slip(typed: str, meant: str):
+    assert not is_one_slip(typed, meant)
+
+
+@given(_SHORT_TEXT, st.data())
+def test_every_single_slip_is_seen(word: str, data: st.DataObject):
+    place = data.draw(st.integers(0, len(word)))
+    letter = data.draw(st.sampled_from("abcd"))
+    assert is_one_slip(word, word[:place] + letter + word[place:])
+    wrong = word[:place] + letter + word[place + 1 :]
+    assert is_one_slip(word, wrong) or wrong == word
+    swapped = word[:place] + word[place : place + 2][::-1] + word[place + 2 :]
+    assert is_one_slip(word, swapped) or swapped == word
 
 
 def _near(word: str, *known: str) -> list[str]:
