@@ -7,10 +7,12 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+import anyio
 import pytest
 from mcp import Client, MCPError
 from mcp.server import MCPServer, Server
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
+from mcp_ext_tools_search import ServerSettings
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex
 from mcp_ext_tools_search.server import ToolsSearch, install
 from mcp_ext_tools_search.server.listing import MAX_PAGES
@@ -23,6 +25,7 @@ Send = Callable[..., Awaitable[dict[str, Any]]]
 MakeServer = Callable[..., Server[Any]]
 
 SECRET = "postgres://root:hunter2@db"  # noqa: S105 - what must not leak
+HIDDEN = (-32603, "Internal server error")
 QUERY = "my salary invoice"
 
 
@@ -55,7 +58,7 @@ async def test_a_broken_ranker_leaks_nothing_to_the_client_and_no_query_to_the_l
     install(billing, ToolsSearch(ranker=ranker))
     async with connect(billing) as client:
         error = await _refused(client, send)
-        assert (error.code, error.message, error.data) == (-32603, "Internal error: the search failed", None)
+        assert (error.code, error.message, error.data) == (*HIDDEN, None)
         assert (await client.list_tools()).tools
         assert (await _refused(client, send)).code == -32603
     assert "tools/search failed with" in caplog.text
@@ -109,7 +112,7 @@ async def test_a_listing_with_invalid_data_is_the_servers_fault(
 
 @pytest.mark.parametrize("cursors", [["same", "same"], ["a", "b", "a"], [""] * 3])
 async def test_a_listing_whose_pages_go_in_circles_ends_in_an_error(
-    connect: Connect, send: Send, cursors: list[str]
+    connect: Connect, send: Send, cursors: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     turn = 0
 
@@ -123,6 +126,7 @@ async def test_a_listing_whose_pages_go_in_circles_ends_in_an_error(
     async with connect(server) as client:
         assert (await _refused(client, send)).code == -32603
     assert turn <= 5
+    assert "repeats a cursor" in caplog.text
 
 
 async def test_a_listing_that_never_ends_ends_in_an_error(connect: Connect, send: Send) -> None:
@@ -135,6 +139,25 @@ async def test_a_listing_that_never_ends_ends_in_an_error(connect: Connect, send
     async with connect(server) as client:
         assert (await _refused(client, send)).code == -32603
     assert MAX_PAGES == 10_000
+
+
+async def test_settings_that_cannot_be_had_leak_nothing_into_the_legacy_handshake(billing: MCPServer[Any]) -> None:
+    answers = [ServerSettings()]
+    install(billing, ToolsSearch(settings=lambda: answers.pop()))
+    hidden = pytest.RaisesExc(MCPError, check=lambda error: (error.code, error.message) == HIDDEN)
+    with anyio.fail_after(10), pytest.RaisesGroup(hidden, flatten_subgroups=True, allow_unwrapped=True):
+        async with Client(billing, mode="legacy"):
+            pass
+
+
+@pytest.mark.parametrize("era", ["auto"])
+async def test_nor_into_a_modern_discovery(billing: MCPServer[Any], connect: Connect, send: Send) -> None:
+    answers = [ServerSettings(), ServerSettings()]
+    install(billing, ToolsSearch(settings=lambda: answers.pop()))
+    async with connect(billing) as client:
+        with pytest.raises(MCPError) as refusal:
+            await send(client, None, "server/discover")
+    assert (refusal.value.code, refusal.value.message) == HIDDEN
 
 
 async def test_an_extension_that_was_not_installed_refuses_and_says_what_to_do(
@@ -177,7 +200,6 @@ async def test_a_middleware_that_was_removed_or_doubled_refuses_to_guess_who_fil
         return await own(ctx, call_next)
 
     billing.middleware[:0] = [own] * copies or [wrapping]
-    caplog.set_level(logging.DEBUG, logger="mcp_ext_tools_search")
     async with connect(billing) as client:
         assert (await _refused(client, send)).code == -32603
     assert "call install() once" in caplog.text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from mcp import Client, ClientSession
@@ -40,6 +40,12 @@ async def test_an_absorbed_tool_is_known_to_the_session(billing: MCPServer[Any],
         assert [tool.name for tool in absorb(client.session, [TOOL])] == ["send_invoice"]
         known = client.session._tool_output_schemas  # pyright: ignore[reportPrivateUsage] - the canary
     assert known == {"send_invoice": {"type": "object"}}
+
+
+def test_a_session_that_cannot_absorb_searches_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    session = cast("ClientSession", object())
+    assert absorb(session, [TOOL]) == [TOOL]
+    assert "cannot be told" in caplog.text
 
 
 async def test_middleware_composes_outermost_first_and_sees_a_rewritten_context(billing: MCPServer[Any]) -> None:

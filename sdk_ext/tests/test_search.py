@@ -7,12 +7,14 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+import anyio
 import pytest
 from mcp import Client, MCPError
 from mcp.server import MCPServer, Server
 from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp_ext_tools_search import EXTENSION_ID
+from mcp_ext_tools_search.client import TOOLS_SEARCH, search_tools, server_settings
 from mcp_ext_tools_search.ranking import Hit
 from mcp_ext_tools_search.server import ToolsSearch, install
 from mcp_types import Icon, ListToolsResult, PaginatedRequestParams, Tool, ToolAnnotations
@@ -219,6 +221,7 @@ async def test_a_found_definition_is_the_listed_one_apart_from_the_hit_metadata(
 async def test_what_the_server_publishes_stays_beside_the_hit_metadata(
     make_server: MakeServer, connect: Connect, send: Send
 ) -> None:
+    # Neither shape is a hit's: what is listed may be anything.
     odd = Tool(name="cancel_invoice", input_schema={"type": "object"}, _meta={EXTENSION_ID: {"group": 7, "score": 9}})
     odder = Tool(name="print_invoice", input_schema={"type": "object"}, _meta={EXTENSION_ID: "billing"})
     server = make_server([RICH, odd, odder])
@@ -319,3 +322,30 @@ async def test_cache_hints_given_to_the_server_count(connect: Connect, send: Sen
     async with connect(mcp) as client:
         answer = await send(client, {"query": "ledger"})
     assert (answer.get("ttlMs"), answer.get("cacheScope")) == ((None, None) if era == "legacy" else (7_000, "public"))
+
+
+@pytest.mark.parametrize("options", [{}, {"stateless_http": True}, {"json_response": True}])
+async def test_every_kind_of_http_is_searched(
+    billing: MCPServer[Any], connect: Connect, send: Send, serve_http: ServeHttp, options: dict[str, Any]
+) -> None:
+    install(billing)
+    async with serve_http(billing.streamable_http_app(**options)) as url, connect(url) as client:
+        assert server_settings(client) is not None
+        first = await send(client, {"query": "invoice", "limit": 1})
+        second = await send(client, {"query": "invoice", "limit": 1, "cursor": first["nextCursor"]})
+    assert first["tools"][0]["name"] != second["tools"][0]["name"]
+
+
+def test_one_server_serves_large_catalogues_in_one_event_loop_after_another(make_server: MakeServer) -> None:
+    tools = [Tool(name=f"ledger_{number}", input_schema={"type": "object"}) for number in range(300)]
+    server = make_server(tools)
+    install(server, ToolsSearch(max_concurrency=1))
+
+    async def search() -> None:
+        with anyio.fail_after(30):
+            async with Client(server, extensions=[TOOLS_SEARCH]) as client, anyio.create_task_group() as tasks:
+                for _ in range(3):
+                    tasks.start_soon(search_tools, client, "ledger")
+
+    anyio.run(search)
+    anyio.run(search)

@@ -7,18 +7,25 @@ and the `Mcp-Param-*` headers, which costs what the search has saved. The SDK ha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 
 from mcp import ClientSession
 from mcp_types import ListToolsResult, Tool
 
 __all__ = ["absorb"]
 
+logger = logging.getLogger(__name__)
+
 
 def absorb(session: ClientSession, tools: Sequence[Tool]) -> list[Tool]:
     """Make `tools` callable without being listed, and return those that may be called.
 
-    On modern connections a tool with an invalid `x-mcp-header` is left out, as it is from `tools/list`.
+    On modern connections a tool with an invalid `x-mcp-header` is left out, as it is from `tools/list`. Where an SDK has
+    no such method any more, searching goes on without it.
     """
-    listing = ListToolsResult(tools=list(tools))
-    return session._absorb_tool_listing(listing, complete=False).tools  # pyright: ignore[reportPrivateUsage] - see above
+    absorb_listing: Callable[..., ListToolsResult] | None = getattr(session, "_absorb_tool_listing", None)
+    if absorb_listing is None:
+        logger.warning("this SDK cannot be told of tools that were not listed: calls will list them first")
+        return list(tools)
+    return absorb_listing(ListToolsResult(tools=list(tools)), complete=False).tools

@@ -11,6 +11,8 @@ from typing import Any
 from mcp.server import Server
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 
+from mcp_ext_tools_search.server.failure import ServerFault
+
 __all__ = ["complete_chain"]
 
 
@@ -21,11 +23,11 @@ def complete_chain(server: Server[Any], own: ServerMiddleware[Any], call_next: C
     that the search is about to make: leaving them out would show a caller what its own `tools/list` hides.
 
     Raises:
-        RuntimeError: `own` does not stand in the chain exactly once, so that what stands before it is unknown.
+        ServerFault: `own` does not stand in the chain exactly once, so that what stands before it is unknown.
     """
     places = [place for place, middleware in enumerate(server.middleware) if middleware is own]
     if len(places) != 1:
-        raise RuntimeError(
+        raise ServerFault(
             f"the tools/search middleware stands {len(places)} times in server.middleware instead of once: "
             "call install() once, and neither remove nor wrap what it added"
         )

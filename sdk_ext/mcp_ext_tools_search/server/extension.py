@@ -8,12 +8,10 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, Final
 
-from mcp import MCPError
 from mcp.server import MCPServer, Server
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp.server.extension import Extension, MethodBinding
 from mcp.server.session import ServerSession
-from mcp_types import INTERNAL_ERROR
 from mcp_types.methods import SPEC_CLIENT_METHODS
 
 from mcp_ext_tools_search.cursor import CursorKey
@@ -21,7 +19,7 @@ from mcp_ext_tools_search.ranking import FieldedRanker, Ranker
 from mcp_ext_tools_search.server._chain import complete_chain
 from mcp_ext_tools_search.server._lowlevel import lowlevel_server
 from mcp_ext_tools_search.server.advertisement import PLACES, advertise_in, as_object
-from mcp_ext_tools_search.server.failure import internal_faults_hidden
+from mcp_ext_tools_search.server.failure import ServerFault, internal_faults_hidden
 from mcp_ext_tools_search.server.gate import is_modern, require_declared
 from mcp_ext_tools_search.server.index import IndexCache
 from mcp_ext_tools_search.server.listing import Listing, ListPage, read_listing
@@ -51,7 +49,7 @@ class ToolsSearch(Extension):
     told what the caller may see.
 
     Args:
-        ranker: Orders the tools; by default `FieldedRanker()`.
+        ranker: Orders the tools; by default `FieldedRanker()`. Its indexes may be searched from several threads.
         settings: What is advertised, or a function that is asked for it at every connection and discovery. `maxLimit`
             is added, and it limits pages when it is lower than `max_limit`.
         cursor_key: Secret of at least 32 bytes that replicas of one server share; random by default.
@@ -160,7 +158,8 @@ class _SearchMiddleware:
             return await call_next(ctx)
         if ctx.method in PLACES:
             answer = await call_next(ctx)
-            return advertise_in(ctx.method, answer, self._search.settings())
+            with internal_faults_hidden(f"advertising {METHOD}"):
+                return advertise_in(ctx.method, answer, self._search.settings())
         if ctx.method != METHOD:
             return await call_next(ctx)
         token = _list_page.set((ctx.session, self._lister(ctx, call_next)))
@@ -195,10 +194,10 @@ def install(server: MCPServer[Any] | Server[Any], search: ToolsSearch | None = N
 
 
 def _caller_listing(ctx: ServerRequestContext[Any, Any]) -> ListPage:
+    """Return what lists tools for the caller of `ctx`, as the middleware has left it for this very request."""
     current = _list_page.get()
     if current is None or current[0] is not ctx.session:
-        logger.error("%s is bound but not installed: call ToolsSearch.install(server)", METHOD)
-        raise MCPError(INTERNAL_ERROR, "Internal error: the search failed")
+        raise ServerFault("the method is bound but not installed: call ToolsSearch.install(server)")
     return current[1]
 
 

@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, cast
 
+from mcp_ext_tools_search.server.failure import ServerFault
+
 __all__ = ["MAX_PAGES", "ListPage", "Listing", "read_listing"]
 
 MAX_PAGES: Final = 10_000
@@ -50,7 +52,7 @@ async def read_listing(list_page: ListPage) -> Listing:
     """Read every page.
 
     Raises:
-        RuntimeError: The listing repeats a cursor or does not end within `MAX_PAGES`.
+        ServerFault: The listing repeats a cursor or does not end within `MAX_PAGES`.
     """
     listing = Listing()
     cursor: str | None = None
@@ -62,9 +64,9 @@ async def read_listing(list_page: ListPage) -> Listing:
         if cursor is None:
             return listing
         if cursor in seen:
-            raise RuntimeError("the tools/list handler repeats a cursor: its pages never end")
+            raise ServerFault("the tools/list handler repeats a cursor: its pages never end")
         seen.add(cursor)
-    raise RuntimeError(f"the tools/list handler does not end within {MAX_PAGES} pages")
+    raise ServerFault(f"the tools/list handler does not end within {MAX_PAGES} pages")
 
 
 def _ttl(value: object) -> int:

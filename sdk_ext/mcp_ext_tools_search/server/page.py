@@ -52,13 +52,17 @@ def cut_page(
 def _explained(tool: dict[str, Any], hit: Hit) -> dict[str, Any]:
     """Return the definition with the hit's metadata merged into what the server publishes there."""
     meta = _object(tool.get("_meta"))
-    published = _object(meta.get(EXTENSION_ID))
-    if not isinstance(published.get("group"), str):
-        published.pop("group", None)  # its shape is promised to whoever reads a hit, not to whoever lists
-    metadata = {**published, "matched": list(hit.matched)}
-    if math.isfinite(hit.score):
-        metadata["score"] = min(max(hit.score, 0.0), 1.0)
-    return {**tool, "_meta": {**meta, EXTENSION_ID: metadata}}
+    metadata = _object(meta.get(EXTENSION_ID)) | {"score": _score(hit), "matched": list(hit.matched)}
+    # Draft, Hit Metadata: its shape is promised to whoever reads a hit, not to whoever reads a listing.
+    if not isinstance(metadata.get("group"), str):
+        metadata["group"] = None
+    present = {name: value for name, value in metadata.items() if value is not None}
+    return {**tool, "_meta": {**meta, EXTENSION_ID: present}}
+
+
+def _score(hit: Hit) -> float | None:
+    """Return the score as it may be sent, or `None` for what is no number; four digits are plenty to compare."""
+    return round(min(max(hit.score, 0.0), 1.0), 4) if math.isfinite(hit.score) else None
 
 
 def _object(value: object) -> dict[str, Any]:
