@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from tools_search_client.commands.call import call
+from tools_search_client.commands.demo import demo
 from tools_search_client.commands.outcome import EXIT_FAILED, EXIT_USAGE
 from tools_search_client.commands.screen import print_json
 from tools_search_client.commands.show import search, servers, tools
@@ -40,7 +41,7 @@ def commands() -> None:
     """Hold the commands together."""
 
 
-for command in (servers, tools, search, call):
+for command in (servers, tools, search, call, demo):
     commands.add_command(command)
 
 

@@ -2,16 +2,16 @@
 
 Fused by rank, never by score. The rankings of the servers alone say nothing about whose first tool fits better, so
 that with seventy servers seventy tools stand first. Therefore the definitions in hand are ranked once more, all
-together and on this side, and that ranking takes part in the fusion like one more server that knows them all. On the
-labelled requests of a public set with 70 servers this raises nDCG@10 from 0.10 to 0.58, which is what one index over
-all their tools reaches.
+together and on this side, and that ranking takes part in the fusion with the weight of two servers: it alone compares
+tools of different servers. On the labelled requests of a public set with 70 servers this raises nDCG@10 from 0.10 to
+0.58, which is what one index over all their tools reaches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from mcp_ext_tools_search.hosts import ServerEntry, qualified_name
 from mcp_ext_tools_search.ranking import Ranker
@@ -32,6 +32,9 @@ class Reranker(Protocol):
     def __call__(self, query: str, tools: Sequence[FederatedTool], /) -> Sequence[FederatedTool]:
         """Return some or all of `tools` in the order that suits `query` best."""
         ...
+
+
+_VOTES_OF_OWN_RANKING: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ def merge(
     candidates = _candidates(answers)
     rankings = [ranking for ranking in candidates.rankings if ranking]
     if len(rankings) > 1:
-        rankings.append(_ranked_together(query, candidates.tools, ranker))
+        rankings += [_ranked_together(query, candidates.tools, ranker)] * _VOTES_OF_OWN_RANKING
     fused = reciprocal_rank_fusion(rankings)
     return [replace(candidates.tools[key], weight=weight) for key, weight in fused[:limit]]
 

@@ -1,0 +1,113 @@
+"""The demo from curtain to curtain."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final, TypeAlias
+
+from tools_search_client.demo.calling import call, queries
+from tools_search_client.demo.comparing import compare
+from tools_search_client.demo.installation import Installation
+from tools_search_client.demo.judging import judge
+from tools_search_client.demo.negotiating import negotiate
+from tools_search_client.demo.programs import running_gateway
+from tools_search_client.demo.searching import fall_back, search
+from tools_search_client.demo.servers import demo_servers, write_configuration
+from tools_search_client.demo.stage import Stage, over_gateway
+from tools_search_client.demo.step import Shown, StepFailed, StepReport
+from tools_search_client.demo.workspace import make_workspace
+from tools_search_client.errors import ToolsSearchClientError
+
+__all__ = ["STEPS", "Demo", "play"]
+
+Step: TypeAlias = Callable[[Stage], Awaitable[Shown]]
+
+STEPS: Final[Mapping[str, tuple[str, Step]]] = {
+    "negotiate": ("Negotiation: what each side says, in both eras", negotiate),
+    "search": ("Search over the gateway, in plain language", search),
+    "call": ("Call what was found, and look at what it did", call),
+    "fallback": ("The same servers without the extension: list, rank here, fuse", fall_back),
+    "compare": ("Listing everything against searching, measured", compare),
+    "judge": ("The verdict of the conformance suite", judge),
+}
+"""Name, title and deed of each step, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """One performance."""
+
+    servers: tuple[str, ...]
+    notes: tuple[str, ...]
+    steps: tuple[StepReport, ...]
+    seconds: float
+    """Without installation."""
+    installation_seconds: float
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The names of the steps that failed."""
+        return tuple(step.name for step in self.steps if step.problem is not None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the demo as `--json` prints it."""
+        return {
+            "ok": not self.failed,
+            "failed": list(self.failed),
+            "seconds": round(self.seconds, 1),
+            "installationSeconds": round(self.installation_seconds, 1),
+            "servers": list(self.servers),
+            "notes": list(self.notes),
+            "steps": [step.to_json() for step in self.steps],
+        }
+
+
+async def play(
+    installation: Installation | None,
+    *,
+    steps: Mapping[str, tuple[str, Step]] = STEPS,
+    show: Callable[[StepReport], None],
+) -> Demo:
+    """Perform the demo in a folder of its own, which is gone afterwards.
+
+    Args:
+        installation: The servers beyond this environment; `None` does without.
+        steps: What to perform.
+        show: Told of each step when it is over.
+
+    Raises:
+        StepFailed: There was no gateway to perform with.
+    """
+    started = perf_counter()
+    with tempfile.TemporaryDirectory(prefix="tools-search-demo-") as name:
+        folder = Path(name)
+        workspace = make_workspace(folder)
+        servers = demo_servers(workspace, installation)
+        configuration = folder / "mcp.json"
+        write_configuration(servers, configuration)
+        async with running_gateway(configuration) as url, over_gateway(url, "auto") as (gateway, meter):
+            stage = Stage(workspace, configuration, queries(), url, gateway, meter)
+            reports = [await _perform(name, title, step, stage, show) for name, (title, step) in steps.items()]
+    return Demo(
+        tuple(servers),
+        installation.notes if installation else (),
+        tuple(reports),
+        perf_counter() - started,
+        installation.seconds if installation else 0.0,
+    )
+
+
+async def _perform(name: str, title: str, step: Step, stage: Stage, show: Callable[[StepReport], None]) -> StepReport:
+    started = perf_counter()
+    shown, problem = Shown({}), None
+    try:
+        shown = await step(stage)
+    except (StepFailed, ToolsSearchClientError, OSError, KeyError, ValueError) as error:
+        problem = str(error) or type(error).__name__
+    report = StepReport(name, title, perf_counter() - started, shown, problem)
+    show(report)
+    return report
