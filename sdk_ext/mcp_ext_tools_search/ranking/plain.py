@@ -22,6 +22,7 @@ class PlainIndex:
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         self._tools = sorted(tools, key=lambda tool: tool.name)
+        self._members = [tool_terms(tool) for tool in self._tools]
         self._words = [terms(" ".join(filter(None, (tool.name, tool.title, tool.description)))) for tool in self._tools]
         self._bm25 = BM25Okapi(self._words) if any(self._words) else None
 
@@ -46,9 +47,8 @@ class PlainIndex:
         return [float(len(set(words).intersection(own))) for own in self._words]
 
     def _hit(self, place: int, score: float, words: frozenset[str]) -> Hit:
-        tool = self._tools[place]
-        matched = tuple(member for member, own in tool_terms(tool).items() if not words.isdisjoint(own))
-        return Hit(tool.name, score, matched)
+        matched = tuple(member for member, own in self._members[place].items() if not words.isdisjoint(own))
+        return Hit(self._tools[place].name, score, matched)
 
 
 class PlainRanker:

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from math import log2
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from mcp_ext_tools_search.ranking import FieldedRanker
+from mcp_ext_tools_search.ranking.terms import terms
+from mcp_ext_tools_search.types import EXTENSION_ID
+from pydantic import ValidationError
+
+from benchmarks.retrieval.__main__ import main
+from benchmarks.retrieval.datasets import read_dataset
+from benchmarks.retrieval.measure import measure
+from benchmarks.retrieval.metrics import Quality, mean_quality, quality
+
+_TOOLS: list[Mapping[str, Any]] = [
+    {"id": "mail::send", "server": "mail", "name": "send", "description": "Send a message.", "inputSchema": {}},
+    {"id": "chat::send", "server": "chat", "name": "send", "description": "Send a message.", "inputSchema": {}},
+    {"id": "sky", "name": "forecast", "title": "Weather", "inputSchema": {"type": "object"}},
+]
+_QUERIES: list[Mapping[str, Any]] = [
+    {"id": "q1", "query": "send mail", "relevant": ["mail::send"], "split": "dev"},
+    {"id": "q2", "query": "message in the chat", "relevant": ["chat::send"], "split": "test"},
+    {"id": "q3", "query": "zebra", "relevant": ["sky"], "split": "test"},
+]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    _write(tmp_path / "tools.jsonl", _TOOLS)
+    _write(tmp_path / "queries.jsonl", _QUERIES)
+    return tmp_path
+
+
+def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows) + "\n", encoding="utf-8")
+
+
+def test_a_perfect_list_has_full_marks():
+    assert quality(["a", "b", "x"], ["b", "a"]) == Quality(1.0, 0.5, 1.0, 1.0, 1.0)
+
+
+def test_a_right_tool_lower_down_counts_for_less():
+    got = quality(["x", "a", *"cdefghij", "b"], ["a", "b"])
+    assert got.ndcg_at_10 == pytest.approx((1 / log2(3)) / (1 + 1 / log2(3)))
+    assert (got.recall_at_1, got.recall_at_5, got.recall_at_10, got.reciprocal_rank) == (0.0, 0.5, 0.5, 0.5)
+
+
+def test_more_right_tools_than_places_can_be_all_found():
+    right = [str(number) for number in range(20)]
+    assert quality(right, right).ndcg_at_10 == pytest.approx(1.0)
+
+
+def test_nothing_found_is_worth_nothing():
+    assert quality([], ["a"]) == Quality(0.0, 0.0, 0.0, 0.0, 0.0) == mean_quality([])
+
+
+def test_the_mean_is_taken_of_each_figure():
+    assert mean_quality([quality(["a"], ["a"]), quality([], ["a"])]) == Quality(0.5, 0.5, 0.5, 0.5, 0.5)
+
+
+def test_tools_of_one_name_are_kept_apart_without_changing_its_words(directory: Path):
+    dataset = read_dataset(directory, "all")
+    assert [dataset.ids[tool.name] for tool in dataset.tools] == ["mail::send", "chat::send", "sky"]
+    assert [terms(tool.name) for tool in dataset.tools] == [["send"], ["send"], ["forecast"]]
+
+
+def test_a_server_is_the_group_of_its_tools(directory: Path):
+    metas = [tool.meta for tool in read_dataset(directory, "all").tools]
+    assert metas == [{EXTENSION_ID: {"group": "mail"}}, {EXTENSION_ID: {"group": "chat"}}, None]
+
+
+@pytest.mark.parametrize(("split", "ids"), [("dev", ["q1"]), ("test", ["q2", "q3"]), ("all", ["q1", "q2", "q3"])])
+def test_a_split_chooses_the_queries(directory: Path, split: str, ids: list[str]):
+    assert [query.id for query in read_dataset(directory, split).queries] == ids
+
+
+def test_a_query_without_a_right_tool_is_refused(directory: Path):
+    _write(directory / "queries.jsonl", [{"id": "q", "query": "x", "relevant": []}])
+    with pytest.raises(ValidationError, match="relevant"):
+        read_dataset(directory, "all")
+
+
+@pytest.mark.parametrize(("split", "expected"), [("all", 2 / 3), ("dev", 1.0), ("none", 0.0)])
+def test_a_ranking_is_measured_by_the_ids_of_the_data(directory: Path, split: str, expected: float):
+    got = measure(read_dataset(directory, split), FieldedRanker())
+    assert got.quality.recall_at_1 == pytest.approx(expected)
+    assert got.tools == 3
+
+
+def test_the_command_prints_a_table_and_writes_both_files(directory: Path):
+    figures, run = directory / "figures.json", directory / "run.jsonl"
+    options = ["--data", str(directory), "--data", str(directory), "--split", "test", "--ranker", "fielded"]
+    outcome = CliRunner().invoke(main, [*options, "--json", str(figures), "--run", str(run)])
+    assert outcome.exit_code == 0, outcome.output
+    assert outcome.output.splitlines()[0] == "fielded, test"
+    assert outcome.output.splitlines()[-1].split()[:2] == ["mean", "0.500"]
+    report = json.loads(figures.read_text())
+    assert [row["queries"] for row in report["datasets"]] == [2, 2]
+    assert report["mean"]["recall_at_1"] == 0.5
+    lines = [json.loads(line) for line in run.read_text().splitlines()]
+    assert lines[:2] == [{"id": "q2", "ranked": ["chat::send", "mail::send"]}, {"id": "q3", "ranked": []}]
+
+
+def test_a_directory_that_is_missing_is_a_usage_error():
+    assert CliRunner().invoke(main, ["--data", "no/such/directory"]).exit_code == 2
