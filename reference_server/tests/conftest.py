@@ -39,9 +39,9 @@ class Servers:
         self.running.append(process)
         return process
 
-    def start_http(self, *arguments: str, env: Mapping[str, str] | None = None) -> str:
+    def start_http(self, *arguments: str, env: Mapping[str, str] | None = None, **options: Any) -> str:
         """Start the server on a free port and return its URL."""
-        process = self.start("-m", "tools_search_server", "--http", "127.0.0.1:0", *arguments, env=env)
+        process = self.start("-m", "tools_search_server", "--http", "127.0.0.1:0", *arguments, env=env, **options)
         assert process.stdout is not None
         return json.loads(process.stdout.readline())["url"]
 

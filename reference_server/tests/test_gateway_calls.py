@@ -48,7 +48,8 @@ def text_of(result: CallToolResult | InputRequiredResult | Any) -> str:
 
 
 async def call(client: Client, name: str, arguments: dict[str, Any] | None = None, **options: Any) -> CallToolResult:
-    result: Any = await client.session.call_tool(f"busy__{name}", arguments, **options)
+    send: Any = client.session.call_tool  # the options choose among its overloads
+    result = await send(f"busy__{name}", arguments, **options)
     assert isinstance(result, CallToolResult)
     return result
 

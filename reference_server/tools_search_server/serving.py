@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 import anyio
 import uvicorn
+from anyio.abc import TaskStatus
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
@@ -56,14 +57,15 @@ async def serve(program: Program, address: Address | None) -> None:
     """
     stop = anyio.Event()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_stop_on_signal, stop)
+        await tasks.start(_stop_on_signal, stop)
         async with program.beside():
             await (_serve_stdio(program, stop) if address is None else _serve_http(program, address, stop))
         tasks.cancel_scope.cancel()
 
 
-async def _stop_on_signal(stop: anyio.Event) -> None:
+async def _stop_on_signal(stop: anyio.Event, *, task_status: TaskStatus[None]) -> None:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
         async for received in signals:
             logger.info("stopping on %s", signal.Signals(received).name)
             stop.set()

@@ -21,8 +21,8 @@ if len(sys.argv) > 2:
 def listing(params: dict[str, Any]) -> dict[str, Any]:
     if BEHAVIOUR == "untidy":
         odd = [{"name": "headless"}, 7, {"name": "plain", "inputSchema": {"type": "object", "x": 1}}]
-        long: dict[str, Any] = {"name": "a name with spaces / and much more than sixty-four characters in it", "inputSchema": {}}
-        return {"tools": [TOOL, *odd, long | {"inputSchema": {"type": "object"}}]}
+        long = TOOL | {"name": "a name with spaces / and much more than sixty-four characters in it"}
+        return {"tools": [TOOL, *odd, long]}
     if BEHAVIOUR == "endless":
         return {"tools": [TOOL | {"name": f"t{params.get('cursor', '')}"}], "nextCursor": "again"}
     if BEHAVIOUR == "listless":

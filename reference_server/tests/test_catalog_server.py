@@ -1,0 +1,195 @@
+"""The catalogue server as its users have it: a process over stdio or HTTP, in both eras."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client, MCPError
+from mcp_ext_tools_search.client import iter_tools, search_tools, server_settings
+from mcp_types import INVALID_PARAMS, CallToolResult, TextContent, ToolListChangedNotification
+
+pytestmark = pytest.mark.anyio
+
+every_cell = pytest.mark.parametrize(
+    ("transport", "mode"), [("stdio", "auto"), ("stdio", "legacy"), ("http", "auto"), ("http", "legacy")]
+)
+
+DEFINITIONS: list[dict[str, Any]] = [
+    {
+        "name": "brew tea",
+        "title": "Brew tea",
+        "description": "Brews tea",
+        "inputSchema": {
+            "type": "object",
+            "$defs": {"c": {"default": None}},
+            "properties": {"c": {"$ref": "#/$defs/c"}},
+        },
+        "outputSchema": {"type": "object", "required": ["name"]},
+        "annotations": {"readOnlyHint": True},
+        "_meta": {"com.example/x": [None]},
+    },
+    {"name": "boil", "description": "Boils water", "inputSchema": {"type": "object"}},
+    {"name": "count", "description": "Counts", "inputSchema": {"type": "object"}, "outputSchema": {"type": "array"}},
+]
+
+
+def written(file: Path, *definitions: dict[str, Any]) -> Path:
+    new = file.with_suffix(".new")
+    new.write_text(json.dumps({"tools": definitions}))
+    return new.replace(file)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Path:
+    return written(tmp_path / "catalog.json", *DEFINITIONS)
+
+
+async def listing(client: Client) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = []
+    cursor: str | None = None
+    while True:
+        page = await client.list_tools(cursor=cursor)
+        listed += [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in page.tools]
+        if (cursor := page.next_cursor) is None:
+            return listed
+
+
+def text_of(result: CallToolResult) -> str:
+    [content] = result.content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+@every_cell
+async def test_the_bundled_catalogue_is_listed_by_pages_searched_and_called(
+    connect: Any, transport: str, mode: str
+) -> None:
+    with anyio.fail_after(60):
+        async with connect(transport, mode) as client:
+            listed = await listing(client)
+            settings = server_settings(client)
+            found = [tool.name async for tool in iter_tools(client, "transfer")]
+            result = await client.call_tool("list_warehouses" if "list_warehouses" in found else found[0], {})
+    assert settings is not None
+    assert settings.catalog_size == len(listed) >= 200
+    assert settings.topics
+    assert set(found) <= {tool["name"] for tool in listed}
+    assert "Canned answer" in text_of(result) or result.is_error
+
+
+@every_cell
+async def test_the_suites_catalogue_is_served_exactly_and_answers_with_the_call(
+    connect: Any, catalog: Path, transport: str, mode: str
+) -> None:
+    of_this_era = DEFINITIONS[:2] if mode == "legacy" else DEFINITIONS
+    with anyio.fail_after(60):
+        async with connect(transport, mode, env={"TOOLS_SEARCH_CATALOG": str(catalog)}) as client:
+            listed = await listing(client)
+            found = (await search_tools(client, "brew tea")).tools
+            result = await client.call_tool("brew tea", {"c": 1})
+    assert listed == of_this_era
+    assert found[0].name == "brew tea"
+    assert json.loads(text_of(result)) == result.structured_content == {"name": "brew tea", "arguments": {"c": 1}}
+
+
+@every_cell
+async def test_a_replaced_catalogue_is_noticed_and_announced(
+    connect: Any, catalog: Path, transport: str, mode: str
+) -> None:
+    changed = anyio.Event()
+    now: list[str] = []
+
+    async def on_message(message: object) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            changed.set()
+
+    async def subscribe(client: Client, *, task_status: Any = anyio.TASK_STATUS_IGNORED) -> None:
+        async with client.listen(tools_list_changed=True) as events:
+            task_status.started()
+            async for _ in events:
+                changed.set()
+
+    with anyio.fail_after(60):
+        async with (
+            connect(transport, mode, "--catalog", str(catalog), message_handler=on_message) as client,
+            anyio.create_task_group() as tasks,
+        ):
+            await client.list_tools()
+            if mode != "legacy":
+                await tasks.start(subscribe, client)
+            written(catalog, DEFINITIONS[1])
+            await changed.wait()
+            now += [tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools]
+            tasks.cancel_scope.cancel()
+    assert now == ["boil"]
+
+
+async def test_a_catalogue_that_becomes_invalid_leaves_what_was_served(
+    servers: Any, catalog: Path, until: Any, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with anyio.fail_after(60), log.open("w") as errors:
+        async with Client(servers.start_http("--catalog", str(catalog), stderr=errors)) as client:
+            await anyio.Path(catalog).write_text("{")
+            await until(lambda: "still served" in log.read_text())
+            await anyio.Path(catalog).unlink()
+            await until(lambda: log.read_text().count("still served") == 2)
+            assert len((await client.list_tools()).tools) == len(DEFINITIONS)
+
+
+async def test_a_delayed_search_can_be_cancelled(connect: Any, catalog: Path) -> None:
+    env = {"TOOLS_SEARCH_CATALOG": str(catalog), "TOOLS_SEARCH_DELAY_MS": "600000"}
+    with anyio.fail_after(60):
+        async with connect("stdio", "auto", env=env) as client:
+            with anyio.move_on_after(0.2) as late:
+                await search_tools(client, "tea")
+            assert late.cancelled_caught
+            assert (await client.list_tools()).tools
+
+
+async def test_an_unknown_tool_names_the_closest(connect: Any, catalog: Path) -> None:
+    with anyio.fail_after(60):
+        async with connect("stdio", "auto", "--catalog", str(catalog)) as client:
+            with pytest.raises(MCPError) as close:
+                await client.call_tool("brew_tea")
+            with pytest.raises(MCPError) as far:
+                await client.call_tool("x" * 1000)
+    assert close.value.code == far.value.code == INVALID_PARAMS
+    assert "brew tea" in close.value.message
+    assert "list or search" in far.value.message
+    assert len(far.value.message) < 300
+
+
+async def test_page_sizes_and_limits_are_those_of_the_command_line(connect: Any, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("k" * 32)
+    limits = ["--page-size", "7", "--default-limit", "4", "--max-limit", "3", "--cursor-key-file", str(key)]
+    with anyio.fail_after(60):
+        async with connect("stdio", "auto", *limits) as client:
+            listed = await client.list_tools()
+            found = await search_tools(client, "report", limit=1000)
+    assert (len(listed.tools), len(found.tools)) == (7, 3)
+
+
+async def test_replicas_with_one_key_continue_each_others_searches(connect: Any) -> None:
+    env = {"TOOLS_SEARCH_CURSOR_KEY": "0123456789abcdef" * 2}
+    with anyio.fail_after(60):
+        async with connect("stdio", "auto", env=env) as first, connect("stdio", "auto", env=env) as second:
+            page = await search_tools(first, "report", limit=2)
+            one = await search_tools(first, "report", limit=2, cursor=page.next_cursor)
+            other = await search_tools(second, "report", limit=2, cursor=page.next_cursor)
+    assert [tool.name for tool in one.tools] == [tool.name for tool in other.tools] != []
+
+
+async def test_stated_answers_are_given(connect: Any, tmp_path: Path) -> None:
+    file = tmp_path / "catalog.json"
+    content = [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]
+    file.write_text(json.dumps({"tools": DEFINITIONS, "answers": {"boil": {"content": content}}}))
+    with anyio.fail_after(60):
+        async with connect("stdio", "auto", "--catalog", str(file)) as client:
+            result = await client.call_tool("boil")
+    assert result.content[0].type == "image"

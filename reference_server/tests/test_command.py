@@ -1,0 +1,162 @@
+"""The command line: what it says, what it refuses, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SECONDS = 30
+
+
+def run(*arguments: str, env: Mapping[str, str] | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tools_search_server", *arguments],
+        env=os.environ | dict(env or {}),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+        **options,
+    )
+
+
+def test_help_shows_how_to_start() -> None:
+    shown = run("--help")
+    assert shown.returncode == 0
+    for word in ("--config FILE", "--catalog FILE", "--http HOST:PORT", "Examples:", "Exit codes:"):
+        assert word in shown.stdout
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    assert run("--version").stdout.startswith("tools-search-server, version ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--config", "a", "--catalog", "b"], "two different servers"),
+        (["--http", "8000"], "is not HOST:PORT"),
+        (["--http", "127.0.0.1:99999"], "is not HOST:PORT"),
+        (["--http", "0.0.0.0:0"], "--allow-remote"),
+        (["--http", "example.com:0"], "--allow-remote"),
+        (["--catalog", "/nonexistent/c.json"], "/nonexistent/c.json"),
+        (["--config", "/nonexistent/mcp.json"], "/nonexistent/mcp.json"),
+        (["--cursor-key-file", "/nonexistent/key"], "/nonexistent/key"),
+    ],
+)
+def test_what_has_to_be_mended_first_ends_with_2_and_names_it(arguments: list[str], says: str) -> None:
+    refused = run(*arguments, stdin=subprocess.DEVNULL)
+    assert refused.returncode == 2
+    assert says in refused.stderr
+    assert refused.stdout == ""
+    assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("env", "says"),
+    [
+        ({"TOOLS_SEARCH_CURSOR_KEY": "short"}, "TOOLS_SEARCH_CURSOR_KEY"),
+        ({"TOOLS_SEARCH_DELAY_MS": "1.5"}, "TOOLS_SEARCH_DELAY_MS"),
+        ({"TOOLS_SEARCH_CATALOG": "/nonexistent/c.json"}, "/nonexistent/c.json"),
+    ],
+)
+def test_an_environment_that_has_to_be_mended_first_ends_with_2(env: dict[str, str], says: str) -> None:
+    refused = run(env=env, stdin=subprocess.DEVNULL)
+    assert refused.returncode == 2
+    assert says in refused.stderr
+
+
+def test_a_configuration_with_a_mistake_starts_nothing(tmp_path: Path) -> None:
+    witness = tmp_path / "started"
+    toucher = {"command": sys.executable, "args": ["-c", f"open({str(witness)!r}, 'w')"]}
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"fine": toucher, "wrong": {"command": 7}}}))
+    refused = run("--config", str(file), stdin=subprocess.DEVNULL)
+    assert refused.returncode == 2
+    assert "wrong" in refused.stderr
+    assert not witness.exists()
+
+
+def test_a_port_that_is_taken_ends_with_1() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        refused = run("--http", f"127.0.0.1:{taken.getsockname()[1]}")
+    assert refused.returncode == 1
+    assert "cannot serve on 127.0.0.1" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_the_end_of_standard_input_is_the_end() -> None:
+    ended = run(stdin=subprocess.DEVNULL)
+    assert (ended.returncode, ended.stdout) == (0, "")
+
+
+def test_requests_may_come_from_a_file_and_answers_go_to_one(tmp_path: Path) -> None:
+    requests, answers = tmp_path / "requests", tmp_path / "answers"
+    initialize = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}
+    requests.write_text(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialize}))
+    with requests.open() as source, answers.open("w") as sink:
+        ended = subprocess.run(
+            [sys.executable, "-m", "tools_search_server"], stdin=source, stdout=sink, timeout=SECONDS, check=False
+        )
+    assert ended.returncode == 0
+    assert json.loads(answers.read_text())["id"] == 1
+
+
+def test_a_host_that_stops_reading_is_the_end(servers: Any) -> None:
+    process = servers.start("-m", "tools_search_server", stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()
+    process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}) + "\n")
+    process.stdin.flush()
+    assert process.wait(SECONDS) == 0
+    assert "Traceback" not in process.stderr.read()
+    process.stdin.close()
+    process.stderr.close()
+    servers.running.remove(process)
+
+
+def test_a_large_answer_arrives_whole() -> None:
+    initialize = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}
+    messages = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialize},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tools_search_server", "--page-size", "1000"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("".join(json.dumps(message) + "\n" for message in messages))
+        process.stdin.flush()
+        answers = [json.loads(process.stdout.readline()) for _ in (1, 2)]
+        process.stdin.close()
+        assert process.wait(SECONDS) == 0
+    assert len(answers[1]["result"]["tools"]) >= 200
+
+
+def test_the_first_line_on_stdout_is_the_url_and_nothing_follows(servers: Any) -> None:
+    process = servers.start("-m", "tools_search_server", "--http", "localhost:0")
+    assert json.loads(process.stdout.readline())["url"].startswith("http://127.0.0.1:")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(SECONDS) == 0
+    assert process.stdout.read() == ""
+
+
+def test_ipv6_and_remote_addresses_are_served_when_meant(servers: Any) -> None:
+    six = servers.start("-m", "tools_search_server", "--http", "[::1]:0")
+    assert json.loads(six.stdout.readline())["url"].startswith("http://[::1]:")
+    remote = servers.start("-m", "tools_search_server", "--http", "0.0.0.0:0", "--allow-remote")
+    assert json.loads(remote.stdout.readline())["url"].startswith("http://0.0.0.0:")

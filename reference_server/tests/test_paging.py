@@ -1,0 +1,51 @@
+"""Pages of a listing in the form of each era."""
+
+from __future__ import annotations
+
+import pytest
+from mcp import MCPError
+from mcp_types import INVALID_PARAMS, Tool
+from tools_search_server.paging import ToolPages
+
+MODERN, LEGACY = "2026-07-28", "2025-11-25"
+
+
+def tools(*names: str) -> list[Tool]:
+    return [Tool(name=name, input_schema={"type": "object"}) for name in names]
+
+
+def walk(pages: ToolPages, version: str) -> list[list[str]]:
+    walked: list[list[str]] = []
+    cursor: str | None = None
+    while True:
+        page = pages.page(cursor, version)
+        walked.append([tool.name for tool in page.tools])
+        if (cursor := page.next_cursor) is None:
+            return walked
+
+
+@pytest.mark.parametrize(("names", "expected"), [("", [""]), ("a", ["a"]), ("ab", ["ab"]), ("abc", ["ab", "c"])])
+def test_pages_hold_every_tool_once_in_order(names: str, expected: list[str]) -> None:
+    assert ["".join(page) for page in walk(ToolPages(tools(*names), 2), MODERN)] == expected
+
+
+def test_a_definition_of_the_newer_revision_leaves_no_gap_in_the_pages_of_the_older() -> None:
+    listing = tools(*"abcd")
+    listing[1] = listing[1].model_copy(update={"output_schema": {"type": "array"}})
+    pages = ToolPages(listing, 2)
+    assert walk(pages, MODERN) == [["a", "b"], ["c", "d"]]
+    assert walk(pages, LEGACY) == [["a", "c"], ["d"]]
+
+
+def test_a_cursor_holds_over_changes_elsewhere_and_on_other_replicas() -> None:
+    cursor = ToolPages(tools(*"abc"), 2).page(None, MODERN).next_cursor
+    changed = ToolPages(tools(*"xabc"), 2)
+    assert [tool.name for tool in changed.page(cursor, MODERN).tools] == ["c"]
+
+
+@pytest.mark.parametrize("cursor", ["", "2", "after-000000000000000000000000"])
+def test_a_cursor_that_this_listing_did_not_give_is_refused(cursor: str) -> None:
+    with pytest.raises(MCPError) as refused:
+        ToolPages(tools(*"abc"), 2).page(cursor, MODERN)
+    assert refused.value.code == INVALID_PARAMS
+    assert refused.value.data["field"] == "cursor"
