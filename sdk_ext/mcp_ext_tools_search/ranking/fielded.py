@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
+from threading import Lock
 from typing import Final
 
 import numpy as np
@@ -24,15 +25,17 @@ from mcp_ext_tools_search.ranking.statistics import Statistics, statistics_of
 
 __all__ = ["FieldedIndex", "FieldedRanker"]
 
-_KEPT_STATISTICS: Final = 32
+_KEPT_STATISTICS: Final = 16
+"""Sets of visible tools whose statistics are kept."""
 
 
 class FieldedIndex:
-    """Tools ready to be searched; never changes, so any number of threads may search it."""
+    """Tools ready to be searched. Their index never changes, so any number of threads may search it at once."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         self._postings = index_tools(tools)
         self._weigher = Weigher(self._postings)
+        self._lock = Lock()
         self._statistics = OrderedDict[frozenset[str] | None, Statistics]()
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
@@ -46,10 +49,12 @@ class FieldedIndex:
     def _statistics_of(self, visible: Collection[str] | None) -> Statistics:
         """Return the statistics of a set of visible tools, kept for the sets that were asked for last."""
         key = None if visible is None else frozenset(visible)
-        statistics = self._statistics.pop(key, None) or statistics_of(self._postings, key)
-        self._statistics[key] = statistics
-        while len(self._statistics) > _KEPT_STATISTICS:
-            self._statistics.popitem(last=False)
+        statistics = self._statistics.get(key) or statistics_of(self._postings, key)
+        with self._lock:
+            self._statistics[key] = statistics
+            self._statistics.move_to_end(key)
+            if len(self._statistics) > _KEPT_STATISTICS:
+                self._statistics.popitem(last=False)
         return statistics
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, cast
 
 from mcp_types import Tool
@@ -19,15 +19,24 @@ MEMBERS: Final = ("name", "title", "description", "inputSchema", "annotations", 
 
 LONGEST_TEXT: Final = 20_000
 """Characters of one text that are read: what comes later can neither help a tool nor hurt its neighbours."""
-MOST_SCHEMA_TEXTS: Final = 1_000
+
 DEEPEST_SCHEMA: Final = 12
+"""Levels of an input schema that are read."""
+
 MOST_SUBSCHEMAS: Final = 2_000
+"""Schemas that are read on one level."""
+
+MOST_SCHEMA_TEXTS: Final = 1_000
+"""Texts of an input schema that are read, outermost first."""
+
 MOST_LABELS: Final = 50
+"""Aliases of a tool that are read, and tags as many again."""
 
 # A full stop ends a sentence only before white space: `v1.2` and `example.com` go on.
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s)|[\u3002\uff01\uff1f]|\n")
 _SUBSCHEMAS: Final = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
 _SUBSCHEMA_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
+_FASTMCP: Final = ("fastmcp", "_fastmcp")
 _NAMED_SUBSCHEMAS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 
 
@@ -59,7 +68,7 @@ def fields(tool: Tool) -> Iterator[Field]:
     yield _field("description", rest, 0.25)
     for text in islice(_schema_texts(tool.input_schema), MOST_SCHEMA_TEXTS):
         yield _field("inputSchema", text, 0.25)
-    for label in _labels((tool.meta or {}).get(EXTENSION_ID)):
+    for label in _labels(tool.meta or {}):
         yield _field("_meta", label, 1)
 
 
@@ -77,17 +86,17 @@ def _schema_texts(schema: object) -> Iterator[str]:
     """Return parameter names, descriptions and enumerated values, outermost first."""
     level = [schema]
     for _ in range(DEEPEST_SCHEMA):
-        nodes = [cast("Mapping[str, Any]", node) for node in level[:MOST_SUBSCHEMAS] if isinstance(node, Mapping)]
+        nodes = [cast("Mapping[str, Any]", node) for node in level if isinstance(node, Mapping)]
         for node in nodes:
             yield from _own_texts(node)
-        level = [subschema for node in nodes for subschema in islice(_subschemas(node), MOST_SUBSCHEMAS)]
+        level = list(islice(chain.from_iterable(map(_subschemas, nodes)), MOST_SUBSCHEMAS))
 
 
 def _own_texts(node: Mapping[str, Any]) -> Iterator[str]:
     yield from _texts((node.get("description"), node.get("const")))
     yield from _texts(node.get("enum"))
     for keyword in _NAMED_SUBSCHEMAS:
-        yield from _named(node.get(keyword))
+        yield from _texts(tuple(_named(node.get(keyword))))
 
 
 def _subschemas(node: Mapping[str, Any]) -> Iterator[object]:
@@ -99,14 +108,13 @@ def _subschemas(node: Mapping[str, Any]) -> Iterator[object]:
         yield node.get(keyword)
 
 
-def _labels(published: object) -> Iterator[str]:
-    """Return the group, aliases and tags that a server publishes with a tool."""
-    if not isinstance(published, Mapping):
-        return
-    labels = cast("Mapping[str, Any]", published)
-    yield from _texts([labels.get("group")])
-    yield from islice(_texts(labels.get("aliases")), MOST_LABELS)
-    yield from islice(_texts(labels.get("tags")), MOST_LABELS)
+def _labels(meta: Mapping[str, Any]) -> Iterator[str]:
+    """Return the group, aliases and tags that a server publishes with a tool, FastMCP's tags among them."""
+    own = _named(meta.get(EXTENSION_ID))
+    yield from _texts([own.get("group")])
+    yield from islice(_texts(own.get("aliases")), MOST_LABELS)
+    tags = chain.from_iterable(_texts(_named(meta.get(key)).get("tags")) for key in (EXTENSION_ID, *_FASTMCP))
+    yield from islice(dict.fromkeys(tags), MOST_LABELS)
 
 
 def _texts(values: object) -> Iterator[str]:

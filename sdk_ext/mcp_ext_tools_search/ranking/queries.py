@@ -21,7 +21,7 @@ __all__ = ["LONGEST_QUERY", "QueryTerm", "WeighedQuery", "Weigher"]
 LONGEST_QUERY: Final = 8_192
 """Characters of a query that are read."""
 
-MOST_WORDS: Final = 96
+MOST_WORDS: Final = 128
 """Distinct words of a query that are looked up: a request needs no more, and an attack gets no more."""
 
 MOST_CORRECTIONS: Final = 12
@@ -83,23 +83,19 @@ class Weigher:
         return WeighedQuery(tuple(QueryTerm(number, 1.0, covers=1.0) for number in numbers), total)
 
     def _of_words(self, stems: Counter[str], written: dict[str, int], statistics: Statistics) -> WeighedQuery:
-        terms: list[QueryTerm] = []
-        total, corrections = 0.0, 0
-        for stemmed, count in stems.items():
-            weight = _saturated(count)
-            number = self._known(stemmed, statistics)
-            if number is not None:
-                terms.append(QueryTerm(number, weight, covers=1.0))
-                total += float(statistics.idf[number])
-            else:
-                total += statistics.rarest
-                if corrections < MOST_CORRECTIONS and _may_be_misspelt(stemmed):
-                    corrections += 1
-                    terms.extend(self._corrected(stemmed, weight, statistics))
+        weights = {stemmed: _saturated(count) for stemmed, count in stems.items()}
+        numbers = {stemmed: self._known(stemmed, statistics) for stemmed in weights}
+        known = {stemmed: number for stemmed, number in numbers.items() if number is not None}
+        unknown = [stemmed for stemmed in weights if stemmed not in known]
+        terms = [QueryTerm(number, weights[stemmed], covers=1.0) for stemmed, number in known.items()]
+        for stemmed in filter(_may_be_misspelt, unknown[:MOST_CORRECTIONS]):
+            terms.extend(self._corrected(stemmed, weights[stemmed], statistics))
+        for stemmed, weight in weights.items():
             related = dict.fromkeys(related_verbs(stemmed), weight * _RELATED_VERB)
             terms.extend(self._relatives(related, statistics))
         as_written = {surface(word): _saturated(count) * _AS_WRITTEN for word, count in written.items()}
         terms.extend(self._relatives(as_written, statistics))
+        total = sum(float(statistics.idf[number]) for number in known.values()) + statistics.rarest * len(unknown)
         return WeighedQuery(tuple(terms), total)
 
     def _relatives(self, weights: Mapping[str, float], statistics: Statistics) -> Iterator[QueryTerm]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from mcp_ext_tools_search.ranking.fields import DEEPEST_SCHEMA, MEMBERS, MOST_SCHEMA_TEXTS, fields
+from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool, ToolAnnotations
 
 
@@ -52,6 +53,12 @@ def test_parameters_are_read_wherever_they_are_nested(make_tool: Callable[..., T
 def test_labels_that_a_server_publishes_are_fields(make_tool: Callable[..., Tool]):
     published = {"group": "billing", "aliases": ["invoice_mailer", 7], "tags": ["finance"], "related": ["unsearched"]}
     assert _texts(make_tool("x", published=published), "_meta") == ["billing", "invoice_mailer", "finance"]
+
+
+def test_the_tags_of_fastmcp_are_tags():
+    meta = {EXTENSION_ID: {"tags": ["finance"]}, "fastmcp": {"tags": ["finance", "mail"]}, "_fastmcp": "no object"}
+    tool = Tool(name="x", input_schema={"type": "object"}, _meta=meta)
+    assert _texts(tool, "_meta") == ["finance", "mail"]
 
 
 def test_the_annotated_title_stands_in_for_a_missing_one():
