@@ -35,7 +35,7 @@ EXIT_INTERRUPTED: Final = 130
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(run_version(), prog_name="tools-search-conformance")
 def cli() -> None:
-    """Judge an implementation of the `tools/search` extension by what it puts on the wire.
+    r"""Judge an implementation of the `tools/search` extension by what it puts on the wire.
 
     \b
     Exit status:
@@ -72,9 +72,13 @@ def _command(_: click.Context, __: click.Parameter, value: str | None) -> tuple[
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED)
 @click.option("--url", help="Address of a server that is running already, over Streamable HTTP.")
 @click.option(
-    "--http-command", callback=_command, help='Command of an HTTP server; its first line is {"url": "http://127.0.0.1:…"}.'
+    "--http-command",
+    callback=_command,
+    help='Command of an HTTP server; its first line is {"url": "http://127.0.0.1:…"}.',
 )
-@click.option("--era", type=click.Choice(["auto", *ERAS]), default="auto", help="Protocol revision; auto is every one spoken.")
+@click.option(
+    "--era", type=click.Choice(["auto", *ERAS]), default="auto", help="Protocol revision; auto is every one spoken."
+)
 @click.option(
     "--profile",
     type=click.Choice(["fixture", "live"]),
@@ -82,11 +86,19 @@ def _command(_: click.Context, __: click.Parameter, value: str | None) -> tuple[
     "live: it serves its own tools, and none is called (default for --url).",
 )
 @click.option("--only", multiple=True, metavar="CHECK", help="Run only this check; a glob; repeatable.")
-@click.option("--effort", type=click.Choice(["quick", "default", "deep"]), default="default", help="How many generated cases.")
+@click.option(
+    "--effort", type=click.Choice(["quick", "default", "deep"]), default="default", help="How many generated cases."
+)
 @click.option("--seed", type=click.IntRange(min=0), help="Repeat a run's generated cases.")
-@click.option("--timeout", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="Seconds for one request.")
-@click.option("--start-timeout", type=click.FloatRange(min=0.1), default=20.0, show_default=True, help="Seconds to start.")
-@click.option("--header", "headers", multiple=True, callback=_pairs, metavar="NAME:VALUE", help="HTTP header of each request.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="Seconds for one request."
+)
+@click.option(
+    "--start-timeout", type=click.FloatRange(min=0.1), default=20.0, show_default=True, help="Seconds to start."
+)
+@click.option(
+    "--header", "headers", multiple=True, callback=_pairs, metavar="NAME:VALUE", help="HTTP header of each request."
+)
 @click.option("--env", multiple=True, callback=_pairs, metavar="NAME=VALUE", help="Environment variable of the server.")
 @click.option("--cwd", type=click.Path(exists=True, file_okay=False), help="Working directory of the server.")
 @click.option("--allow-remote", is_flag=True, help="Speak to another machine.")
@@ -95,7 +107,7 @@ def _command(_: click.Context, __: click.Parameter, value: str | None) -> tuple[
     help="Folder for report.json, checks.json and the wire log.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-def server(  # noqa: PLR0913 - one parameter an option
+def server(
     argv: tuple[str, ...],
     url: str | None,
     http_command: tuple[str, ...],
@@ -179,10 +191,6 @@ def main() -> None:
     """Run the command; whatever the suite itself gets wrong ends in exit status 4."""
     try:
         cli()
-    except Exception as error:  # noqa: BLE001 - the top handler
+    except Exception as error:
         click.echo(f"tools-search-conformance: the suite failed: {type(error).__name__}: {error}", err=True)
         sys.exit(EXIT_SUITE)
-
-
-
-

@@ -68,13 +68,16 @@ def explain_check(check: Check) -> str:
     """Return a check's page as text."""
     lines = [check.id, f"  {check.title}", ""]
     for row in rows_of(check.id):
-        lines += [fill(f'"{row.text}"', 100, initial_indent="  ", subsequent_indent="  "), f"    {DRAFT}{row.section} ({row.id})"]
+        lines += [
+            fill(f'"{row.text}"', 100, initial_indent="  ", subsequent_indent="  "),
+            f"    {DRAFT}{row.section} ({row.id})",
+        ]
     lines += [
         "",
         fill(f"sent    {check.sends}", 100, initial_indent="  ", subsequent_indent="          "),
         fill(f"passes  {check.passes}", 100, initial_indent="  ", subsequent_indent="          "),
         f"  level   {check.level}",
-        f"  cells   {' and '.join(check.transports)}; {' and '.join(check.eras)}; {' and '.join(check.profiles)} profile",
+        "  cells   " + "; ".join(" and ".join(each) for each in (check.transports, check.eras, check.profiles)),
         "",
         f"  tools-search-conformance server --only {check.id} -- COMMAND",
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance.verdict import UnverifiableError
-from tools_search_conformance.wire.codec import JsonObject, same
+from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, same
 from tools_search_conformance.wire.record import Exchange
 
 __all__ = ["Listing", "Page", "Walk", "bare", "read_page"]
@@ -96,25 +95,16 @@ def read_page(exchange: Exchange, what: str) -> Page:
 
 
 def _named(value: Any) -> list[JsonObject] | None:
-    if not isinstance(value, list):
-        return None
-    items: Sequence[Any] = value  # pyright: ignore[reportUnknownVariableType] - JSON
-    return list(items) if all(isinstance(item, dict) and isinstance(_name(item), str) for item in items) else None  # pyright: ignore[reportUnknownArgumentType] - JSON
-
-
-def _name(tool: JsonObject) -> Any:
-    return tool.get("name")
+    tools = [as_object(item) for item in as_array(value) or [None]] if value != [] else []
+    named = [tool for tool in tools if tool is not None and isinstance(tool.get("name"), str)]
+    return named if len(named) == len(tools) else None
 
 
 def bare(tool: JsonObject) -> JsonObject:
     """Return a definition without `_meta[EXTENSION_ID]`, and without `_meta` where that leaves it empty."""
-    meta = tool.get("_meta")
-    if not isinstance(meta, dict):
+    meta = as_object(tool.get("_meta"))
+    if meta is None:
         return tool
-    kept: JsonObject = {key: value for key, value in _items(meta) if key != EXTENSION_ID}  # pyright: ignore[reportUnknownArgumentType] - JSON
+    kept = {key: value for key, value in meta.items() if key != EXTENSION_ID}
     rest = {key: value for key, value in tool.items() if key != "_meta"}
     return rest | {"_meta": kept} if kept else rest
-
-
-def _items(members: JsonObject) -> Iterable[tuple[str, Any]]:
-    return members.items()

@@ -10,9 +10,11 @@ from jsonschema import Draft202012Validator
 from referencing import Registry
 from tools_search_spec import EXTENSION_ID, schema
 
+from tools_search_conformance.wire.codec import JsonObject, as_object
+from tools_search_conformance.wire.connection import Connection
 from tools_search_conformance.wire.eras import LEGACY, Era
 
-__all__ = ["complaint", "page_schema", "settings_in"]
+__all__ = ["advertised", "complaint", "page_schema", "settings_in"]
 
 _EMPTY: Final[Registry[Any]] = Registry()
 
@@ -31,7 +33,7 @@ def page_schema(era: Era) -> Mapping[str, Any]:
 
 
 def complaint(value: Any, shape: str | Mapping[str, Any]) -> str | None:
-    """Return what is wrong with `value`, or `None`; `shape` is a type of the draft by name, or a schema using its types."""
+    """Return what is wrong with `value`, or `None`; `shape` names a type of the draft or is a schema using them."""
     wanted = {"$ref": f"#/$defs/{shape}"} if isinstance(shape, str) else shape
     validator = Draft202012Validator({**wanted, "$defs": _definitions()}, registry=_EMPTY)
     error = next(iter(validator.iter_errors(value)), None)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType, reportUnknownVariableType] - untyped generator
@@ -43,8 +45,14 @@ def _definitions() -> Mapping[str, Any]:
     return schema()["$defs"]
 
 
-def settings_in(capabilities: Any, place: str) -> dict[str, Any] | None:
+def settings_in(capabilities: Any, place: str) -> JsonObject | None:
     """Return the extension's settings at `place` (`extensions`, `experimental`); anything but an object is absent."""
-    held: Any = capabilities.get(place) if isinstance(capabilities, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
-    settings: Any = held.get(EXTENSION_ID) if isinstance(held, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
-    return settings if isinstance(settings, dict) else None  # pyright: ignore[reportUnknownVariableType] - JSON
+    held = as_object((as_object(capabilities) or {}).get(place)) or {}
+    return as_object(held.get(EXTENSION_ID))
+
+
+def advertised(connection: Connection) -> JsonObject | None:
+    """Return the settings that the target advertises where this era wants them, in either place of the legacy one."""
+    capabilities = connection.server.get("capabilities")
+    found = settings_in(capabilities, "extensions")
+    return found if found is not None or connection.era != LEGACY else settings_in(capabilities, "experimental")

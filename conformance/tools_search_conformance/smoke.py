@@ -12,29 +12,26 @@ from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance import catalogs
 from tools_search_conformance.bench import Bench
-from tools_search_conformance.shape import settings_in
+from tools_search_conformance.shape import advertised
 from tools_search_conformance.verdict import UnverifiableError
+from tools_search_conformance.wire.codec import as_array
 from tools_search_conformance.wire.connection import Connection
 from tools_search_conformance.wire.eras import LEGACY
 
-__all__ = ["NotOfferedError", "advertised", "claims_legacy", "smoke"]
+__all__ = ["NotOfferedError", "UnadvertisedError", "claims_legacy", "smoke"]
 
 
 class NotOfferedError(Exception):
     """The target speaks, but has nothing to judge in this cell; the message says what is missing."""
 
 
-def advertised(connection: Connection) -> dict[str, object] | None:
-    """Return the settings that the target advertises where this era wants them, in either place of the legacy one."""
-    capabilities = connection.server.get("capabilities")
-    found = settings_in(capabilities, "extensions")
-    return found if found is not None or connection.era != LEGACY else settings_in(capabilities, "experimental")
+class UnadvertisedError(NotOfferedError):
+    """The target neither advertises the extension in this era nor serves it."""
 
 
 def claims_legacy(connection: Connection) -> bool:
     """Tell whether a modern discovery promises the legacy revision as well."""
-    versions = connection.server.get("supportedVersions")
-    return isinstance(versions, list) and LEGACY in versions
+    return LEGACY in (as_array(connection.server.get("supportedVersions")) or [])
 
 
 async def smoke(bench: Bench) -> Connection:
@@ -53,7 +50,7 @@ async def smoke(bench: Bench) -> Connection:
     if advertised(connection) is None:
         probe = await bench.search({"query": "anything"})
         if probe.result is None:
-            raise NotOfferedError(f"it does not advertise {EXTENSION_ID}, and refuses tools/search")
+            raise UnadvertisedError(f"it does not advertise {EXTENSION_ID}, and refuses tools/search")
     if bench.profile == "fixture" and set(listing.by_name) != _fixture_names():
         raise NotOfferedError(
             "it does not serve the catalogue that the environment variable TOOLS_SEARCH_CATALOG names;"
@@ -65,5 +62,3 @@ async def smoke(bench: Bench) -> Connection:
 def _fixture_names() -> set[str]:
     core = json.loads((files(catalogs) / "core.json").read_bytes())
     return {tool["name"] for tool in core["tools"]}
-
-

@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from tools_search_conformance import catalogs
-from tools_search_conformance.wire.codec import MalformedError, decode
+from tools_search_conformance.wire.codec import MalformedError, as_object, decode
 from tools_search_conformance.wire.http import HttpTransport, check_address
 from tools_search_conformance.wire.process import TargetError, TargetProcess
 from tools_search_conformance.wire.stdio import StdioTransport
@@ -106,7 +106,9 @@ class UrlTarget:
 
     transport: TransportName = "http"
 
-    def __init__(self, url: str, *, headers: Mapping[str, str], start_seconds: float, allow_remote: bool = False) -> None:
+    def __init__(
+        self, url: str, *, headers: Mapping[str, str], start_seconds: float, allow_remote: bool = False
+    ) -> None:
         """Take the address.
 
         Raises:
@@ -182,8 +184,8 @@ class HttpCommandTarget(_Started):
 
 
 def _url_in(line: bytes) -> str:
-    value = decode(line)
-    if isinstance(value, dict) and isinstance(url := value.get("url"), str):  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
+    url = (as_object(decode(line)) or {}).get("url")
+    if isinstance(url, str):
         return url
     raise MalformedError("no object with a url")
 

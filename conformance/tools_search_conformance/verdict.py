@@ -11,10 +11,10 @@ __all__ = ["InapplicableError", "UnverifiableError", "VerdictError", "ViolationE
 class VerdictError(Exception):
     """Base of the three. A body that returns instead has nothing to complain of.
 
-        VerdictError
-        ├── ViolationError      the rule is broken: fail or warn
-        ├── UnverifiableError   the rule applies, but the target could not be brought to exercise it
-        └── InapplicableError   the target lacks the optional part that the rule is about
+    VerdictError
+    ├── ViolationError      the rule is broken: fail or warn
+    ├── UnverifiableError   the rule applies, but the target could not be brought to exercise it
+    └── InapplicableError   the target lacks the optional part that the rule is about
     """
 
     def __init__(self, message: str, exchange: Exchange | None = None, case: str | None = None) -> None:

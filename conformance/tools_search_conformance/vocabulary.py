@@ -25,13 +25,14 @@ WHITE_SPACE: Final = (
 NONSENSE: Final = "qzxjvkw wvxzqkj"
 """Words of no language, and of no catalogue that was met so far."""
 
-_COMMON: Final = frozenset(
-    "a about after all an and any are as at be been before by can each else every five for four from get given has have "
-    "how if in into is it its last let like list may more most much must name new next no none not now of off on once "
-    "one only or other out over own past per same set should show some such take than that the their them then there "
-    "they this three time to tool tools two under unless until up use used user value via was what when where which "
-    "while who will with within without you your".split()
+_COMMON_WORDS: Final = (
+    "a about after all an and any are as at be been before by can each else every five for four from get given "
+    "has have how if in into is it its last let like list may more most much must name new next no none not "
+    "now of off on once one only or other out over own past per same set should show some such take than that "
+    "the their them then there they this three time to tool tools two under unless until up use used user "
+    "value via was what when where which while who will with within without you your "
 )
+_COMMON: Final = frozenset(_COMMON_WORDS.split())
 _SHORTEST: Final = 4
 _RARE: Final = 2
 
@@ -39,7 +40,9 @@ _RARE: Final = 2
 def terms(text: str) -> list[str]:
     """Return the draft's terms of `text`: runs of letters and digits after NFKC and default case folding."""
     folded = unicodedata.normalize("NFKC", text).casefold()
-    return "".join(c if unicodedata.category(c)[0] == "L" or unicodedata.category(c) == "Nd" else " " for c in folded).split()
+    return "".join(
+        c if unicodedata.category(c)[0] == "L" or unicodedata.category(c) == "Nd" else " " for c in folded
+    ).split()
 
 
 def text_of(tool: JsonObject) -> list[str]:
@@ -75,13 +78,17 @@ class Vocabulary:
 
     def distinctive(self, tool: JsonObject) -> list[str]:
         """Return the terms that single `tool` out, rarest first, in the order of its texts."""
-        rare = [term for term in dict.fromkeys(self._terms(tool)) if self.frequency[term] <= _RARE and _is_telling(term)]
+        rare = [
+            term for term in dict.fromkeys(self._terms(tool)) if self.frequency[term] <= _RARE and _is_telling(term)
+        ]
         return sorted(rare, key=lambda term: self.frequency[term])
 
     def sample(self, count: int) -> list[str]:
-        """Return up to `count` queries of every kind: broad words, phrases of descriptions, nonsense."""
-        phrases = [" ".join(text.split()[:6]) for text in _spread([" ".join(text_of(t)[1:]) for t in self.tools], count // 2)]
-        return [*self.broad(count - len(phrases)), *filter(None, phrases), NONSENSE]
+        """Return up to `count` queries that something is bound to match: broad words and phrases of descriptions."""
+        phrases = [
+            " ".join(text.split()[:6]) for text in _spread([" ".join(text_of(t)[1:]) for t in self.tools], count // 2)
+        ]
+        return [*self.broad(count - len(phrases)), *filter(None, phrases)]
 
     def _terms(self, tool: JsonObject) -> list[str]:
         return list(dict.fromkeys(term for text in text_of(tool) for term in terms(text)))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from tools_search_conformance.checks import (
-    negotiation,
-    parameters,
-    limits,
-    results,
     consistency,
-    paging,
     cursors,
-    matching,
     errors,
+    limits,
+    matching,
+    negotiation,
+    paging,
+    parameters,
+    results,
     transport,
 )
 from tools_search_conformance.registry import registered, select

@@ -59,7 +59,7 @@ async def refuses_made_up_cursors(bench: Bench) -> None:
 @check(
     "cursor-tampered",
     title="A cursor that was altered is refused",
-    sends="A genuine cursor with a character exchanged, cut in half, doubled, or with its numbers raised, encoded or not.",
+    sends="A genuine cursor with a character exchanged, cut in half, doubled, or with the numbers in it raised.",
     passes="Error -32602 for each.",
 )
 async def refuses_altered_cursors(bench: Bench) -> None:
@@ -135,7 +135,9 @@ async def refuses_cursors_of_other_queries(bench: Bench) -> None:
     others = [word for word in (await bench.vocabulary()).broad(4) if word != query]
     for other in (*others[:2], f"{query} {NONSENSE}", NONSENSE):
         await bench.refused(
-            {"query": other, "cursor": cursor}, {"query": query, "cursor": cursor}, f"a cursor of {query!r} with {other!r}"
+            {"query": other, "cursor": cursor},
+            {"query": query, "cursor": cursor},
+            f"a cursor of {query!r} with {other!r}",
         )
 
 

@@ -59,4 +59,4 @@ async def say_what_is_wrong(bench: Bench) -> None:
 async def have_status_400(bench: Bench) -> None:
     for exchange in await _refusals(bench):
         status = exchange.answer.status
-        bench.expect(status == 400, exchange, f"HTTP status {status} with error {INVALID_PARAMS}")  # noqa: PLR2004
+        bench.expect(status == 400, exchange, f"HTTP status {status} with error {INVALID_PARAMS}")

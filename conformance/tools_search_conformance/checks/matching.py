@@ -23,7 +23,7 @@ def _chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
     """Return all tools of a fixture, and some of a live server's, chosen by the seed."""
     if bench.profile == "fixture" or len(tools) <= _LIVE_TOOLS:
         return list(tools)
-    return random.Random(bench.seed).sample(list(tools), _LIVE_TOOLS)  # noqa: S311 - a choice that can be repeated
+    return random.Random(bench.setting.seed).sample(list(tools), _LIVE_TOOLS)  # noqa: S311 - a choice that can be repeated
 
 
 @check(
@@ -51,7 +51,7 @@ async def put_exact_names_first(bench: Bench) -> None:
 @check(
     "all-terms-match",
     title="A tool that has every term of the query is among the matches",
-    sends="One or two distinctive terms of a tool's name, title and description, in either case and order, for each tool.",
+    sends="For each tool, distinctive terms of its name, title and description, in either case and order.",
     passes="That tool is on one of the pages.",
     level="SHOULD",
 )

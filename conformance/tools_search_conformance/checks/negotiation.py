@@ -8,11 +8,9 @@ from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance.bench import INVALID_PARAMS, MISSING_CAPABILITY
 from tools_search_conformance.registry import check
-from tools_search_conformance.shape import complaint, settings_in
-from tools_search_conformance.smoke import advertised
-from tools_search_conformance.wire.codec import same
+from tools_search_conformance.shape import advertised, complaint, settings_in
+from tools_search_conformance.wire.codec import JsonObject, as_object, same
 from tools_search_conformance.wire.eras import LEGACY, MODERN, UNDECLARED
-from tools_search_conformance.wire.record import Exchange
 
 if TYPE_CHECKING:
     from tools_search_conformance.bench import Bench
@@ -26,7 +24,7 @@ _ANYTHING: Final = {"query": "anything"}
     "advertised",
     title="The extension and `tools` are advertised",
     sends="`server/discover` or `initialize`.",
-    passes="`capabilities.extensions` of a discovery holds the settings object; `capabilities.tools` is declared beside it.",
+    passes="`capabilities.extensions` of a discovery holds the settings object; `capabilities.tools` is declared too.",
 )
 async def advertises(bench: Bench) -> None:
     connection, exchange = await bench.opening()
@@ -80,10 +78,11 @@ async def settings_have_their_shape(bench: Bench) -> None:
     eras=(MODERN,),
 )
 async def refuses_undeclared_clients(bench: Bench) -> None:
-    others = {"extensions": {"com.example/other": {}}}
+    others: JsonObject = {"extensions": {"com.example/other": {}}}
     for capabilities, case in ((UNDECLARED, "no capability"), (others, "another extension only")):
-        await _control(bench)
-        exchange = await bench.search(_ANYTHING, capabilities=capabilities)
+        params = {"query": f"anything for a client that declares {case}"}
+        exchange = await bench.search(params, capabilities=capabilities)
+        await _control(bench, params)
         bench.expect(
             exchange.error is not None and exchange.error.code == MISSING_CAPABILITY,
             exchange,
@@ -92,7 +91,7 @@ async def refuses_undeclared_clients(bench: Bench) -> None:
         )
         required: Any = exchange.error.data if exchange.error else None
         for member in ("requiredCapabilities", "extensions", EXTENSION_ID):
-            required = required.get(member) if isinstance(required, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
+            required = (as_object(required) or {}).get(member)
         bench.expect(
             same(required, {}),
             exchange,
@@ -101,22 +100,25 @@ async def refuses_undeclared_clients(bench: Bench) -> None:
         )
 
 
-async def _control(bench: Bench) -> None:
-    control = await bench.search(_ANYTHING)
-    bench.require(control.result is not None, f"the same search by a declaring client failed: {control.describe()}", control)
+async def _control(bench: Bench, params: JsonObject) -> None:
+    control = await bench.search(params)
+    bench.require(
+        control.result is not None, f"the same search by a declaring client failed: {control.describe()}", control
+    )
 
 
 @check(
     "declaration-not-object",
     title="A declaration that is no object is no declaration",
     sends="`tools/search` with `true`, `null` or a string at the extension's key of the client capabilities.",
-    passes=f"A refusal: error {MISSING_CAPABILITY}, or {INVALID_PARAMS} where the SDK refuses such capabilities as a whole.",
+    passes=f"Error {MISSING_CAPABILITY}, or {INVALID_PARAMS} where an SDK refuses such capabilities as a whole.",
     eras=(MODERN,),
 )
 async def refuses_declarations_that_are_no_objects(bench: Bench) -> None:
     for value in (True, None, "yes"):
-        await _control(bench)
-        exchange = await bench.search(_ANYTHING, capabilities={"extensions": {EXTENSION_ID: value}})
+        params = {"query": f"anything for a client that declares {value!r}"}
+        exchange = await bench.search(params, capabilities={"extensions": {EXTENSION_ID: value}})
+        await _control(bench, params)
         bench.expect(
             exchange.error is not None and exchange.error.code in {MISSING_CAPABILITY, INVALID_PARAMS},
             exchange,
@@ -129,18 +131,16 @@ async def refuses_declarations_that_are_no_objects(bench: Bench) -> None:
     "declaration-per-request",
     title="Each modern request declares for itself",
     sends="A search that declares the extension, then on the same connection one that does not.",
-    passes=f"A result for the first, error {MISSING_CAPABILITY} for the second, a result for a third that declares again.",
+    passes=f"A result for the first, error {MISSING_CAPABILITY} for the second, a result for one that declares again.",
     eras=(MODERN,),
 )
 async def forgets_declarations(bench: Bench) -> None:
-    async with bench.fresh() as other:
-        early = await other.search(_ANYTHING, capabilities=UNDECLARED)
-        other.require(early.error is not None, "a first search that declares nothing is served", early)
-        await _control(other)
-        late = await other.search(_ANYTHING, capabilities=UNDECLARED)
-        other.expect(late.error is not None, late, "once a client had declared the extension, one that did not was served")
-        again = await other.search(_ANYTHING)
-        other.expect(again.result is not None, again, f"a later search that declares it got {again.describe()}")
+    params = {"query": "anything that was searched for before"}
+    await _control(bench, params)
+    late = await bench.search(params, capabilities=UNDECLARED)
+    bench.expect(late.error is not None, late, "once a client had declared the extension, one that did not was served")
+    again = await bench.search(params)
+    bench.expect(again.result is not None, again, f"a later search that declares it got {again.describe()}")
 
 
 @check(
@@ -167,10 +167,10 @@ async def ignores_unknown_members_of_declarations(bench: Bench) -> None:
     transports=("http",),
 )
 async def refuses_undeclared_clients_with_400(bench: Bench) -> None:
-    exchange = await bench.search(_ANYTHING, capabilities=UNDECLARED)
+    exchange = await bench.search({"query": "anything, with a status"}, capabilities=UNDECLARED)
     bench.require(exchange.error is not None, f"the search was answered by {exchange.describe()}", exchange)
     status = exchange.answer.status
-    bench.expect(status == 400, exchange, f"HTTP status {status} instead of 400")  # noqa: PLR2004 - as the draft says
+    bench.expect(status == 400, exchange, f"HTTP status {status} instead of 400")
 
 
 @check(
@@ -181,13 +181,7 @@ async def refuses_undeclared_clients_with_400(bench: Bench) -> None:
     eras=(MODERN,),
 )
 async def gates_before_reading_params(bench: Bench) -> None:
-    control = await bench.search({})
-    bench.require(
-        control.error is not None and control.error.code != MISSING_CAPABILITY,
-        f"a declaring client's search without a query was answered by {control.describe()}",
-        control,
-    )
-    for params in ({}, {"query": 5}, {"query": "anything", "limit": 0}):
+    for params in (JsonObject(), {"query": 5}, {"query": "anything", "limit": 0}):
         exchange = await bench.search(params, capabilities=UNDECLARED)
         bench.expect(
             exchange.error is not None and exchange.error.code == MISSING_CAPABILITY,
@@ -195,6 +189,9 @@ async def gates_before_reading_params(bench: Bench) -> None:
             f"params {params} from an undeclared client were answered by {exchange.describe()}",
             case=f"params {params}",
         )
+        control = await bench.search(params)
+        declared = control.error is None or control.error.code != MISSING_CAPABILITY
+        bench.require(declared, "a client that declares the extension is told to declare it", control)
 
 
 @check(

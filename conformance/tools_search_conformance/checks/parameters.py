@@ -25,7 +25,7 @@ _UNUSUAL: Final = {
     "bidi marks": "\u202eanything\u2066\u2069",
     "line separators": "any\u2028thing\u2029",
     "combining marks": "a\u0301\u0327\u0323nything",
-    "astral characters": "𝔞𝔫𝔶 🔧🧑‍🔧",
+    "astral characters": "\U0001d51e\U0001d52b\U0001d536 \U0001f527\U0001f9d1\u200d\U0001f527",
     "right-to-left and CJK text": "ابحث عن أداة 检索工具",
     "noncharacters and the last code point": "\ufffe\uffff\U0010ffff",
     "quotes, backslashes and brackets": "\"any\\thing' [({*+?^$|.%_`--;</>",
@@ -80,7 +80,7 @@ async def serves_long_queries(bench: Bench) -> None:
         await bench.served({"query": query}, f"a query of 1,024 characters, most of them {character!r}")
     exchange = await bench.search({"query": "anything " * 555})
     bench.expect(
-        exchange.result is not None or (exchange.error is not None and exchange.error.code == -32602),  # noqa: PLR2004
+        exchange.result is not None or (exchange.error is not None and exchange.error.code == -32602),
         exchange,
         f"a query of 4,995 characters was answered by {exchange.describe()}",
         case="query of 4,995 characters",
@@ -90,7 +90,7 @@ async def serves_long_queries(bench: Bench) -> None:
 @check(
     "query-unusual-characters",
     title="Every Unicode scalar value is ordinary input",
-    sends="Queries with NUL, controls, bidi marks, astral characters, noncharacters, several scripts, and a plain one after each.",
+    sends="Queries with NUL, controls, bidi marks, astral characters, noncharacters; a plain one after each.",
     passes="A result for each.",
 )
 async def serves_unusual_characters(bench: Bench) -> None:

@@ -8,13 +8,13 @@ __all__ = ["plain"]
 
 
 def plain(text: str, *, most: int = 2000) -> str:
-    """Return `text` on one line, with everything that is not to be shown as it is spelled out, cut at `most` characters."""
+    """Return `text` on one line of at most `most` characters, with what a terminal might obey spelled out."""
     shown = "".join(_shown(character) for character in text[:most])
     return shown if len(text) <= most else f"{shown}… ({len(text)} characters)"
 
 
 def _shown(character: str) -> str:
-    # Cc, Cf, Cs, Co, Cn: controls, format marks such as bidi overrides, surrogates, private and unassigned; Zl, Zp: separators.
+    # Categories C…: controls, format marks such as bidi overrides, surrogates, unassigned; Zl, Zp: separators of lines.
     if unicodedata.category(character)[0] == "C" or unicodedata.category(character) in {"Zl", "Zp"}:
         return f"\\u{ord(character):04x}" if ord(character) <= 0xFFFF else f"\\U{ord(character):08x}"
     return character

@@ -40,4 +40,6 @@ def verdict_line(run: Run) -> str:
         rules = len({result.check for result in against})
         return f"NOT CONFORMANT: {rules} check{'s' if rules != 1 else ''} failed in {len(run.cells)} cells{advice}"
     passed = len({result.check for result in run.of("pass") if result.level == "MUST"})
-    return f"CONFORMANT: {passed} MUST checks passed in {len(run.cells)} cell{'s' if len(run.cells) != 1 else ''}{advice}"
+    return (
+        f"CONFORMANT: {passed} MUST checks passed in {len(run.cells)} cell{'s' if len(run.cells) != 1 else ''}{advice}"
+    )

@@ -13,7 +13,18 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["DEFAULT_LIMITS", "JsonObject", "Limits", "MalformedError", "decode", "decode_message", "encode", "same"]
+__all__ = [
+    "DEFAULT_LIMITS",
+    "JsonObject",
+    "Limits",
+    "MalformedError",
+    "as_array",
+    "as_object",
+    "decode",
+    "decode_message",
+    "encode",
+    "same",
+]
 
 JsonObject = dict[str, Any]
 """A JSON object as Python has it."""
@@ -57,6 +68,16 @@ _UNPAIRED: Final = re.compile("[\ud800-\udfff]")
 _SEPARATORS: Final = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"}
 
 
+def as_object(value: Any) -> JsonObject | None:
+    """Return a JSON value if it is an object."""
+    return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType] - JSON has no other keys
+
+
+def as_array(value: Any) -> list[Any] | None:
+    """Return a JSON value if it is an array."""
+    return value if isinstance(value, list) else None  # pyright: ignore[reportUnknownVariableType] - JSON
+
+
 def encode(message: object) -> bytes:
     """Return `message` as one line of UTF-8 JSON without its line ending.
 
@@ -76,7 +97,7 @@ def decode(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Any:
     """Return the value that `data` spells.
 
     Raises:
-        MalformedError: `data` is beyond `limits`, is no UTF-8, is no JSON, names a member twice or spells a lone surrogate.
+        MalformedError: `data` is beyond `limits`, no UTF-8 or no JSON, names a member twice or spells a lone surrogate.
     """
     _check_bounds(data, limits)
     try:
@@ -98,10 +119,9 @@ def decode_message(data: bytes, limits: Limits = DEFAULT_LIMITS) -> JsonObject:
     Raises:
         MalformedError: as `decode`, or the value is no JSON-RPC 2.0 object (batches are no part of either era).
     """
-    value = decode(data, limits)
-    if not isinstance(value, dict):
+    message = as_object(decode(data, limits))
+    if message is None:
         raise MalformedError("a JSON value that is no object")
-    message: JsonObject = value  # pyright: ignore[reportUnknownVariableType] - keys of a JSON object are strings
     if message.get("jsonrpc") != "2.0":
         raise MalformedError('an object without "jsonrpc": "2.0"')
     return message
@@ -155,16 +175,8 @@ def same(left: Any, right: Any) -> bool:
     """Tell whether two JSON values are equal: numbers by value, members in any order, `true` never equal to 1."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
-    if isinstance(left, dict) and isinstance(right, dict):
-        return _same_members(left, right)  # pyright: ignore[reportUnknownArgumentType] - JSON
-    if isinstance(left, list) and isinstance(right, list):
-        return _same_items(left, right)  # pyright: ignore[reportUnknownArgumentType] - JSON
+    if (members := as_object(left)) is not None and (others := as_object(right)) is not None:
+        return members.keys() == others.keys() and all(same(value, others[name]) for name, value in members.items())
+    if (items := as_array(left)) is not None and (others := as_array(right)) is not None:
+        return len(items) == len(others) and all(map(same, items, others))
     return left == right
-
-
-def _same_members(left: JsonObject, right: JsonObject) -> bool:
-    return left.keys() == right.keys() and all(same(value, right[name]) for name, value in left.items())
-
-
-def _same_items(left: list[Any], right: list[Any]) -> bool:
-    return len(left) == len(right) and all(map(same, left, right))

@@ -7,7 +7,7 @@ from itertools import count
 from time import perf_counter
 from typing import Any
 
-from tools_search_conformance.wire.codec import JsonObject
+from tools_search_conformance.wire.codec import JsonObject, as_array
 from tools_search_conformance.wire.eras import (
     DECLARED,
     LEGACY,
@@ -50,13 +50,13 @@ class Connection:
         self._ids = count(1)
         self._session: dict[str, str] = {}
 
-    async def open(self, timeout: float) -> Exchange:
+    async def open(self, seconds: float) -> Exchange:
         """Discover the server, or shake hands with it.
 
         Raises:
             RefusedError: it does not answer, or not in this era.
         """
-        exchange = await (self._discover(timeout) if self.era == MODERN else self._initialize(timeout))
+        exchange = await (self._discover(seconds) if self.era == MODERN else self._initialize(seconds))
         self.server, self.opening = exchange.result or {}, exchange
         return exchange
 
@@ -65,7 +65,7 @@ class Connection:
         method: str,
         params: Mapping[str, Any] | None,
         *,
-        timeout: float,
+        seconds: float,
         capabilities: Mapping[str, Any] | None = None,
         headers: Mapping[str, str | None] | None = None,
     ) -> Exchange:
@@ -82,17 +82,17 @@ class Connection:
         if body is not None:
             message["params"] = body
         dressed = {**self._headers(method, body or {}), **(headers or {})}
-        return await self._send(message, {name: value for name, value in dressed.items() if value is not None}, timeout)
+        return await self._send(message, {name: value for name, value in dressed.items() if value is not None}, seconds)
 
     async def aclose(self) -> None:
         """End the session, if there is one, and the connection."""
         if self._session and isinstance(self.transport, HttpTransport):
-            await self.transport.leave(self._session | {"MCP-Protocol-Version": LEGACY}, timeout=1)
+            await self.transport.leave(self._session | {"MCP-Protocol-Version": LEGACY}, seconds=1)
         await self.transport.aclose()
 
-    async def _send(self, message: JsonObject, headers: Mapping[str, str], timeout: float) -> Exchange:
+    async def _send(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Exchange:
         began = perf_counter()
-        answer = await self.transport.request(message, headers, timeout)
+        answer = await self.transport.request(message, headers, seconds)
         if answer.message is None:
             answer = Answer(
                 status=answer.status, headers=answer.headers, fault=answer.fault or self.transport.ended or "silence"
@@ -102,7 +102,7 @@ class Connection:
     def _keep(self, message: JsonObject, headers: Mapping[str, str], answer: Answer, began: float) -> Exchange:
         if (session := answer.headers.get("mcp-session-id")) is not None and self.era == LEGACY:
             self._session = {"Mcp-Session-Id": session}
-        shown = headers if self.transport.name == "http" else {}
+        shown = headers if self.transport.name == "http" else dict[str, str]()
         return self._recorder.add(message, shown, answer, (perf_counter() - began) * 1000)
 
     def _headers(self, method: str, params: JsonObject) -> dict[str, str]:
@@ -113,22 +113,22 @@ class Connection:
     def _revision(self) -> str:
         return str(self.server.get("protocolVersion", LEGACY))
 
-    async def _discover(self, timeout: float) -> Exchange:
-        exchange = await self.request("server/discover", {}, timeout=timeout)
+    async def _discover(self, seconds: float) -> Exchange:
+        exchange = await self.request("server/discover", {}, seconds=seconds)
         versions = (exchange.result or {}).get("supportedVersions")
         if exchange.result is None:
             raise RefusedError(f"server/discover was answered by {exchange.describe()}", exchange)
-        if not isinstance(versions, list) or MODERN not in versions:
+        if MODERN not in (as_array(versions) or []):
             raise RefusedError(f"server/discover does not name {MODERN} among its supportedVersions", exchange)
         return exchange
 
-    async def _initialize(self, timeout: float) -> Exchange:
-        exchange = await self.request("initialize", handshake(self.capabilities), timeout=timeout)
+    async def _initialize(self, seconds: float) -> Exchange:
+        exchange = await self.request("initialize", handshake(self.capabilities), seconds=seconds)
         if exchange.result is None:
             raise RefusedError(f"initialize was answered by {exchange.describe()}", exchange)
         if exchange.result.get("protocolVersion") not in LEGACY_REVISIONS:
             raise RefusedError("initialize settled on a revision that is not of the handshake era", exchange)
         self.server = exchange.result
         notification: JsonObject = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-        await self.transport.notify(notification, self._headers("", {}), timeout)
+        await self.transport.notify(notification, self._headers("", {}), seconds)
         return exchange

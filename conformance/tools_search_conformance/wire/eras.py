@@ -10,7 +10,17 @@ from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance.wire.codec import JsonObject
 
-__all__ = ["DECLARED", "ERAS", "LEGACY", "LEGACY_REVISIONS", "MODERN", "UNDECLARED", "Era", "envelope", "modern_headers"]
+__all__ = [
+    "DECLARED",
+    "ERAS",
+    "LEGACY",
+    "LEGACY_REVISIONS",
+    "MODERN",
+    "UNDECLARED",
+    "Era",
+    "envelope",
+    "modern_headers",
+]
 
 Era = Literal["2025-11-25", "2026-07-28"]
 """A protocol revision that cells are run in."""

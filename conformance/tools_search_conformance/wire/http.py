@@ -10,7 +10,14 @@ from typing import Final, Self
 import anyio
 import httpx2
 
-from tools_search_conformance.wire.codec import DEFAULT_LIMITS, JsonObject, Limits, MalformedError, decode_message, encode
+from tools_search_conformance.wire.codec import (
+    DEFAULT_LIMITS,
+    JsonObject,
+    Limits,
+    MalformedError,
+    decode_message,
+    encode,
+)
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Answer
 from tools_search_conformance.wire.sse import BodyReader, EventReader
@@ -71,17 +78,17 @@ class HttpTransport:
     ) -> None:
         await self.aclose()
 
-    async def request(self, message: JsonObject, headers: Mapping[str, str], timeout: float) -> Answer:
+    async def request(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
         """POST a request and take the first response with its id from the body, whatever the HTTP status."""
-        return await self._post(message, headers, timeout)
+        return await self._post(message, headers, seconds)
 
-    async def notify(self, message: JsonObject, headers: Mapping[str, str], timeout: float) -> Answer:
+    async def notify(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
         """POST a notification."""
-        return await self._post(message, headers, timeout)
+        return await self._post(message, headers, seconds)
 
-    async def leave(self, headers: Mapping[str, str], timeout: float) -> None:
+    async def leave(self, headers: Mapping[str, str], seconds: float) -> None:
         """Tell a legacy server that its session is over; what it answers does not matter."""
-        with anyio.move_on_after(timeout):
+        with anyio.move_on_after(seconds):
             try:
                 await self._client.delete(self._url, headers=dict(headers))
             except httpx2.HTTPError:
@@ -92,16 +99,16 @@ class HttpTransport:
         self.ended = self.ended or "the connection was closed"
         await self._client.aclose()
 
-    async def _post(self, message: JsonObject, headers: Mapping[str, str], timeout: float) -> Answer:
+    async def _post(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
         try:
-            with anyio.move_on_after(timeout):
+            with anyio.move_on_after(seconds):
                 async with self._client.stream(
                     "POST", self._url, content=encode(message), headers=_BASE_HEADERS | dict(headers)
                 ) as response:
                     return await self._answer(message, response)
         except (httpx2.HTTPError, httpx2.StreamError) as error:
             return Answer(fault=f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
-        return Answer(fault=f"no response within {timeout:g} s")
+        return Answer(fault=f"no response within {seconds:g} s")
 
     async def _answer(self, sent: JsonObject, response: httpx2.Response) -> Answer:
         fault, message = None, None

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tools_search_conformance.wire.codec import JsonObject, encode
+from tools_search_conformance.wire.codec import JsonObject, as_object, encode
 
 __all__ = ["REDACTED", "Answer", "Exchange", "Recorder", "RpcError", "redact"]
 
@@ -65,16 +65,12 @@ class Exchange:
     @property
     def result(self) -> JsonObject | None:
         """The `result` object, if the request succeeded."""
-        result = (self.answer.message or {}).get("result")
-        return result if isinstance(result, dict) else None  # pyright: ignore[reportUnknownVariableType] - JSON
+        return as_object((self.answer.message or {}).get("result"))
 
     @property
     def error(self) -> RpcError | None:
         """The error, if the request was refused with one that can be read."""
-        error = (self.answer.message or {}).get("error")
-        if not isinstance(error, dict):
-            return None
-        members: JsonObject = error  # pyright: ignore[reportUnknownVariableType] - JSON
+        members = as_object((self.answer.message or {}).get("error")) or {}
         code, message = members.get("code"), members.get("message")
         if isinstance(code, bool) or not isinstance(code, int):
             return None

@@ -9,7 +9,14 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
-from tools_search_conformance.wire.codec import DEFAULT_LIMITS, JsonObject, Limits, MalformedError, decode_message, encode
+from tools_search_conformance.wire.codec import (
+    DEFAULT_LIMITS,
+    JsonObject,
+    Limits,
+    MalformedError,
+    decode_message,
+    encode,
+)
 from tools_search_conformance.wire.process import TargetProcess
 from tools_search_conformance.wire.record import Answer
 from tools_search_conformance.wire.transport import TransportName
@@ -52,26 +59,26 @@ class StdioTransport:
         self._lines = 0
         tasks.start_soon(self._read)
 
-    async def request(self, message: JsonObject, headers: Mapping[str, str], timeout: float) -> Answer:
+    async def request(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
         """Write one line and wait for the response with the same id, of the same type."""
         key, waiting = encode(message["id"]), _Waiting()
         self._waiting[key] = waiting
         try:
-            with anyio.move_on_after(timeout) as patience:
+            with anyio.move_on_after(seconds) as patience:
                 if (fault := await self._write(message)) is not None:
                     return Answer(fault=fault)
                 await waiting.done.wait()
         finally:
             self._waiting.pop(key, None)
         if patience.cancelled_caught:
-            return Answer(fault=f"no response within {timeout:g} s")
+            return Answer(fault=f"no response within {seconds:g} s")
         return Answer(message=waiting.message, fault=None if waiting.message else self.ended)
 
-    async def notify(self, message: JsonObject, headers: Mapping[str, str], timeout: float) -> Answer:
+    async def notify(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
         """Write one line."""
-        with anyio.move_on_after(timeout):
+        with anyio.move_on_after(seconds):
             return Answer(fault=await self._write(message))
-        return Answer(fault=f"the target did not read for {timeout:g} s")
+        return Answer(fault=f"the target did not read for {seconds:g} s")
 
     async def aclose(self) -> None:
         """Close the target's stdin and end its process group."""

@@ -31,11 +31,11 @@ class Transport(Protocol):
         """What arrived and was no JSON-RPC message, and why, oldest first."""
         ...
 
-    async def request(self, message: JsonObject, headers: Mapping[str, str], timeout: float) -> Answer:
-        """Send a message with an id and wait up to `timeout` seconds for its response; never raises for the target."""
+    async def request(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
+        """Send a message with an id and wait up to `seconds` seconds for its response; never raises for the target."""
         ...
 
-    async def notify(self, message: JsonObject, headers: Mapping[str, str], timeout: float) -> Answer:
+    async def notify(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
         """Send a message that is not answered."""
         ...
 

@@ -1,0 +1,83 @@
+"""Runs one check in one cell and turns what its body says into a result."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import anyio
+
+from tools_search_conformance.bench import Bench
+from tools_search_conformance.model import Check, Evidence, Result, SkipReason, Status
+from tools_search_conformance.verdict import InapplicableError, UnverifiableError, VerdictError, ViolationError
+from tools_search_conformance.wire.connection import RefusedError
+from tools_search_conformance.wire.process import TargetError
+
+__all__ = ["run_check"]
+
+_CHECK_SECONDS: Final = 60
+
+
+async def run_check(check: Check, bench: Bench, *, deadline: float) -> Result:
+    """Run one check in one cell, until the monotonic `deadline` at most. Whatever happens becomes a result."""
+    if (reason := _inapplicable(check, bench)) is not None:
+        return Result(
+            check=check.id, level=check.level, cell=bench.cell, status="skip", skip=reason[0], message=reason[1]
+        )
+    bench.recorder.begin(check.id)
+    bench.judged = []
+    began = time.monotonic()
+    status, verdict = await _judge(check, bench, deadline - began)
+    return Result(
+        check=check.id,
+        level=check.level,
+        cell=bench.cell,
+        status=status,
+        message=verdict.message if verdict else "",
+        skip=verdict.kind if isinstance(verdict, InapplicableError) else None,
+        evidence=_evidence(bench, status, verdict),
+        milliseconds=round((time.monotonic() - began) * 1000, 1),
+    )
+
+
+async def _judge(check: Check, bench: Bench, left: float) -> tuple[Status, VerdictError | None]:
+    seconds = min(_CHECK_SECONDS, max(0, left))
+    try:
+        with anyio.fail_after(seconds):
+            await check.run(bench)
+    except ViolationError as verdict:
+        return ("fail" if check.level == "MUST" else "warn"), verdict
+    except UnverifiableError as verdict:
+        return "unverified", verdict
+    except InapplicableError as verdict:
+        return "skip", verdict
+    except TimeoutError:
+        return "unverified", UnverifiableError(f"not finished within {seconds:.0f} s")
+    except (RefusedError, TargetError) as error:
+        return "unverified", UnverifiableError(f"the target could not be reached again: {error}")
+    except Exception as error:  # noqa: BLE001, RUF100 - the top handler: a fault of the suite is a result, not the end of the run
+        return "error", VerdictError(f"the suite failed: {type(error).__name__}: {error}")
+    if not bench.judged:
+        return "error", VerdictError("vacuous: the check passed without testing anything")
+    return "pass", None
+
+
+def _evidence(bench: Bench, status: Status, verdict: VerdictError | None) -> Evidence:
+    taken = bench.recorder.taken
+    decisive = (verdict.exchange if verdict else None) or (taken[-1] if taken else None)
+    return Evidence(
+        observations=len(bench.judged),
+        exchanges=tuple(sorted({*bench.judged, *(exchange.number for exchange in taken)})),
+        decisive=None if status == "pass" else decisive,
+        case=verdict.case if verdict else None,
+    )
+
+
+def _inapplicable(check: Check, bench: Bench) -> tuple[SkipReason, str] | None:
+    if bench.cell.era not in check.eras:
+        return "era", f"holds in {', '.join(check.eras)} only"
+    if bench.cell.transport not in check.transports:
+        return "transport", f"holds over {', '.join(check.transports)} only"
+    if bench.profile not in check.profiles:
+        return "profile", f"needs the {' or '.join(check.profiles)} profile"
+    return None

@@ -1,0 +1,200 @@
+"""One cell's line to the target: connections opened when needed, requests, pages, listings. It judges nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tools_search_spec import METHOD
+
+from tools_search_conformance.model import Cell, Effort, Profile
+from tools_search_conformance.pages import Listing, Page, Walk, read_page
+from tools_search_conformance.shape import advertised
+from tools_search_conformance.target import Target
+from tools_search_conformance.verdict import UnverifiableError
+from tools_search_conformance.wire.codec import JsonObject
+from tools_search_conformance.wire.connection import Connection
+from tools_search_conformance.wire.eras import DECLARED
+from tools_search_conformance.wire.process import TargetError
+from tools_search_conformance.wire.record import Exchange, Recorder
+
+__all__ = ["Link", "Params", "Setting"]
+
+_PLENTY: Final = 50
+"""A limit that most servers take as it is; those with a smaller maximum have to clamp it."""
+
+Params = Mapping[str, Any]
+
+_MOST_STARTS: Final = 40
+_SILENCES: Final = 3  # in a row; a target that answers nothing is then waited for less
+_MOST_LIST_PAGES: Final = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """The circumstances of one cell."""
+
+    cell: Cell
+    profile: Profile
+    effort: Effort = "default"
+    seed: int = 0
+    seconds: float = 10
+    """How long one request may take."""
+
+
+class Link:
+    """All checks of a cell share one connection, which is opened again when it has ended."""
+
+    def __init__(self, setting: Setting, target: Target, recorder: Recorder) -> None:
+        self.setting = setting
+        self.recorder = recorder
+        self._target = target
+        self._connection: Connection | None = None
+        self._starts = 0
+        self._silences = 0
+
+    @property
+    def cell(self) -> Cell:
+        """Which transport and era."""
+        return self.setting.cell
+
+    @property
+    def profile(self) -> Profile:
+        """Whose catalogue the target serves."""
+        return self.setting.profile
+
+    async def connection(self) -> Connection:
+        """Return the cell's connection, opened anew if it has ended.
+
+        Raises:
+            TargetError, RefusedError: the target cannot be reached, or no longer speaks this era.
+        """
+        if self._connection is not None and self._connection.transport.ended is None:
+            return self._connection
+        return await self.connect("core", DECLARED)
+
+    async def connect(self, catalog: str, capabilities: Params) -> Connection:
+        """Open a connection, in place of the one there was, to a fixture serving `catalog` or to a live server.
+
+        Raises:
+            TargetError, RefusedError: as `connection`.
+        """
+        await self.aclose()
+        self._connection = await self._open(catalog, capabilities)
+        return self._connection
+
+    async def opening(self) -> tuple[Connection, Exchange]:
+        """Return the connection and the exchange that opened it."""
+        connection = await self.connection()
+        assert connection.opening is not None  # noqa: S101 - set by open
+        return connection, connection.opening
+
+    @property
+    def malformed(self) -> list[str]:
+        """What arrived on the current connection and was no message, oldest first."""
+        return self._connection.transport.malformed if self._connection else []
+
+    async def aclose(self) -> None:
+        """Close the connection, if one is open."""
+        if self._connection is not None:
+            await self._connection.aclose()
+            self._connection = None
+
+    async def _open(self, catalog: str, capabilities: Params) -> Connection:
+        self._starts += 1
+        if self._starts > _MOST_STARTS:
+            raise TargetError("the target had to be started too often; see the wire log")
+        transport = await self._target.connect(self.recorder.note, catalog if self.profile == "fixture" else None)
+        connection = Connection(transport, self.cell.era, self.recorder, capabilities=capabilities)
+        try:
+            await connection.open(self._target.start_seconds)
+        except BaseException:
+            await connection.aclose()
+            raise
+        return connection
+
+    async def ask(
+        self,
+        method: str,
+        params: Params | None = None,
+        *,
+        capabilities: Params | None = None,
+        headers: Mapping[str, str | None] | None = None,
+        seconds: float | None = None,
+    ) -> Exchange:
+        """Send any request and return the exchange, whatever came of it; `seconds` shortens the wait for it."""
+        connection = await self.connection()
+        patience = self.setting.seconds if self._silences < _SILENCES else self.setting.seconds / 10
+        exchange = await connection.request(
+            method, params, seconds=seconds or patience, capabilities=capabilities, headers=headers
+        )
+        self._silences = 0 if exchange.replied else self._silences + 1
+        return exchange
+
+    async def search(self, params: Params, **dress: Any) -> Exchange:
+        """Send `tools/search` with exactly these params, dressed as `ask` dresses it."""
+        return await self.ask(METHOD, params, **dress)
+
+    async def page(self, query: str, *, limit: int | None = None, cursor: str | None = None) -> Page:
+        """Return one page of a search that the draft allows.
+
+        Raises:
+            UnverifiableError: the search was refused or its result is not well-formed.
+        """
+        params: dict[str, Any] = {"query": query}
+        if limit is not None:
+            params["limit"] = limit
+        if cursor is not None:
+            params["cursor"] = cursor
+        return read_page(await self.search(params), f"a search for {query!r}")
+
+    async def walk(self, query: str, limit: int | None = None, *, most: int = 250) -> Walk:
+        """Return the pages of one search, up to `most` of them."""
+        pages = [await self.page(query, limit=limit)]
+        while pages[-1].next_cursor is not None and len(pages) < most:
+            pages.append(await self.page(query, limit=limit, cursor=pages[-1].next_cursor))
+        return Walk(query, limit, tuple(pages), ended=pages[-1].next_cursor is None)
+
+    async def onward(self, query: str, cursor: str, *, most: int = 250) -> list[Page]:
+        """Return the pages from `cursor` on, without a limit, up to `most` of them.
+
+        Raises:
+            UnverifiableError: as `page`.
+        """
+        pages = [await self.page(query, cursor=cursor)]
+        while (following := pages[-1].next_cursor) is not None and len(pages) < most:
+            pages.append(await self.page(query, cursor=following))
+        return pages
+
+    async def plenty(self) -> int:
+        """Return a limit that brings as much as the target says it returns at once, within reason."""
+        most = (advertised(await self.connection()) or {}).get("maxLimit")
+        return min(most, _PLENTY) if isinstance(most, int) and most > 0 else _PLENTY
+
+    async def whole(self, query: str, limit: int | None = None) -> Walk:
+        """Return all pages of one search, large ones unless `limit` is given.
+
+        Raises:
+            UnverifiableError: as `page`, or the pages do not end.
+        """
+        walk = await self.walk(query, limit or await self.plenty())
+        if not walk.ended:
+            raise UnverifiableError(f"the pages of a search for {query!r} do not end; see pages-end", walk.last)
+        return walk
+
+    async def listing(self) -> Listing:
+        """Return all that `tools/list` lists.
+
+        Raises:
+            UnverifiableError: it was refused, is not well-formed or does not end.
+        """
+        tools, cursor, seen = list[JsonObject](), None, None
+        for _ in range(_MOST_LIST_PAGES):
+            page = read_page(await self.ask("tools/list", {} if cursor is None else {"cursor": cursor}), "tools/list")
+            tools += page.tools
+            cursor = page.next_cursor
+            if cursor is None:
+                return Listing(tuple(tools), page.exchange, seen)
+            seen = seen or cursor
+        raise UnverifiableError("tools/list does not end")
