@@ -26,7 +26,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from tools_search_client.cache import CacheScope, ExpiringCache, canonical_key
-from tools_search_client.errors import InvalidServerResult, ServerRefused
+from tools_search_client.errors import InvalidServerResult, ServerRefused, ServerUnavailable
 from tools_search_client.fallback import Listing, ListingBounds, LocalIndex, list_everything
 from tools_search_client.faults import server_faults
 from tools_search_client.found import Found, FoundTool, Mode
@@ -85,6 +85,9 @@ class ServerTools:
         self._client = client
         self._options = options or DiscoveryOptions()
         self._settings = server_settings(client)
+        # Read now, since a client forgets them when its connection ends, and reports are written after that.
+        self.protocol_version: Final = client.protocol_version
+        self.info: Final = client.server_info
         self._search_fault: str | None = None
         self._answers: ExpiringCache[tuple[FoundTool, ...]] = ExpiringCache()
         self._listings: ExpiringCache[Listing] = ExpiringCache(capacity=1)
@@ -104,7 +107,7 @@ class ServerTools:
     @property
     def era(self) -> Era:
         """The family of revisions that the connection speaks."""
-        return "modern" if self._client.protocol_version in MODERN_PROTOCOL_VERSIONS else "legacy"
+        return "modern" if self.protocol_version in MODERN_PROTOCOL_VERSIONS else "legacy"
 
     @property
     def client(self) -> Client:
@@ -230,7 +233,14 @@ class ServerTools:
     @asynccontextmanager
     async def _deadline(self, seconds: float | None) -> AsyncGenerator[None]:
         with server_faults(), anyio.fail_after(seconds):
+            self._require_connection()
             yield
+
+    def _require_connection(self) -> None:
+        try:
+            _ = self._client.session
+        except RuntimeError as error:  # the SDK's word for a client that was left
+            raise ServerUnavailable("the connection ended") from error
 
 
 def _each_once(pages: Sequence[SearchToolsResult]) -> tuple[FoundTool, ...]:

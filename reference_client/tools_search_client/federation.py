@@ -200,11 +200,11 @@ async def _tool_count(_: str, tools: ServerTools) -> int:
 def _description(answer: Answer[int]) -> ServerDescription:
     if answer.tools is None:
         return ServerDescription(answer.report())
-    client, settings = answer.tools.client, answer.tools.settings
+    settings = answer.tools.settings
     return ServerDescription(
         answer.report(hits=answer.value or 0),
-        info=client.server_info,
-        protocol_version=client.protocol_version,
+        info=answer.tools.info,
+        protocol_version=answer.tools.protocol_version,
         settings=None if settings is None else settings.to_wire(),
         tools=answer.value,
     )

@@ -1,0 +1,133 @@
+"""Servers as processes, honest and not, for every test of this folder."""
+
+import json
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio.abc import Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+from mcp_ext_tools_search.hosts import StdioTarget
+from tools_search_client.connection import ConnectionOptions
+from tools_search_client.discovery import DiscoveryOptions
+
+SERVERS = Path(__file__).parent / "servers"
+
+CATALOG = {
+    "tools": [
+        {"name": f"{verb}_{noun}", "description": f"{verb.title()} one {noun}.", "inputSchema": {"type": "object"}}
+        for verb in ("create", "delete", "list")
+        for noun in ("invoice", "customer", "shipment", "refund")
+    ]
+}
+
+
+class LiarProcess:
+    """How to start the by-hand server of `servers/liar.py`, and what it was asked."""
+
+    def __init__(self, log: Path, arguments: tuple[str, ...]) -> None:
+        self.log = log
+        self.target = StdioTarget(sys.executable, (str(SERVERS / "liar.py"), "--log", str(log), *arguments))
+
+    def asked(self, *methods: str) -> list[str]:
+        """Return the requests of these methods that arrived, in order; all where none is named."""
+        lines = self.log.read_text().split() if self.log.exists() else []
+        return [line for line in lines if not methods or line in methods]
+
+    def as_configured(self) -> dict[str, object]:
+        """Return the server as a configuration file has it."""
+        return {"command": self.target.command, "args": list(self.target.args)}
+
+
+@pytest.fixture
+def liar(tmp_path: Path) -> Callable[..., LiarProcess]:
+    """Return a maker of servers that break one rule: `liar(fault, era=…, place=…, tools=…)`."""
+    count = 0
+
+    def make(fault: str = "none", **options: object) -> LiarProcess:
+        nonlocal count
+        count += 1
+        arguments = [text for name, value in options.items() for text in (f"--{name}", str(value))]
+        return LiarProcess(tmp_path / f"requests-{count}.log", ("--fault", fault, *arguments))
+
+    return make
+
+
+@pytest.fixture(params=["modern", "legacy"])
+def era(request: pytest.FixtureRequest) -> str:
+    """Each of the two families of protocol revisions."""
+    return request.param
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Path:
+    """A catalogue of twelve tools, for `tools-search-server --catalog`."""
+    path = tmp_path / "catalog.json"
+    path.write_text(json.dumps(CATALOG))
+    return path
+
+
+@pytest.fixture
+def reference_server(catalog: Path) -> StdioTarget:
+    """The reference server over stdio."""
+    return StdioTarget(sys.executable, ("-m", "tools_search_server", "--catalog", str(catalog)))
+
+
+@pytest.fixture
+def plain_server() -> StdioTarget:
+    """A server of the SDK over stdio that knows nothing of the extension."""
+    return StdioTarget(sys.executable, (str(SERVERS / "plain.py"),))
+
+
+@pytest.fixture
+def write_configuration(tmp_path: Path) -> Callable[[dict[str, object]], Path]:
+    """Return a writer of `mcpServers` files."""
+
+    def write(servers: dict[str, object]) -> Path:
+        path = tmp_path / "mcp.json"
+        path.write_text(json.dumps({"mcpServers": servers}))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def impatient() -> ConnectionOptions:
+    """Options under which a server that hangs is given up soon."""
+    return ConnectionOptions(discovery=DiscoveryOptions(request_timeout=1.0, call_timeout=1.0))
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], bool]], Awaitable[None]]:
+    """Return a waiter for what another task brings about; the test's own deadline bounds it."""
+
+    async def wait(condition: Callable[[], bool]) -> None:
+        while not condition():
+            await anyio.lowlevel.checkpoint()
+
+    return wait
+
+
+ServeHttp = Callable[..., AbstractAsyncContextManager[tuple[str, Process]]]
+
+
+@pytest.fixture
+def serve_http(tmp_path: Path) -> ServeHttp:
+    """Return a starter of servers over HTTP: `async with serve_http("--catalog", …) as (url, process)`."""
+
+    @asynccontextmanager
+    async def serve(*arguments: str, plain: str | None = None) -> AsyncGenerator[tuple[str, Process]]:
+        ours = ["-m", "tools_search_server", *arguments, "--http", "127.0.0.1:0"]
+        command = [sys.executable, *([str(SERVERS / "plain.py"), plain] if plain else ours)]
+        with (tmp_path / "http-server.log").open("w") as log:
+            async with await anyio.open_process(command, stderr=log) as process:
+                assert process.stdout is not None
+                line = await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", 1000)
+                yield (line.decode() if plain else json.loads(line)["url"]), process
+                if process.returncode is None:
+                    process.kill()
+
+    return serve

@@ -1,0 +1,180 @@
+"""An MCP server over stdio, by hand and without an SDK, that breaks one rule when it is told to.
+
+It speaks one era, has six tools, and writes each request's method to a log, so that tests see what a client sent and
+what it did not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ID = "io.github.tools-search/tools-search"
+WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
+
+
+def tool(word: str, **extra: Any) -> dict[str, Any]:
+    return {"name": f"make_{word}", "description": f"Make a {word} thing", "inputSchema": {"type": "object"}} | extra
+
+
+class Liar:
+    def __init__(self, era: str, fault: str, log: Path, tools: int, place: str) -> None:
+        self.era, self.fault, self.log, self.place = era, fault, log, place
+        self.tools = [tool(word) for word in WORDS[:tools]]
+        self.count = 0
+        self.listening: Any = None
+
+    def run(self) -> None:
+        for line in sys.stdin:
+            message = json.loads(line)
+            with self.log.open("a") as log:
+                log.write(message["method"] + "\n")
+            if "id" in message:
+                answer = self.answer(message["id"], message["method"], message.get("params") or {})
+                if answer is not None:
+                    self.send({"jsonrpc": "2.0", "id": message["id"]} | answer)
+
+    def send(self, message: dict[str, Any]) -> None:
+        sys.stdout.write(json.dumps(message) + "\n")
+        sys.stdout.flush()
+
+    def answer(self, request_id: Any, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        known = {
+            "server/discover": self.discover,
+            "initialize": self.initialize,
+            "tools/list": self.list,
+            "tools/search": self.search,
+            "tools/call": self.call,
+            "subscriptions/listen": self.listen,
+        }
+        of_the_other_era = "server/discover" if self.era == "legacy" else "initialize"
+        if method not in known or method == of_the_other_era:
+            return {"error": {"code": -32601, "message": "Method not found"}}
+        if method == "subscriptions/listen":
+            if self.fault == "no-subscriptions":
+                return {"error": {"code": -32601, "message": "Method not found"}}
+            self.listening = request_id
+        return known[method](params)
+
+    def capabilities(self) -> dict[str, Any]:
+        tools = {"tools": {"listChanged": True}}
+        settings = {"catalogSize": len(self.tools)} if self.fault != "uncounted" else {}
+        return tools if self.place == "nowhere" else tools | {self.place: {ID: settings}}
+
+    def initialize(self, params: dict[str, Any]) -> dict[str, Any]:
+        if self.fault == "mute":
+            sys.stdin.read()
+        info = {"name": "liar", "version": "1"}
+        return {"result": {"protocolVersion": "2025-11-25", "capabilities": self.capabilities(), "serverInfo": info}}
+
+    def discover(self, params: dict[str, Any]) -> dict[str, Any]:
+        result = {"supportedVersions": ["2026-07-28"], "capabilities": self.capabilities()}
+        return {"result": result | {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}}
+
+    def complete(self, result: dict[str, Any], ttl: int = 0) -> dict[str, Any]:
+        modern = {"resultType": "complete", "ttlMs": ttl, "cacheScope": "private"}
+        return {"result": result | (modern if self.era == "modern" else {})}
+
+    def list(self, params: dict[str, Any]) -> dict[str, Any] | None:
+        self.count += 1
+        match self.fault:
+            case "list-loops":
+                return self.complete({"tools": [], "nextCursor": "again"})
+            case "list-refused":
+                return {"error": {"code": -32603, "message": "no list today"}}
+            case "list-shapeless":
+                return self.complete({"tools": "none"})
+            case "list-kept":
+                return self.complete({"tools": self.tools}, ttl=60_000)
+            case "list-grows":
+                return self.complete({"tools": [tool(f"n{n}") for n in range(self.count)]})
+            case _:
+                return self.complete({"tools": self.tools})
+
+    def search(self, params: dict[str, Any]) -> dict[str, Any] | None:
+        self.count += 1
+        if self.fault.startswith("refuses:"):
+            return {"error": {"code": int(self.fault.removeprefix("refuses:")), "message": "\x1b[31mno"}}
+        if self.fault in ("pages", "expires", "expires-always"):
+            return self.expiring(params)
+        if self.fault == "dies":
+            sys.stderr.write("out of cheese\n")
+            sys.exit(3)
+        if self.fault == "hangs":
+            return None
+        return self.complete(self.result(params.get("limit", 10)), ttl=60_000 if self.fault == "kept" else 0)
+
+    def result(self, limit: int) -> dict[str, Any]:
+        match self.fault:
+            case "shapeless":
+                return {"tools": [{"name": 5}]}
+            case "loops":
+                return {"tools": [], "nextCursor": "again"}
+            case "overfull":
+                return {"tools": self.tools * 3}
+            case "duplicates":
+                return {"tools": ([self.tools[0]] * 2 + self.tools[1:])[:limit]}
+            case "huge":
+                return {"tools": [tool("huge", description="x" * 3_000_000)]}
+            case "malformed-hit":
+                return {"tools": [tool("alpha", _meta={ID: {"score": "best"}})]}
+            case _:
+                return {"tools": self.tools[:limit]}
+
+    def page(self, params: dict[str, Any]) -> dict[str, Any]:
+        at = int(params.get("cursor", 0))
+        result: dict[str, Any] = {"tools": self.tools[at : at + 2]}
+        return self.complete(result | ({"nextCursor": str(at + 2)} if at + 2 < len(self.tools) else {}))
+
+    def expiring(self, params: dict[str, Any]) -> dict[str, Any]:
+        if "cursor" in params and (self.fault == "expires-always" or (self.fault == "expires" and self.count == 2)):
+            return {"error": {"code": -32602, "message": "expired"}}
+        return self.page(params)
+
+    def call(self, params: dict[str, Any]) -> dict[str, Any] | None:
+        match self.fault:
+            case "call-dies":
+                sys.exit(3)
+            case "call-hangs":
+                return None
+            case "unstructured":
+                return self.complete({"content": [], "structuredContent": {"sum": "many"}})
+            case _:
+                self.announce()
+                failed = params["arguments"].get("fail", False) if params.get("arguments") else False
+                text = json.dumps({"name": params["name"], "arguments": params.get("arguments")})
+                return self.complete({"content": [{"type": "text", "text": text}], "isError": failed})
+
+    def listen(self, params: dict[str, Any]) -> None:
+        stamp = {"io.modelcontextprotocol/subscriptionId": self.listening}
+        granted = {"notifications": params["notifications"], "_meta": stamp}
+        self.send({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": granted})
+        if self.fault == "hangs-up":
+            self.send({"jsonrpc": "2.0", "id": self.listening, "error": {"code": -32603, "message": "enough"}})
+
+    def announce(self) -> None:
+        """Say that the tools changed: on a subscription, or just so."""
+        change: dict[str, Any] = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+        if self.era == "modern":
+            if self.listening is None:
+                return
+            change["params"] = {"_meta": {"io.modelcontextprotocol/subscriptionId": self.listening}}
+        self.send(change)
+
+
+if __name__ == "__main__":
+    options = argparse.ArgumentParser()
+    options.add_argument("--era", default="modern")
+    options.add_argument("--fault", default="none")
+    options.add_argument("--log", type=Path, required=True)
+    options.add_argument("--tools", type=int, default=6)
+    options.add_argument("--place", default="extensions")
+    chosen = options.parse_args()
+    liar = Liar(chosen.era, chosen.fault, chosen.log, chosen.tools, chosen.place)
+    if chosen.fault == "unstructured":
+        schema = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
+        liar.tools = [tool("alpha", outputSchema=schema)]
+    liar.run()

@@ -1,0 +1,84 @@
+"""The cache: how long, for whom, and how much."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tools_search_client.cache import MAX_TTL_SECONDS, ExpiringCache, canonical_key
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_an_answer_is_fresh_until_its_time_is_over():
+    clock = Clock()
+    cache = ExpiringCache[str](clock=clock)
+    cache.put("key", "answer", ttl_seconds=10, scope="public")
+    clock.now += 9.9
+    assert cache.get("key") == "answer"
+    clock.now += 0.1
+    assert cache.get("key") is None
+
+
+def test_no_server_is_believed_for_longer_than_a_day():
+    clock = Clock()
+    cache = ExpiringCache[str](clock=clock)
+    cache.put("key", "answer", ttl_seconds=float("inf"), scope="public")
+    clock.now += MAX_TTL_SECONDS
+    assert cache.get("key") is None
+
+
+def test_an_answer_without_a_lifetime_is_not_kept():
+    cache = ExpiringCache[str]()
+    cache.put("key", "answer", ttl_seconds=0, scope="public")
+    assert cache.get("key") is None
+
+
+def test_a_private_answer_is_for_its_own_authorization_only():
+    cache = ExpiringCache[str]()
+    cache.put("key", "ada's", ttl_seconds=10, scope="private", partition="ada")
+    assert (cache.get("key", partition="ada"), cache.get("key", partition="grace")) == ("ada's", None)
+
+
+def test_a_public_answer_is_for_every_authorization():
+    cache = ExpiringCache[str]()
+    cache.put("key", "everybody's", ttl_seconds=10, scope="public", partition="ada")
+    assert cache.get("key", partition="grace") == "everybody's"
+
+
+def test_the_least_recently_used_answer_goes_first():
+    cache = ExpiringCache[int](capacity=2)
+    for number, key in enumerate(("a", "b")):
+        cache.put(key, number, ttl_seconds=10, scope="public")
+    cache.get("a")
+    cache.put("c", 2, ttl_seconds=10, scope="public")
+    assert [cache.get(key) for key in ("a", "b", "c")] == [0, None, 2]
+
+
+def test_an_answer_from_before_a_change_is_dropped():
+    cache = ExpiringCache[str]()
+    asked_at = cache.generation
+    cache.clear()
+    cache.put("key", "old", ttl_seconds=10, scope="public", generation=asked_at)
+    assert cache.get("key") is None
+
+
+@given(st.dictionaries(st.text(), st.integers() | st.text() | st.none()))
+def test_equal_requests_have_one_key_however_their_members_are_ordered(params: dict[str, int | str | None]):
+    backwards = dict(reversed([*params.items(), ("left out", None)]))
+    assert canonical_key("tools/search", params) == canonical_key("tools/search", backwards)
+
+
+def test_different_requests_have_different_keys():
+    keys = {
+        canonical_key("tools/search", {"query": "a", "limit": 1}),
+        canonical_key("tools/search", {"query": "a", "limit": 2}),
+        canonical_key("tools/search", {"query": "a"}),
+        canonical_key("tools/list", {}),
+    }
+    assert len(keys) == 4

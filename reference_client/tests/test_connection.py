@@ -1,0 +1,131 @@
+"""One connection: what it raises, what it quotes, what its observer is told."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import anyio
+import pytest
+from mcp import MCPError
+from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget
+from mcp_types import CONNECTION_CLOSED, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
+from tools_search_client.connection import ConnectionOptions, open_server
+from tools_search_client.discovery import ServerTools
+from tools_search_client.errors import InvalidServerResult, ServerUnavailable
+from tools_search_client.faults import as_server_error
+
+pytestmark = pytest.mark.anyio
+
+
+class Notes:
+    """An observer that writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.sent_methods: list[str] = []
+        self.answers = 0
+        self.ended = False
+
+    def sent(self, message: JSONRPCMessage) -> None:
+        if isinstance(message, JSONRPCRequest):
+            self.sent_methods.append(message.method)
+
+    def received(self, message: JSONRPCMessage) -> None:
+        self.answers += isinstance(message, JSONRPCResponse)
+
+    def closed(self) -> None:
+        self.ended = True
+
+
+async def refused(target: StdioTarget | HttpTarget) -> str:
+    with anyio.fail_after(10), pytest.raises(ServerUnavailable) as error:
+        async with open_server(target):
+            raise NotImplementedError
+    return str(error.value)
+
+
+async def test_a_program_that_is_not_there_is_named():
+    assert "/nowhere/program" in await refused(StdioTarget("/nowhere/program"))
+
+
+async def test_a_folder_that_is_not_there_is_named():
+    assert "/nowhere" in await refused(StdioTarget(sys.executable, cwd="/nowhere"))
+
+
+async def test_the_last_words_of_a_program_that_ended_are_quoted():
+    program = "import sys; print('line one', file=sys.stderr); sys.exit('no licence')"
+    assert "line one / no licence" in await refused(StdioTarget(sys.executable, ("-c", program)))
+
+
+async def test_an_address_where_nobody_answers_is_said_to_be_so():
+    assert "cannot be reached" in await refused(HttpTarget("http://127.0.0.1:9/mcp"))
+
+
+async def test_a_program_that_does_not_speak_the_protocol_is_unavailable():
+    chatter = "import time\nfor _ in range(3): print('hello', flush=True)"
+    assert await refused(StdioTarget(sys.executable, ("-c", chatter)))
+
+
+async def test_a_server_that_writes_no_utf_8_is_survived(liar: Any):
+    noisy = "import runpy, sys; sys.stdout.buffer.write(b'\\xff\\xfe\\n'); sys.argv = sys.argv[1:]; "
+    server = liar()
+    program = (noisy + "runpy.run_path(sys.argv[0], run_name='__main__')", *server.target.args)
+    with anyio.fail_after(10):
+        async with open_server(StdioTarget(sys.executable, ("-c", *program))) as tools:
+            assert (await tools.search("alpha")).tools
+
+
+async def test_an_observer_is_told_of_every_message_and_of_the_end(liar: Any):
+    notes = Notes()
+    with anyio.fail_after(10):
+        async with open_server(liar("dies").target, ConnectionOptions(observer=notes, follow_changes=False)) as tools:
+            with pytest.raises(ServerUnavailable):
+                await tools.search("alpha")
+    assert (notes.sent_methods, notes.answers, notes.ended) == (["server/discover", "tools/search"], 1, True)
+
+
+async def test_a_subscription_that_is_lost_means_that_changes_may_have_been_missed(liar: Any):
+    changed = anyio.Event()
+    with anyio.fail_after(10):
+        async with open_server(liar("hangs-up").target, on_change=changed.set):
+            await changed.wait()
+
+
+async def test_a_server_that_grants_no_subscription_is_used_all_the_same(liar: Any):
+    server = liar("no-subscriptions")
+    with anyio.fail_after(10):
+        async with open_server(server.target) as tools:
+            while "subscriptions/listen" not in server.asked():
+                await tools.search("alpha")
+            assert (await tools.search("alpha")).mode == "search"
+
+
+async def test_tools_of_a_connection_that_was_left_are_unavailable(liar: Any):
+    with anyio.fail_after(10):
+        async with open_server(liar().target) as tools:
+            assert tools.client.server_capabilities
+        with pytest.raises(ServerUnavailable):
+            await tools.search("alpha")
+
+
+async def test_what_the_block_raises_passes_through_as_it_is(liar: Any):
+    async def use() -> None:
+        async with open_server(liar().target) as tools:
+            assert isinstance(tools, ServerTools)
+            raise LookupError("mine")
+
+    with anyio.fail_after(10), pytest.raises(LookupError, match="mine"):
+        await use()
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ExceptionGroup("outer", [ExceptionGroup("inner", [OSError("disk on fire")])]), "disk on fire"),
+        (ExceptionGroup("outer", [OSError(), InvalidServerResult("lies")]), "cannot be reached: OSError"),
+        (MCPError(CONNECTION_CLOSED, "bye"), "the connection ended: bye"),
+        (anyio.BrokenResourceError(), "BrokenResourceError"),
+    ],
+)
+def test_the_cause_is_found_in_whatever_it_is_wrapped(error: Exception, told: str):
+    assert told in str(as_server_error(error))

@@ -1,0 +1,309 @@
+"""One server, over a real process in both eras: searched where it offers that, listed where not."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+from mcp_ext_tools_search.hosts import StdioTarget
+from mcp_types import TextContent
+from tools_search_client.connection import ConnectionOptions, open_server
+from tools_search_client.discovery import DiscoveryOptions
+from tools_search_client.errors import InvalidServerResult, ServerRefused, ServerTimedOut, ServerUnavailable
+
+pytestmark = pytest.mark.anyio
+
+Until = Callable[[Callable[[], bool]], Awaitable[None]]
+
+
+async def test_a_server_that_advertises_is_searched_and_never_listed(liar: Any, era: str):
+    server = liar(era=era)
+    with anyio.fail_after(10):
+        async with open_server(server.target) as tools:
+            found = await tools.search("make an alpha", limit=3)
+            assert (tools.mode, tools.era, found.mode, found.fallback) == ("search", era, "search", None)
+    assert [hit.tool.name for hit in found.tools] == ["make_alpha", "make_beta", "make_gamma"]
+    assert server.asked("tools/search", "tools/list") == ["tools/search"]
+
+
+async def test_a_server_that_does_not_advertise_is_never_probed(liar: Any, era: str):
+    server = liar(era=era, place="nowhere")
+    with anyio.fail_after(10):
+        async with open_server(server.target) as tools:
+            found = await tools.search("make a delta")
+            assert (tools.settings, tools.mode) == (None, "list")
+    assert (found.tools[0].tool.name, found.mode, found.fallback) == ("make_delta", "list", None)
+    assert "name" in (found.tools[0].hit.matched or [])
+    assert server.asked("tools/search", "tools/list") == ["tools/list"]
+
+
+async def test_an_advertisement_in_the_older_legacy_place_counts(liar: Any):
+    server = liar(era="legacy", place="experimental")
+    with anyio.fail_after(10):
+        async with open_server(server.target) as tools:
+            assert (await tools.search("alpha")).mode == "search"
+
+
+async def test_an_advertisement_in_the_legacy_place_means_nothing_on_a_modern_connection(liar: Any):
+    server = liar(era="modern", place="experimental")
+    with anyio.fail_after(10):
+        async with open_server(server.target) as tools:
+            assert (await tools.search("alpha")).mode == "list"
+    assert server.asked("tools/search") == []
+
+
+async def test_a_found_tool_is_called_without_being_listed(liar: Any, era: str):
+    server = liar(era=era)
+    with anyio.fail_after(10):
+        async with open_server(server.target) as tools:
+            found = await tools.search("alpha", limit=1)
+            result = await tools.call(found.tools[0].tool.name, {"size": 3})
+    assert isinstance(result.content[0], TextContent)
+    assert '"size": 3' in result.content[0].text
+    assert server.asked("tools/search", "tools/list", "tools/call") == ["tools/search", "tools/call"]
+
+
+@pytest.mark.parametrize("code", [-32601, -32021, -32603, 0])
+async def test_a_search_that_is_refused_for_good_is_replaced_by_listing_from_then_on(liar: Any, era: str, code: int):
+    server = liar(f"refuses:{code}", era=era)
+    with anyio.fail_after(10):
+        async with open_server(server.target) as tools:
+            found = await tools.search("make a zeta")
+            again = await tools.search("make a beta")
+    assert (found.tools[0].tool.name, found.mode) == ("make_zeta", "list")
+    assert str(code) in (found.fallback or "")
+    assert again.mode == "list"
+    assert len(server.asked("tools/search")) == 1
+
+
+async def test_a_refusal_that_listing_does_not_mend_is_raised(liar: Any, era: str):
+    server = liar("refuses:-32602", era=era)
+    with anyio.fail_after(10):
+        async with open_server(server.target) as tools:
+            with pytest.raises(ServerRefused) as refused:
+                await tools.search("alpha")
+    assert refused.value.code == -32602
+    assert server.asked("tools/list") == []
+
+
+@pytest.mark.parametrize("fault", ["shapeless", "loops", "overfull", "expires-always"])
+async def test_an_invalid_search_result_is_replaced_by_listing(liar: Any, era: str, fault: str):
+    server = liar(fault, era=era)
+    with anyio.fail_after(10):
+        async with open_server(server.target) as tools:
+            found = await tools.search("make a gamma", limit=5)
+    assert (found.tools[0].tool.name, found.mode) == ("make_gamma", "list")
+    assert "invalid" in (found.fallback or "")
+
+
+async def test_a_search_whose_cursor_expired_starts_over_once(liar: Any, era: str):
+    server = liar("expires", era=era)
+    with anyio.fail_after(10):
+        async with open_server(server.target) as tools:
+            found = await tools.search("make", limit=6)
+    assert (len(found.tools), found.mode) == (6, "search")
+
+
+async def test_pages_are_read_until_there_are_enough_tools(liar: Any, era: str):
+    server = liar("pages", era=era)
+    with anyio.fail_after(10):
+        async with open_server(server.target) as tools:
+            assert len((await tools.search("make", limit=3)).tools) == 3
+    assert len(server.asked("tools/search")) == 2
+
+
+async def test_a_tool_that_comes_twice_is_given_once(liar: Any, era: str):
+    with anyio.fail_after(10):
+        async with open_server(liar("duplicates", era=era).target) as tools:
+            found = await tools.search("make", limit=4)
+    assert [hit.tool.name for hit in found.tools] == ["make_alpha", "make_beta", "make_gamma"]
+
+
+async def test_a_result_of_megabytes_arrives(liar: Any, era: str):
+    with anyio.fail_after(20):
+        async with open_server(liar("huge", era=era).target) as tools:
+            found = await tools.search("huge")
+    assert len(found.tools[0].tool.description or "") == 3_000_000
+
+
+async def test_hit_metadata_that_is_malformed_counts_as_absent(liar: Any, era: str):
+    with anyio.fail_after(10):
+        async with open_server(liar("malformed-hit", era=era).target) as tools:
+            found = await tools.search("alpha")
+    assert (found.tools[0].hit.score, found.tools[0].hit.matched) == (None, None)
+
+
+async def test_a_search_that_hangs_is_given_up_and_not_replaced_by_listing(
+    liar: Any, era: str, impatient: ConnectionOptions
+):
+    server = liar("hangs", era=era)
+    with anyio.fail_after(10):
+        async with open_server(server.target, impatient) as tools:
+            with pytest.raises(ServerTimedOut):
+                await tools.search("alpha")
+    assert server.asked("tools/list") == []
+
+
+async def test_a_server_that_dies_during_a_search_is_unavailable(liar: Any, era: str):
+    with anyio.fail_after(10):
+        async with open_server(liar("dies", era=era).target) as tools:
+            with pytest.raises(ServerUnavailable):
+                await tools.search("alpha")
+
+
+async def test_a_server_that_dies_during_a_call_is_unavailable(liar: Any, era: str):
+    with anyio.fail_after(10):
+        async with open_server(liar("call-dies", era=era).target) as tools:
+            await tools.search("alpha")
+            with pytest.raises(ServerUnavailable):
+                await tools.call("make_alpha")
+
+
+async def test_a_call_that_hangs_is_given_up(liar: Any, era: str, impatient: ConnectionOptions):
+    with anyio.fail_after(10):
+        async with open_server(liar("call-hangs", era=era).target, impatient) as tools:
+            await tools.search("alpha")
+            with pytest.raises(ServerTimedOut):
+                await tools.call("make_alpha")
+
+
+async def test_structured_content_that_breaks_the_tools_own_schema_is_an_invalid_result(liar: Any, era: str):
+    with anyio.fail_after(10):
+        async with open_server(liar("unstructured", era=era).target) as tools:
+            await tools.search("alpha")
+            with pytest.raises(InvalidServerResult):
+                await tools.call("make_alpha")
+
+
+@pytest.mark.parametrize("fault", ["list-loops", "list-shapeless"])
+async def test_a_listing_that_lies_is_an_invalid_result(liar: Any, era: str, fault: str):
+    with anyio.fail_after(10):
+        async with open_server(liar(fault, era=era, place="nowhere").target) as tools:
+            with pytest.raises(InvalidServerResult):
+                await tools.search("alpha")
+
+
+async def test_a_listing_that_is_refused_is_refused(liar: Any, era: str):
+    with anyio.fail_after(10):
+        async with open_server(liar("list-refused", era=era, place="nowhere").target) as tools:
+            with pytest.raises(ServerRefused):
+                await tools.list()
+
+
+async def test_answers_are_kept_as_long_as_the_server_allows(liar: Any):
+    server = liar("kept")
+    with anyio.fail_after(10):
+        async with open_server(server.target) as tools:
+            first = await tools.search("alpha", limit=2)
+            assert await tools.search("alpha", limit=2) == first
+            assert len(server.asked("tools/search")) == 1
+            await tools.search("alpha", limit=3)
+            await tools.search("beta", limit=2)
+    assert len(server.asked("tools/search")) == 3
+
+
+async def test_answers_that_the_server_does_not_let_be_kept_are_asked_for_again(liar: Any, era: str):
+    server = liar(era=era)
+    with anyio.fail_after(10):
+        async with open_server(server.target) as tools:
+            await tools.search("alpha")
+            await tools.search("alpha")
+    assert len(server.asked("tools/search")) == 2
+
+
+async def test_private_answers_are_given_to_the_authorization_that_asked(liar: Any):
+    who = ["ada"]
+    options = ConnectionOptions(discovery=DiscoveryOptions(authorization=lambda: who[0]))
+    server = liar("kept")
+    with anyio.fail_after(10):
+        async with open_server(server.target, options) as tools:
+            await tools.search("alpha")
+            who[0] = "grace"
+            await tools.search("alpha")
+    assert len(server.asked("tools/search")) == 2
+
+
+async def test_a_legacy_listing_is_kept_for_a_while(liar: Any):
+    server = liar(era="legacy", place="nowhere")
+    with anyio.fail_after(10):
+        async with open_server(server.target) as tools:
+            assert await tools.list() == await tools.list()
+            await tools.search("alpha")
+    assert len(server.asked("tools/list")) == 1
+
+
+async def test_a_listing_can_be_kept_until_it_changes(liar: Any):
+    options = ConnectionOptions(discovery=DiscoveryOptions(listing_ttl=0))
+    server = liar(era="legacy", place="nowhere")
+    with anyio.fail_after(10):
+        async with open_server(server.target, options) as tools:
+            await tools.list()
+            await tools.list()
+            tools.forget()
+            await tools.list()
+    assert len(server.asked("tools/list")) == 2
+
+
+async def test_a_modern_listing_is_kept_as_long_as_the_server_says(liar: Any):
+    kept, fresh = liar("list-kept", place="nowhere"), liar(place="nowhere")
+    with anyio.fail_after(10):
+        for server in (kept, fresh):
+            async with open_server(server.target) as tools:
+                await tools.list()
+                await tools.list()
+    assert (len(kept.asked("tools/list")), len(fresh.asked("tools/list"))) == (1, 2)
+
+
+async def test_a_list_change_drops_what_was_kept(liar: Any, era: str, until: Until):
+    server = liar("kept", era=era) if era == "modern" else liar("list-grows", era=era, place="nowhere")
+    changes: list[str] = []
+    with anyio.fail_after(10):
+        async with open_server(server.target, on_change=lambda: changes.append("changed")) as tools:
+            await tools.search("make", limit=1)
+            if era == "modern":
+                await until(lambda: bool(server.asked("subscriptions/listen")))
+            await tools.call("make_alpha" if era == "modern" else "make_n0")
+            await until(lambda: bool(changes))
+            await tools.search("make", limit=1)
+    method = "tools/search" if era == "modern" else "tools/list"
+    assert len(server.asked(method)) == 2
+
+
+async def test_a_change_makes_a_refused_search_be_tried_again(liar: Any):
+    server = liar("refuses:-32603")
+    with anyio.fail_after(10):
+        async with open_server(server.target) as tools:
+            await tools.search("alpha")
+            tools.forget()
+            await tools.search("alpha")
+    assert len(server.asked("tools/search")) == 2
+
+
+async def test_a_limit_below_one_is_a_local_mistake(liar: Any):
+    with anyio.fail_after(10):
+        async with open_server(liar().target) as tools:
+            with pytest.raises(ValueError, match="limit"):
+                await tools.search("alpha", limit=0)
+
+
+async def test_listing_and_ranking_here_orders_as_the_reference_server_does(reference_server: StdioTarget):
+    with anyio.fail_after(20):
+        async with open_server(reference_server) as tools:
+            searched = await tools.search("delete a customer", limit=4)
+            listed = await tools.list()
+            assert len(listed) == 12
+    from tools_search_client.fallback import LocalIndex
+
+    ranked = LocalIndex(listed, DiscoveryOptions().ranker).search("delete a customer", 4)
+    assert [hit.tool.name for hit in ranked] == [hit.tool.name for hit in searched.tools]
+
+
+async def test_a_server_of_the_sdk_without_the_extension_is_listed(plain_server: StdioTarget):
+    with anyio.fail_after(20):
+        async with open_server(plain_server) as tools:
+            found = await tools.search("add two numbers")
+            result = await tools.call(found.tools[0].tool.name, {"first": 2, "second": 3})
+    assert (found.mode, found.tools[0].tool.name) == ("list", "add_numbers")
+    assert result.structured_content == {"result": 5}

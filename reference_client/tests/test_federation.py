@@ -1,0 +1,279 @@
+"""Many real servers as one: whoever fails loses only its own tools."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp_ext_tools_search.hosts import HttpTarget, ServerEntry, StdioTarget, Target
+from mcp_types import TextContent
+from tools_search_client.configuration import Configuration
+from tools_search_client.connection import ConnectionOptions
+from tools_search_client.errors import AmbiguousTool, ServerUnavailable, UnknownTool
+from tools_search_client.federation import FederationOptions, open_federation
+from tools_search_client.reports import FederatedSearch, FederatedTool
+
+pytestmark = pytest.mark.anyio
+
+Until = Callable[[Callable[[], bool]], Awaitable[None]]
+
+
+def configured(**targets: Target) -> Configuration:
+    return Configuration(tuple(ServerEntry(name, target) for name, target in targets.items()))
+
+
+def failures(answer: FederatedSearch) -> dict[str, str]:
+    return {report.server: report.failure.kind for report in answer.failed if report.failure}
+
+
+async def test_servers_with_and_without_the_extension_and_of_both_eras_are_one(
+    liar: Any, plain_server: StdioTarget, reference_server: StdioTarget
+):
+    servers = configured(plain=plain_server, reference=reference_server, old=liar(era="legacy").target)
+    with anyio.fail_after(20):
+        async with open_federation(servers) as federation:
+            answer = await federation.search("add two numbers", deadline=None)
+    assert answer.tools[0].name == "plain__add_numbers"
+    assert [(report.server, report.mode, report.era) for report in answer.servers] == [
+        ("plain", "list", "modern"),
+        ("reference", "search", "modern"),
+        ("old", "search", "legacy"),
+    ]
+    assert not answer.failed
+
+
+async def test_servers_that_fail_to_start_or_hang_or_lie_are_reported_and_the_rest_is_returned(
+    liar: Any, plain_server: StdioTarget
+):
+    servers = configured(
+        plain=plain_server,
+        missing=StdioTarget("/nowhere/program"),
+        quitter=StdioTarget(sys.executable, ("-c", "import sys; sys.exit('no licence')")),
+        deaf=HttpTarget("http://127.0.0.1:9/mcp"),
+        silent=liar("hangs").target,
+        liar=liar("list-loops", place="nowhere").target,
+        refuser=liar("refuses:-32602").target,
+    )
+    with anyio.fail_after(20):
+        async with open_federation(servers) as federation:
+            answer = await federation.search("add two numbers", deadline=6)
+    assert answer.tools[0].name == "plain__add_numbers"
+    assert failures(answer) == {
+        "missing": "unavailable",
+        "quitter": "unavailable",
+        "deaf": "unavailable",
+        "silent": "timeout",
+        "liar": "invalid-result",
+        "refuser": "refused",
+    }
+    told = {report.server: report.failure.message for report in answer.failed if report.failure}
+    assert "no licence" in told["quitter"]
+    assert "/nowhere/program" in told["missing"]
+    assert "6 seconds" in told["silent"]
+
+
+async def test_a_server_that_never_finishes_its_handshake_is_given_up_at_the_deadline(liar: Any):
+    servers = configured(mute=liar("mute", era="legacy").target, fine=liar().target)
+    with anyio.fail_after(20):
+        async with open_federation(servers) as federation:
+            answer = await federation.search("alpha", deadline=1)
+    assert failures(answer) == {"mute": "timeout"}
+    assert "starting" in (answer.failed[0].failure.message if answer.failed[0].failure else "")
+    assert answer.tools[0].name == "fine__make_alpha"
+
+
+async def test_a_server_that_is_killed_between_two_searches_loses_only_its_own_tools(
+    catalog: Path, liar: Any, serve_http: Any
+):
+    async with serve_http("--catalog", str(catalog)) as (url, process):
+        servers = configured(far=HttpTarget(url), near=liar().target)
+        with anyio.fail_after(20):
+            async with open_federation(servers) as federation:
+                before = await federation.search("create an invoice")
+                process.kill()
+                await process.wait()
+                after = await federation.search("create an invoice")
+                again = await federation.search("alpha")
+    assert (before.tools[0].name, before.failed) == ("far__create_invoice", ())
+    assert failures(after) == {"far": "unavailable"}
+    assert {tool.server for tool in after.tools} == {"near"}
+    assert again.tools[0].name == "near__make_alpha"
+
+
+async def test_a_server_that_dies_during_a_search_is_reported_and_comes_back_later(liar: Any):
+    servers = configured(mortal=liar("dies").target, fine=liar().target)
+    with anyio.fail_after(20):
+        async with open_federation(servers) as federation:
+            answer = await federation.search("alpha")
+            described = await federation.describe()
+    assert failures(answer) == {"mortal": "unavailable"}
+    assert [one.report.server for one in described if one.report.failure] in ([], ["mortal"])
+
+
+@pytest.mark.parametrize("negotiation", ["auto", "legacy"])
+async def test_a_server_over_http_is_searched_in_either_era(catalog: Path, serve_http: Any, negotiation: Any):
+    options = FederationOptions(connection=ConnectionOptions(negotiation=negotiation))
+    async with serve_http("--catalog", str(catalog)) as (url, _):
+        with anyio.fail_after(20):
+            async with open_federation(configured(far=HttpTarget(url)), options) as federation:
+                answer = await federation.search("delete a refund", limit=2)
+    assert answer.tools[0].name == "far__delete_refund"
+    assert (answer.servers[0].mode, answer.servers[0].era) == (
+        "search",
+        "modern" if negotiation == "auto" else "legacy",
+    )
+
+
+@pytest.mark.parametrize(("how", "transport"), [("--http", "streamable-http"), ("--sse", "sse")])
+async def test_every_http_transport_is_spoken(serve_http: Any, how: str, transport: Any):
+    async with serve_http(plain=how) as (url, _):
+        with anyio.fail_after(20):
+            async with open_federation(configured(far=HttpTarget(url.strip(), {}, transport))) as federation:
+                result = await federation.call("far__reverse_text", {"text": "stressed"})
+    assert result.structured_content == {"result": "desserts"}
+
+
+async def test_a_tool_is_called_by_its_full_name_with_one_small_search(liar: Any):
+    server = liar()
+    with anyio.fail_after(10):
+        async with open_federation(configured(one=server.target)) as federation:
+            result = await federation.call("one__make_alpha", {"size": 1})
+    assert isinstance(result.content[0], TextContent)
+    assert server.asked("tools/search", "tools/list", "tools/call") == ["tools/search", "tools/call"]
+
+
+async def test_a_tool_that_was_found_is_called_at_once(liar: Any):
+    server = liar()
+    with anyio.fail_after(10):
+        async with open_federation(configured(one=server.target)) as federation:
+            await federation.search("alpha")
+            await federation.call("one__make_beta")
+    assert server.asked("tools/search", "tools/list", "tools/call") == ["tools/search", "tools/call"]
+
+
+async def test_a_bare_name_will_do_where_only_one_server_has_it(liar: Any, plain_server: StdioTarget):
+    with anyio.fail_after(10):
+        async with open_federation(configured(one=liar().target, plain=plain_server)) as federation:
+            assert (await federation.resolve("add_numbers")).name == "plain__add_numbers"
+
+
+async def test_a_bare_name_of_several_servers_is_ambiguous(liar: Any):
+    servers = configured(one=liar().target, two=liar().target)
+    with anyio.fail_after(10):
+        async with open_federation(servers) as federation:
+            with pytest.raises(AmbiguousTool) as error:
+                await federation.call("make_alpha")
+    assert error.value.candidates == ("one__make_alpha", "two__make_alpha")
+
+
+async def test_a_bare_name_that_looks_like_a_full_one_is_found(liar: Any, tmp_path: Path):
+    server = liar()
+    with anyio.fail_after(10):
+        async with open_federation(configured(make_=server.target, make=liar().target)) as federation:
+            with pytest.raises(UnknownTool):
+                await federation.resolve("make__nothing")
+
+
+async def test_an_unknown_name_is_answered_with_the_closest_and_the_servers_that_failed(plain_server: StdioTarget):
+    servers = configured(plain=plain_server, gone=StdioTarget("/nowhere/program"))
+    with anyio.fail_after(10):
+        async with open_federation(servers) as federation:
+            with pytest.raises(UnknownTool) as error:
+                await federation.call("add_nubmers")
+    assert (error.value.closest[0], error.value.failed) == ("plain__add_numbers", ("gone",))
+
+
+async def test_a_name_that_had_to_be_altered_leads_to_its_tool(catalog: Path, reference_server: StdioTarget):
+    servers = Configuration((ServerEntry("our shop", reference_server),))
+    with anyio.fail_after(10):
+        async with open_federation(servers) as federation:
+            found = await federation.search("create an invoice", limit=1)
+            (altered,) = [tool.name for tool in found.tools]
+        async with open_federation(servers) as federation:
+            assert (await federation.resolve(altered)).tool.name == "create_invoice"
+    assert altered.startswith("our_shop__create_invoice_")
+
+
+async def test_everything_is_listed_by_the_names_to_call_it_by(liar: Any, plain_server: StdioTarget):
+    servers = configured(one=liar(tools=2).target, plain=plain_server, gone=StdioTarget("/nowhere/program"))
+    with anyio.fail_after(10):
+        async with open_federation(servers) as federation:
+            listing = await federation.list()
+    assert [tool.name for tool in listing.tools] == [
+        *("one__make_alpha", "one__make_beta"),
+        *("plain__add_numbers", "plain__reverse_text", "plain__fail_always"),
+    ]
+    assert [report.failure is None for report in listing.servers] == [True, True, False]
+
+
+async def test_a_server_that_says_how_many_tools_it_has_is_not_listed_for_it(liar: Any):
+    counted, uncounted = liar(tools=4), liar("uncounted", tools=5)
+    with anyio.fail_after(10):
+        async with open_federation(configured(counted=counted.target, uncounted=uncounted.target)) as federation:
+            described = await federation.describe()
+    assert [one.tools for one in described] == [4, 5]
+    assert (counted.asked("tools/list"), uncounted.asked("tools/list")) == ([], ["tools/list"])
+    assert described[0].settings == {"catalogSize": 4}
+
+
+async def test_a_tool_that_fails_is_a_result_and_no_exception(plain_server: StdioTarget):
+    with anyio.fail_after(10):
+        async with open_federation(configured(plain=plain_server)) as federation:
+            assert (await federation.call("fail_always")).is_error
+
+
+async def test_a_call_to_a_server_that_died_is_refused_with_the_reason(liar: Any, until: Until):
+    server = liar("call-dies")
+    with anyio.fail_after(10):
+        async with open_federation(configured(mortal=server.target)) as federation:
+            with pytest.raises(ServerUnavailable):
+                await federation.call("mortal__make_alpha")
+            await until(lambda: federation.supervised["mortal"].connected is None)
+            with pytest.raises(UnknownTool) as error:
+                await federation.call("mortal__make_alpha")
+    assert error.value.failed == ("mortal",)
+
+
+async def test_a_reranker_has_the_last_say(liar: Any):
+    def backwards(query: str, tools: Sequence[FederatedTool]) -> Sequence[FederatedTool]:
+        return tools[::-1]
+
+    with anyio.fail_after(10):
+        async with open_federation(
+            configured(one=liar(tools=3).target), FederationOptions(reranker=backwards)
+        ) as federation:
+            answer = await federation.search("alpha")
+    assert [tool.tool.name for tool in answer.tools] == ["make_gamma", "make_beta", "make_alpha"]
+
+
+async def test_a_list_change_makes_a_known_name_be_looked_up_again(liar: Any, until: Until):
+    server = liar(era="legacy")
+    with anyio.fail_after(10):
+        async with open_federation(configured(one=server.target)) as federation:
+            await federation.call("one__make_alpha")  # the server says that its tools changed
+            await until(lambda: len(server.asked("tools/call")) == 1)
+            await federation.call("one__make_alpha")
+    assert len(server.asked("tools/search")) == 2
+
+
+@pytest.mark.parametrize("query", ["", " \u3000\n"])
+async def test_a_blank_query_is_a_local_mistake(liar: Any, query: str):
+    server = liar()
+    async with open_federation(configured(one=server.target)) as federation:
+        with pytest.raises(ValueError, match="blank"):
+            await federation.search(query)
+    assert server.asked() == []
+
+
+async def test_what_the_block_raises_passes_through_as_it_is(liar: Any):
+    async def use() -> None:
+        async with open_federation(configured(one=liar().target)) as federation:
+            await federation.search("alpha")
+            raise LookupError("mine")
+
+    with anyio.fail_after(10), pytest.raises(LookupError, match="mine"):
+        await use()

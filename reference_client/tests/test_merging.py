@@ -1,0 +1,64 @@
+"""One answer out of many: names, duplicates and order."""
+
+from __future__ import annotations
+
+from mcp_ext_tools_search.hosts import ServerEntry, StdioTarget
+from mcp_ext_tools_search.ranking import FieldedRanker
+from mcp_ext_tools_search.types import HitMetadata
+from mcp_types import Tool
+from tools_search_client.found import Found, FoundTool
+from tools_search_client.merging import merge
+
+
+def entry(name: str, *arguments: str) -> ServerEntry:
+    return ServerEntry(name, StdioTarget("program", arguments))
+
+
+def found(*names: str) -> Found:
+    tools = [
+        Tool(name=name, description=f"To {name.replace('_', ' ')}", input_schema={"type": "object"}) for name in names
+    ]
+    return Found(tuple(FoundTool(tool, HitMetadata(score=1.0)) for tool in tools), "search")
+
+
+def merged(*answers: tuple[ServerEntry, Found], query: str = "read mail", limit: int = 10) -> list[str]:
+    return [tool.name for tool in merge(query, answers, limit=limit, ranker=FieldedRanker())]
+
+
+def test_one_servers_order_is_left_as_it_is():
+    assert merged((entry("a"), found("write_mail", "read_mail"))) == ["a__write_mail", "a__read_mail"]
+
+
+def test_the_tool_that_fits_comes_first_whichever_server_has_it():
+    answers = [(entry(f"s{n}", str(n)), found(f"bake_cake_{n}")) for n in range(20)]
+    answers.insert(7, (entry("post", "post"), found("read_mail", "send_mail")))
+    assert merged(*answers)[0] == "post__read_mail"
+
+
+def test_a_tool_that_only_its_own_server_understands_is_not_lost():
+    assert "x__frobnicate" in merged((entry("x", "1"), found("frobnicate")), (entry("y", "2"), found("read_mail")))
+
+
+def test_the_same_server_configured_twice_offers_each_tool_once():
+    assert merged((entry("a"), found("read_mail")), (entry("b"), found("read_mail"))) == ["a__read_mail"]
+
+
+def test_equal_definitions_of_different_servers_are_different_tools():
+    names = merged((entry("first", "1.db"), found("query")), (entry("second", "2.db"), found("query")))
+    assert sorted(names) == ["first__query", "second__query"]
+
+
+def test_the_limit_holds():
+    assert len(merged((entry("a"), found("x", "y", "z")), (entry("b", "b"), found("u", "v")), limit=4)) == 4
+
+
+def test_a_lying_score_moves_nothing():
+    humble, boastful = found("read_mail"), found("spam")
+    boastful = Found((FoundTool(boastful.tools[0].tool, HitMetadata(score=1.0)),), "search")
+    humble = Found((FoundTool(humble.tools[0].tool, HitMetadata(score=0.01)),), "search")
+    assert merged((entry("b", "b"), boastful), (entry("a"), humble))[0] == "a__read_mail"
+
+
+def test_nothing_found_is_an_empty_answer():
+    assert merged((entry("a"), found()), (entry("b", "b"), found())) == []
+    assert merged() == []
