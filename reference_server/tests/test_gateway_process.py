@@ -15,6 +15,8 @@ from mcp import Client, MCPError
 from mcp_ext_tools_search.client import iter_tools, search_tools, server_settings
 from mcp_types import INVALID_PARAMS, CallToolResult, ToolListChangedNotification
 
+UPSTREAMS = Path(__file__).parent / "upstreams"
+
 pytestmark = pytest.mark.anyio
 
 every_cell = pytest.mark.parametrize(
@@ -96,7 +98,7 @@ async def test_a_change_of_a_servers_tools_reaches_every_subscriber(
             tasks.cancel_scope.cancel()
     tell.close()
     changes.close()
-    assert found == ["busy__grown_12"]
+    assert found == ["busy__grown_14"]
 
 
 @every_cell
@@ -157,7 +159,7 @@ async def test_a_signal_ends_a_stdio_gateway_whose_host_is_silent(
 async def test_an_http_server_comes_back_after_a_restart(
     servers: Any, gateway: Any, until: Any, mode: str, tmp_path: Path, unused_tcp_port: int
 ) -> None:
-    script = str(Path(__file__).parent / "upstreams" / "versatile.py")
+    script = str(UPSTREAMS / "versatile.py")
 
     async def start() -> Any:
         (tmp_path / "pid").unlink(missing_ok=True)
@@ -185,3 +187,22 @@ async def test_an_http_server_comes_back_after_a_restart(
             result = await client.session.call_tool("web__count", {})
     assert isinstance(result, CallToolResult)
     assert not result.is_error
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_arguments_that_are_mirrored_into_headers_reach_an_http_server(
+    servers: Any, connect: Any, configuration: Any, until: Any, mode: str, tmp_path: Path, unused_tcp_port: int
+) -> None:
+    servers.start(str(UPSTREAMS / "versatile.py"), str(tmp_path), "--http", str(unused_tcp_port))
+    file = configuration(web={"url": f"http://127.0.0.1:{unused_tcp_port}/mcp"})
+    with anyio.fail_after(60):
+        await until((tmp_path / "pid").exists)
+        async with connect("http", mode, "--config", str(file)) as client:
+            while not (  # noqa: ASYNC110 - a listing is the only thing to look at
+                listed := [tool.name for tool in (await client.session.list_tools()).tools]
+            ):
+                await anyio.sleep(0.05)
+            result = await client.session.call_tool("web__region", {"region": "north"})
+    assert "web__wrong" not in listed
+    assert isinstance(result, CallToolResult)
+    assert not result.is_error, result.content

@@ -9,7 +9,10 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
+from mcp_ext_tools_search.hosts import qualified_name
 from mcp_types import CallToolResult, TextContent
+
+UPSTREAMS = Path(__file__).parent / "upstreams"
 
 pytestmark = pytest.mark.anyio
 
@@ -137,3 +140,39 @@ async def test_two_servers_whose_names_look_alike_keep_their_tools_apart(gateway
     assert first == "a_b__plain"
     assert second.startswith("a_b__plain_")
     assert len(answers) == 2
+
+
+async def test_a_name_that_another_server_has_taken_is_left_out_and_reported(
+    gateway: Any, raw: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    taken = qualified_name("a b", "plain").removeprefix("a_b__")
+    with anyio.fail_after(60):
+        async with gateway("auto", **{"a b": raw("good"), "a_b": raw("named", Path(taken))}) as client:
+            assert await names(client) == {f"a_b__{taken}"}
+    assert "its name is taken" in caplog.text
+
+
+async def test_a_server_on_the_old_transport_is_served(servers: Any, gateway: Any, unused_tcp_port: int) -> None:
+    servers.start(str(UPSTREAMS / "over_sse.py"), str(unused_tcp_port))
+    entry = {"url": f"http://127.0.0.1:{unused_tcp_port}/sse", "type": "sse"}
+    with anyio.fail_after(60):
+        async with gateway("auto", old=entry) as client:
+            await wait_for(client, {"old__ancient"})
+            assert await text_of_call(client, "old__ancient") == (False, "still here")
+
+
+async def test_a_subscription_that_is_lost_is_made_again_and_nothing_is_missed(gateway: Any) -> None:
+    entry = {"command": sys.executable, "args": [str(UPSTREAMS / "forgetful.py"), "end"]}
+    with anyio.fail_after(60):
+        async with gateway("auto", forgetful=entry) as client:
+            await wait_for(client, {"forgetful__seen_by_2"})
+
+
+async def test_a_server_that_refuses_subscriptions_is_used_all_the_same(
+    gateway: Any, caplog: pytest.LogCaptureFixture, until: Any
+) -> None:
+    entry = {"command": sys.executable, "args": [str(UPSTREAMS / "forgetful.py"), "refuse"]}
+    with anyio.fail_after(60):
+        async with gateway("auto", forgetful=entry) as client:
+            assert await names(client) == {"forgetful__seen_by_0"}
+            await until(lambda: "cannot follow changes" in caplog.text)

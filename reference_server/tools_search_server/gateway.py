@@ -53,6 +53,7 @@ class Gateway:
         self.changes = ListChanges()
         self.offers: Mapping[str, Offer] = {}
         self.pages = ToolPages([], page_size)
+        self._offers_of: dict[str, Sequence[Offer]] = {}
         self._page_size = page_size
         self._changed = anyio.Event()
 
@@ -83,14 +84,14 @@ class Gateway:
         readings = split_candidates(name, list(down))
         return down[readings[0][0]] if readings else None
 
-    def _on_change(self) -> None:
+    def _on_change(self, changed: Upstream) -> None:
+        self._offers_of[changed.name] = [_offer(changed, *named) for named in changed.tools.items()]
         offers: dict[str, Offer] = {}
         for upstream in self.upstreams:
-            for original, tool in upstream.tools.items():
-                offer = _offer(upstream, original, tool)
+            for offer in self._offers_of.get(upstream.name, ()):
                 if offers.setdefault(offer.tool.name, offer) is not offer:
-                    logger.warning("%s: tool %r is left out: its name is taken", upstream.name, original)
-        if {name: offer.tool for name, offer in offers.items()} != {n: offer.tool for n, offer in self.offers.items()}:
+                    logger.warning("%s: tool %r is left out: its name is taken", upstream.name, offer.original_name)
+        if offers != self.offers:
             self.pages = ToolPages([offer.tool for offer in offers.values()], self._page_size)
             self._changed.set()
         self.offers = offers

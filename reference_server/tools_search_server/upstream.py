@@ -55,13 +55,18 @@ class Upstream:
 
     Args:
         entry: Its name, and how to reach it.
-        on_change: Called, without being awaited, when its tools or its state have changed.
+        on_change: Called with this object when its tools or its state have changed.
         call_seconds: When a request is given up.
         client_info: Who is asking.
     """
 
     def __init__(
-        self, entry: ServerEntry, on_change: Callable[[], None], *, call_seconds: float, client_info: Implementation
+        self,
+        entry: ServerEntry,
+        on_change: Callable[[Upstream], None],
+        *,
+        call_seconds: float,
+        client_info: Implementation,
     ) -> None:
         self.name = entry.name
         self._target = entry.target
@@ -217,7 +222,7 @@ class Upstream:
         self._state = replace(state, since=since)
         self.tools = tools
         self.settled.set()
-        self._on_change()
+        self._on_change(self)
 
 
 def _about(client: Client) -> str:

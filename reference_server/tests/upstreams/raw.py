@@ -14,7 +14,7 @@ TOOL: dict[str, Any] = {"name": "plain", "description": "A plain tool", "inputSc
 
 if BEHAVIOUR == "crashing":
     sys.exit("I always crash")
-if len(sys.argv) > 2:
+if BEHAVIOUR != "named" and len(sys.argv) > 2:
     (Path(sys.argv[2]) / "pid").write_text(str(os.getpid()))
 
 
@@ -27,6 +27,8 @@ def listing(params: dict[str, Any]) -> dict[str, Any]:
         return {"tools": [TOOL | {"name": f"t{params.get('cursor', '')}"}], "nextCursor": "again"}
     if BEHAVIOUR == "listless":
         return {"tools": "none"}
+    if BEHAVIOUR == "named":
+        return {"tools": [TOOL | {"name": sys.argv[2]}]}
     return {"tools": [TOOL]}
 
 

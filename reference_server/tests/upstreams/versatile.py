@@ -35,6 +35,11 @@ TOOLS: list[dict[str, Any]] = [
     {"name": name, "description": f"Tool to {name}", "inputSchema": OBJECT} for name in NAMES
 ] + [
     {"name": "grow", "description": "Adds a tool", "inputSchema": OBJECT, "_meta": {"com.example/mine": 1}},
+    {
+        "name": "region",
+        "inputSchema": OBJECT | {"properties": {"region": {"type": "string", "x-mcp-header": "Region"}}},
+    },
+    {"name": "wrong", "inputSchema": OBJECT | {"properties": {"a": {"type": "object", "x-mcp-header": "A"}}}},
     {"name": "numbers", "inputSchema": OBJECT, "outputSchema": {"type": "array", "items": {"type": "integer"}}},
 ]
 
@@ -58,6 +63,8 @@ async def call_tool(ctx: ServerRequestContext[Any], params: CallToolRequestParam
         case "echo":
             seen = {"arguments": params.arguments, "meta": dict((ctx.params or {}).get("_meta", {}))}
             return text("echoed", structuredContent=seen, _meta={"com.example/answered": True})
+        case "region":
+            return text(str(params.arguments))
         case "picture":
             image = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
             link = {"type": "resource_link", "uri": "file:///a", "name": "a"}

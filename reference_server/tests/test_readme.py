@@ -1,0 +1,30 @@
+"""The README says nothing that the command does not know, and its configuration works."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from mcp_ext_tools_search.hosts import StdioTarget, parse_host_file
+from tools_search_server.__main__ import main
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+
+
+def test_every_option_that_the_readme_names_exists() -> None:
+    options = {name for parameter in main.params for name in parameter.opts}
+    of_others = {"--url"}
+    assert set(re.findall(r"--[a-z][a-z-]+", README)) <= options | of_others | {"--help"}
+
+
+def test_the_configuration_that_the_readme_shows_starts_the_gateway(tmp_path: Path) -> None:
+    [shown] = re.findall(r"```json\s+(.*?)```", README, re.DOTALL)
+    [entry] = parse_host_file(json.loads(shown), source="README", folder=tmp_path).servers
+    assert isinstance(entry.target, StdioTarget)
+    assert (entry.target.command, entry.target.args[0]) == ("tools-search-server", "--config")
+
+
+def test_every_file_that_the_readme_links_to_exists() -> None:
+    for link in re.findall(r"\]\(([^)]+)\)", README):
+        assert (Path(__file__).parents[1] / link).exists(), link
