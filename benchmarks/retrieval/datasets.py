@@ -26,7 +26,8 @@ class Query(BaseModel):
     id: str
     query: str
     relevant: tuple[str, ...] = Field(min_length=1)
-    split: str = "test"
+    split: str | None = None
+    """`dev` or `test`; a query without one belongs to both."""
 
 
 class _ToolRow(BaseModel):
@@ -65,7 +66,7 @@ def read_dataset(directory: Path, split: str) -> Dataset:
         name=directory.name,
         tools=[_tool(name, row) for name, row in named.items()],
         ids={name: row.id for name, row in named.items()},
-        queries=[query for query in queries if split in ("all", query.split)],
+        queries=[query for query in queries if split == "all" or query.split in (split, None)],
     )
 
 

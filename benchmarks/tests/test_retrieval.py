@@ -80,6 +80,12 @@ def test_a_split_chooses_the_queries(directory: Path, split: str, ids: list[str]
     assert [query.id for query in read_dataset(directory, split).queries] == ids
 
 
+@pytest.mark.parametrize("split", ["dev", "test", "all"])
+def test_a_query_of_no_split_is_of_each(directory: Path, split: str):
+    _write(directory / "queries.jsonl", [{"id": "q", "query": "x", "relevant": ["sky"]}])
+    assert [query.id for query in read_dataset(directory, split).queries] == ["q"]
+
+
 def test_a_query_without_a_right_tool_is_refused(directory: Path):
     _write(directory / "queries.jsonl", [{"id": "q", "query": "x", "relevant": []}])
     with pytest.raises(ValidationError, match="relevant"):
