@@ -15,10 +15,18 @@ import pytest
 import uvicorn
 from mcp import Client
 from mcp.server import MCPServer, Server
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp_ext_tools_search.client import TOOLS_SEARCH
 from mcp_ext_tools_search.types import EXTENSION_ID, METHOD
-from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams, TextContent, Tool
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    RequestParams,
+    TextContent,
+    Tool,
+)
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict
 from starlette.applications import Starlette
@@ -28,6 +36,8 @@ Send: TypeAlias = Callable[..., Awaitable[dict[str, Any]]]
 MakeServer: TypeAlias = Callable[[Sequence[Tool]], Server[Any]]
 ServeHttp: TypeAlias = Callable[[Starlette], AbstractAsyncContextManager[str]]
 Post: TypeAlias = Callable[..., Awaitable[tuple[int, dict[str, Any]]]]
+Answer: TypeAlias = dict[str, Any] | Callable[[dict[str, Any]], dict[str, Any]]
+Lying: TypeAlias = Callable[..., Server[Any]]
 
 DECLARED: dict[str, Any] = {"extensions": {EXTENSION_ID: {}}}
 
@@ -162,3 +172,27 @@ def post() -> Post:
         return response.status_code, response.json()
 
     return posted
+
+
+@pytest.fixture
+def lying(make_server: MakeServer) -> Lying:
+    """A server that advertises the extension and answers each search as the test says."""
+
+    def made(answer: Answer, settings: Any = None, place: str = "extensions") -> Server[Any]:
+        async def handler(ctx: ServerRequestContext[Any], _: RequestParams) -> dict[str, Any]:
+            params = {name: value for name, value in (ctx.params or {}).items() if name != "_meta"}
+            return answer(params) if callable(answer) else answer
+
+        async def advertise(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+            result = await call_next(ctx)
+            if ctx.method in {"initialize", "server/discover"}:
+                assert isinstance(result, dict)
+                result["capabilities"].setdefault(place, {})[EXTENSION_ID] = settings or {}
+            return result
+
+        server = make_server([])
+        server.add_request_handler(METHOD, RequestParams, handler)
+        server.middleware.append(advertise)
+        return server
+
+    return made

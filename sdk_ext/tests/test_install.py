@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from mcp import Client
 from mcp.server import MCPServer, Server
-from mcp_ext_tools_search import EXTENSION_ID, METHOD
+from mcp_ext_tools_search import EXTENSION_ID, METHOD, ServerSettings
 from mcp_ext_tools_search.client import search_tools, server_settings
 from mcp_ext_tools_search.server import ToolsSearch, extension, install
 from mcp_types import RequestParams
@@ -96,6 +96,14 @@ def test_what_is_no_server_is_refused() -> None:
 def test_an_argument_out_of_bounds_is_refused(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         ToolsSearch(**arguments)
+
+
+def test_an_install_that_fails_leaves_the_server_as_it_was(make_server: MakeServer) -> None:
+    server = make_server([])
+    before = list(server.middleware)
+    with pytest.raises(ZeroDivisionError):
+        install(server, ToolsSearch(settings=lambda: ServerSettings(catalog_size=1 // 0)))
+    assert (server.middleware, server.extensions, server.get_request_handler(METHOD)) == (before, {}, None)
 
 
 async def test_an_sdk_that_defines_the_method_itself_is_left_to_it(

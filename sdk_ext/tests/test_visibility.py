@@ -14,7 +14,7 @@ from mcp.server import MCPServer, Server
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp_ext_tools_search.client import iter_tools, search_tools
 from mcp_ext_tools_search.server import install
-from mcp_types import ListToolsResult, Tool
+from mcp_types import ErrorData, ListToolsResult, Tool
 
 pytestmark = pytest.mark.anyio
 
@@ -40,6 +40,13 @@ async def refuse_strangers(ctx: ServerRequestContext[Any, Any], call_next: CallN
     """Refuse to list anything."""
     if ctx.method == "tools/list":
         raise MCPError(-32001, "strangers list nothing", data={"realm": "billing"})
+    return await call_next(ctx)
+
+
+async def refuse_strangers_politely(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Refuse with an error that is returned."""
+    if ctx.method == "tools/list":
+        return ErrorData(code=-32001, message="strangers list nothing", data={"realm": "billing"})
     return await call_next(ctx)
 
 
@@ -103,10 +110,11 @@ async def test_over_http_each_caller_finds_what_its_own_token_shows(
 
 
 @everywhere
+@pytest.mark.parametrize("refuse", [refuse_strangers, refuse_strangers_politely])
 async def test_a_refused_listing_refuses_the_search_in_the_same_words(
-    billing: MCPServer[Any], connect: Connect, installed: Callable[..., None]
+    billing: MCPServer[Any], connect: Connect, installed: Callable[..., None], refuse: Middleware
 ) -> None:
-    installed(billing, refuse_strangers)
+    installed(billing, refuse)
     async with connect(billing) as client:
         with pytest.raises(MCPError) as refusal:
             await search_tools(client, EVERYONE)

@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 def absorb(session: ClientSession, tools: Sequence[Tool]) -> list[Tool]:
     """Make `tools` callable without being listed, and return those that may be called.
 
-    On modern connections a tool with an invalid `x-mcp-header` is left out, as it is from `tools/list`. Where an SDK has
-    no such method any more, searching goes on without it.
+    On modern connections a tool with an invalid `x-mcp-header` is left out, as it is from `tools/list`. Where the SDK
+    has no such method any more, searching goes on without it.
     """
     absorb_listing: Callable[..., ListToolsResult] | None = getattr(session, "_absorb_tool_listing", None)
     if absorb_listing is None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
+from mcp import MCPError
 from mcp.server.context import HandlerResult
+from mcp_types import ErrorData
 from pydantic import BaseModel
 
 from mcp_ext_tools_search.types import EXTENSION_ID
@@ -20,7 +22,13 @@ PLACES: Final = {
 
 
 def as_object(result: HandlerResult) -> dict[str, Any]:
-    """Return what a handler or middleware answered as a JSON object."""
+    """Return what a handler or middleware answered as a JSON object.
+
+    Raises:
+        MCPError: It answered with an error instead of raising it, as the SDK allows.
+    """
+    if isinstance(result, ErrorData):
+        raise MCPError.from_error_data(result)
     if isinstance(result, BaseModel):
         return result.model_dump(by_alias=True, mode="json", exclude_none=True)
     return result or {}

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
-from dataclasses import replace
 from typing import Any, Final
 
 from mcp.server import MCPServer, Server
-from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
+from mcp.server.context import HandlerResult, ServerRequestContext
 from mcp.server.extension import Extension, MethodBinding
-from mcp.server.session import ServerSession
 from mcp_types.methods import SPEC_CLIENT_METHODS
 
 from mcp_ext_tools_search.cursor import CursorKey
 from mcp_ext_tools_search.ranking import FieldedRanker, Ranker
-from mcp_ext_tools_search.server._chain import complete_chain
 from mcp_ext_tools_search.server._lowlevel import lowlevel_server
-from mcp_ext_tools_search.server.advertisement import PLACES, advertise_in, as_object
-from mcp_ext_tools_search.server.failure import ServerFault, internal_faults_hidden
+from mcp_ext_tools_search.server.failure import internal_faults_hidden
 from mcp_ext_tools_search.server.gate import is_modern, require_declared
 from mcp_ext_tools_search.server.index import IndexCache
-from mcp_ext_tools_search.server.listing import Listing, ListPage, read_listing
+from mcp_ext_tools_search.server.listing import Listing, read_listing
+from mcp_ext_tools_search.server.middleware import SearchMiddleware, caller_listing
 from mcp_ext_tools_search.server.page import cut_page
 from mcp_ext_tools_search.server.request import AnyParams, read_params
 from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, SearchToolsRequestParams, ServerSettings
@@ -36,9 +32,6 @@ _MIN_QUERY_CHARS: Final = 1024
 
 _MOST_BY_DEFAULT: Final = 20
 """Draft, Request: without `limit`, a page should not hold more."""
-
-_list_page: ContextVar[tuple[ServerSession, ListPage] | None] = ContextVar("tools_search_list_page", default=None)
-"""How the search under way lists tools. The session tells whose search: contexts are copied into tasks of others."""
 
 
 class ToolsSearch(Extension):
@@ -110,21 +103,24 @@ class ToolsSearch(Extension):
             ValueError: It lists no tools, or is searchable already.
         """
         lowlevel = lowlevel_server(server)
-        if lowlevel.get_request_handler("tools/list") is None:
-            raise ValueError(f"{lowlevel.name!r} has no tools/list handler: pass on_list_tools to Server() first")
-        if any(isinstance(middleware, _SearchMiddleware) for middleware in lowlevel.middleware):
-            raise ValueError(f"{lowlevel.name!r} is searchable already: install one ToolsSearch, once")
         bindings = self.methods()
         if not bindings:
             lowlevel.extensions.pop(EXTENSION_ID, None)
             return
-        bound = lowlevel.get_request_handler(METHOD)
-        if bound is not None and bound.handler != self._serve:
-            raise ValueError(f"{lowlevel.name!r} has another {METHOD} handler: remove it, or do not install this one")
+        self._require_installable(lowlevel)
+        lowlevel.extensions[EXTENSION_ID] = self.settings()
         for binding in bindings:
             lowlevel.add_request_handler(binding.method, binding.params_type, binding.handler)
-        lowlevel.extensions[EXTENSION_ID] = self.settings()
-        lowlevel.middleware.insert(0, _SearchMiddleware(self, lowlevel))
+        lowlevel.middleware.insert(0, SearchMiddleware(lowlevel, self.settings))
+
+    def _require_installable(self, server: Server[Any]) -> None:
+        if server.get_request_handler("tools/list") is None:
+            raise ValueError(f"{server.name!r} has no tools/list handler: pass on_list_tools to Server() first")
+        if any(isinstance(middleware, SearchMiddleware) for middleware in server.middleware):
+            raise ValueError(f"{server.name!r} is searchable already: install one ToolsSearch, once")
+        bound = server.get_request_handler(METHOD)
+        if bound is not None and bound.handler != self._serve:
+            raise ValueError(f"{server.name!r} has another {METHOD} handler: remove it, or do not install this one")
 
     def _current_settings(self) -> ServerSettings:
         settings = self._settings() if callable(self._settings) else self._settings or ServerSettings()
@@ -136,7 +132,7 @@ class ToolsSearch(Extension):
         require_declared(ctx)
         params = read_params(ctx.params, protocol_version=ctx.protocol_version, max_query_chars=self._max_query_chars)
         with internal_faults_hidden(METHOD):
-            listing = await read_listing(_caller_listing(ctx))
+            listing = await read_listing(caller_listing(ctx))
             hits = await self._indexes.rank(listing.tools, params.query)
             page = cut_page(params, hits, listing.tools, size=self._page_size(params), cursors=self._cursors)
             return page | _caching(ctx, listing)
@@ -144,41 +140,6 @@ class ToolsSearch(Extension):
     def _page_size(self, params: SearchToolsRequestParams) -> int:
         most = self._current_settings().max_limit or self._max_limit
         return min(self._default_limit if params.limit is None else params.limit, most)
-
-
-class _SearchMiddleware:
-    """Advertises the extension in both eras, and gives each search a way to list as its caller does."""
-
-    def __init__(self, search: ToolsSearch, server: Server[Any]) -> None:
-        self._search = search
-        self._server = server
-
-    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        if ctx.request_id is None:
-            return await call_next(ctx)
-        if ctx.method in PLACES:
-            answer = await call_next(ctx)
-            with internal_faults_hidden(f"advertising {METHOD}"):
-                return advertise_in(ctx.method, answer, self._search.settings())
-        if ctx.method != METHOD:
-            return await call_next(ctx)
-        token = _list_page.set((ctx.session, self._lister(ctx, call_next)))
-        try:
-            return await call_next(ctx)
-        finally:
-            _list_page.reset(token)
-
-    def _lister(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> ListPage:
-        """Return what lists tools for the caller of `ctx`, through every middleware but this one."""
-        own: ServerMiddleware[Any] = self
-        meta = (ctx.params or {}).get("_meta")  # on modern connections it carries who is asking
-
-        async def list_page(cursor: str | None) -> dict[str, Any]:
-            call = complete_chain(self._server, own, call_next)
-            params = {name: value for name, value in (("_meta", meta), ("cursor", cursor)) if value is not None}
-            return as_object(await call(replace(ctx, method="tools/list", params=params)))
-
-        return list_page
 
 
 def install(server: MCPServer[Any] | Server[Any], search: ToolsSearch | None = None) -> ToolsSearch:
@@ -191,14 +152,6 @@ def install(server: MCPServer[Any] | Server[Any], search: ToolsSearch | None = N
     search = search or ToolsSearch()
     search.install(server)
     return search
-
-
-def _caller_listing(ctx: ServerRequestContext[Any, Any]) -> ListPage:
-    """Return what lists tools for the caller of `ctx`, as the middleware has left it for this very request."""
-    current = _list_page.get()
-    if current is None or current[0] is not ctx.session:
-        raise ServerFault("the method is bound but not installed: call ToolsSearch.install(server)")
-    return current[1]
 
 
 def _caching(ctx: ServerRequestContext[Any, Any], listing: Listing) -> dict[str, Any]:
