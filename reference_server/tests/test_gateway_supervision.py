@@ -56,7 +56,7 @@ async def test_servers_that_cannot_start_cost_only_their_own_tools(gateway: Any,
 
 async def test_a_server_that_hangs_delays_the_first_listing_by_the_deadline_at_most(gateway: Any, raw: Any) -> None:
     with anyio.fail_after(60):
-        async with gateway("auto", good=raw("good"), stuck=raw("hanging"), start_deadline=3) as client:
+        async with gateway("auto", good=raw("good"), stuck=raw("hanging"), start_deadline=1.5) as client:
             assert client.instructions is not None
             assert "stuck: still starting" in client.instructions
             await wait_for(client, {"good__plain"})
@@ -129,7 +129,7 @@ async def test_a_server_that_speaks_no_mcp_is_down_with_a_reason(gateway: Any) -
         async with gateway("auto", chatter=chatter) as client:
             is_error, text = await text_of_call(client, "chatter__x")
     assert is_error
-    assert "Connection closed" in text
+    assert "before it was ready" in text
 
 
 async def test_two_servers_whose_names_look_alike_keep_their_tools_apart(gateway: Any, raw: Any) -> None:

@@ -16,6 +16,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target
+from mcp_types import CONNECTION_CLOSED
 from pydantic import ValidationError
 
 __all__ = ["explain", "open_transport"]
@@ -99,6 +100,8 @@ def explain(error: BaseException, target: Target) -> str:
             return f"{target.command!r} may not be executed"
         case httpx2.ConnectError() if isinstance(target, HttpTarget):
             return f"nothing answers at {httpx2.URL(target.url).copy_with(userinfo=b'', query=None)}"
+        case MCPError(code=code) if code == CONNECTION_CLOSED:
+            return "it ended or closed the connection before it was ready; its last words are on standard error"
         case MCPError(code=code, message=message):
             return _one_line(f"it answered with error {code}: {message}")
         case ValidationError():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -56,10 +57,12 @@ class Gateway:
         self._offers_of: dict[str, Sequence[Offer]] = {}
         self._page_size = page_size
         self._changed = anyio.Event()
+        self._began = -math.inf
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Keep the servers connected until the context ends; then no child process is left."""
+        self._began = anyio.current_time()
         async with anyio.create_task_group() as tasks:
             for upstream in self.upstreams:
                 tasks.start_soon(upstream.run, name=f"upstream {upstream.name}")
@@ -68,8 +71,8 @@ class Gateway:
             tasks.cancel_scope.cancel()
 
     async def settled(self, seconds: float) -> None:
-        """Wait until each server has answered or failed once, or until `seconds` have passed."""
-        with anyio.move_on_after(seconds):
+        """Wait until each server has answered or failed once, or until `seconds` have passed since the start."""
+        with anyio.CancelScope(deadline=self._began + seconds):
             for upstream in self.upstreams:
                 await upstream.settled.wait()
 
