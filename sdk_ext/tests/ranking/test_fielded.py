@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from mcp_ext_tools_search.ranking import FieldedRanker, Hit, ToolIndex
@@ -151,3 +152,12 @@ def test_more_sets_of_visible_tools_than_are_kept_are_served(index: ToolIndex):
         for number in range(40):
             visible = {*names[:2], f"tool-{number}"}
             assert set(_names(index.search("text file issue weather", visible=visible))) <= visible
+
+
+def test_threads_that_search_at_once_get_what_one_would(index: ToolIndex):
+    names = sorted(hit.name for hit in index.search("text file issue weather trains owner message account"))
+    requests = [(query, frozenset(names[place:])) for query in ("issue file", "weather text") for place in range(6)] * 8
+    expected = [list(index.search(query, visible=visible)) for query, visible in requests]
+    with ThreadPoolExecutor(max_workers=4) as threads:
+        answers = threads.map(lambda request: list(index.search(request[0], visible=request[1])), requests)
+        assert list(answers) == expected
