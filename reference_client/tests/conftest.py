@@ -37,6 +37,11 @@ class LiarProcess:
         lines = self.log.read_text().split() if self.log.exists() else []
         return [line for line in lines if not methods or line in methods]
 
+    @property
+    def pid(self) -> int:
+        """The process that was started last."""
+        return int(self.log.with_suffix(".pid").read_text())
+
     def as_configured(self) -> dict[str, object]:
         """Return the server as a configuration file has it."""
         return {"command": self.target.command, "args": list(self.target.args)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,8 @@ class Liar:
                 return {"error": {"code": -32603, "message": "no list today"}}
             case "list-shapeless":
                 return self.complete({"tools": "none"})
+            case "dressed-up":
+                return self.complete({"tools": [tool("a", description="\x1b[2J\u202eevil\nsecond line\x07")]})
             case "list-kept":
                 return self.complete({"tools": self.tools}, ttl=60_000)
             case "list-grows":
@@ -119,6 +122,8 @@ class Liar:
                 return {"tools": ([self.tools[0]] * 2 + self.tools[1:])[:limit]}
             case "huge":
                 return {"tools": [tool("huge", description="x" * 3_000_000)]}
+            case "read-only":
+                return {"tools": [tool("alpha", annotations={"readOnlyHint": True})]}
             case "malformed-hit":
                 return {"tools": [tool("alpha", _meta={ID: {"score": "best"}})]}
             case _:
@@ -140,6 +145,11 @@ class Liar:
                 sys.exit(3)
             case "call-hangs":
                 return None
+            case "image":
+                image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+                return self.complete({"content": [image]})
+            case "structured":
+                return self.complete({"content": [], "structuredContent": {"sum": 5}})
             case "unstructured":
                 return self.complete({"content": [], "structuredContent": {"sum": "many"}})
             case _:
@@ -173,6 +183,7 @@ if __name__ == "__main__":
     options.add_argument("--tools", type=int, default=6)
     options.add_argument("--place", default="extensions")
     chosen = options.parse_args()
+    chosen.log.with_suffix(".pid").write_text(str(os.getpid()))
     liar = Liar(chosen.era, chosen.fault, chosen.log, chosen.tools, chosen.place)
     if chosen.fault == "unstructured":
         schema = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}

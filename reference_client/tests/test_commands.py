@@ -1,0 +1,330 @@
+"""The command line: what it prints, what it asks, and the code it ends with."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import click
+import pytest
+from mcp_ext_tools_search.hosts import StdioTarget
+from tools_search_client.__main__ import main
+
+Write = Callable[[dict[str, object]], Path]
+Until = Callable[[Callable[[], bool]], Awaitable[None]]
+Run = Callable[..., "Outcome"]
+
+
+class Outcome:
+    """What a run of the command left: its exit code and both streams."""
+
+    def __init__(self, code: int, output: str, errors: str) -> None:
+        self.code, self.output, self.errors = code, output, errors
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.output)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the command in this process."""
+
+    def run_main(*arguments: str) -> Outcome:
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        code = ended.value.code
+        return Outcome(code if isinstance(code, int) else 0, captured.out, captured.err)
+
+    return run_main
+
+
+@pytest.fixture
+def config(liar: Any, plain_server: StdioTarget, write_configuration: Write) -> Path:
+    """Three servers: one that searches, one that is listed, one that cannot be started."""
+    plain = {"command": plain_server.command, "args": list(plain_server.args)}
+    return write_configuration({"one": liar().as_configured(), "plain": plain, "gone": {"command": "/nowhere/program"}})
+
+
+def command_line(target: StdioTarget) -> str:
+    return shlex.join([target.command, *target.args])
+
+
+def test_search_prints_ranked_tools_and_every_server_as_json(run: Run, config: Path):
+    outcome = run("search", "add two numbers", "--config", config, "--limit", "3", "--json")
+    answer = outcome.json
+    assert outcome.code == 0
+    assert (answer["query"], answer["limit"]) == ("add two numbers", 3)
+    assert [tool["rank"] for tool in answer["tools"]] == [1, 2, 3]
+    first = answer["tools"][0]
+    assert (first["name"], first["server"], first["foundBy"]) == ("plain__add_numbers", "plain", "list")
+    assert "name" in first["matched"]
+    assert first["tool"]["inputSchema"]["required"] == ["first", "second"]
+    assert [(server["server"], server["mode"]) for server in answer["servers"]] == [
+        ("one", "search"),
+        ("plain", "list"),
+        ("gone", None),
+    ]
+    assert answer["servers"][2]["failure"]["kind"] == "unavailable"
+
+
+def test_search_prints_plain_lines_into_a_pipe_and_failures_beside_it(run: Run, config: Path):
+    outcome = run("search", "add two numbers", "--config", config, "--limit", "1")
+    heading, first = outcome.output.splitlines()
+    assert heading.split("\t") == ["#", "tool", "score", "by", "matched", "description"]
+    assert first.split("\t")[:2] == ["1", "plain__add_numbers"]
+    assert "gone failed" in outcome.errors
+
+
+def test_a_search_without_a_match_says_that_this_is_no_proof(run: Run, plain_server: StdioTarget):
+    outcome = run("search", "xylophone", "--command", command_line(plain_server))
+    assert (outcome.code, outcome.output) == (0, "")
+    assert "no proof" in outcome.errors
+
+
+def test_a_search_that_was_listed_instead_says_why(run: Run, liar: Any):
+    outcome = run("search", "alpha", "--command", command_line(liar("refuses:-32603").target))
+    assert outcome.code == 0
+    assert "the server: listed instead of searched" in outcome.errors
+    assert "\x1b" not in outcome.errors
+
+
+def test_nothing_found_while_some_server_failed_is_incomplete(
+    run: Run, plain_server: StdioTarget, write_configuration: Write
+):
+    plain = {"command": plain_server.command, "args": list(plain_server.args)}
+    path = write_configuration({"plain": plain, "gone": {"command": "/nowhere/program"}})
+    assert run("search", "xylophone", "--config", path).code == 3
+
+
+@pytest.mark.parametrize("command", [("search", "x"), ("tools",), ("servers",)])
+def test_when_every_server_fails_the_command_fails(run: Run, write_configuration: Write, command: tuple[str, ...]):
+    path = write_configuration({"gone": {"command": "/nowhere/program"}})
+    outcome = run(*command, "--config", path)
+    assert outcome.code == 1
+    assert "/nowhere/program" in outcome.errors
+
+
+def test_the_only_servers_tools_keep_their_own_names(run: Run, liar: Any):
+    outcome = run("search", "alpha", "--command", command_line(liar().target), "--limit", "1", "--json")
+    assert [tool["name"] for tool in outcome.json["tools"]] == ["make_alpha"]
+
+
+def test_servers_shows_what_each_offers(run: Run, config: Path):
+    outcome = run("servers", "--config", config)
+    rows = [line.split("\t") for line in outcome.output.splitlines()]
+    assert rows[0] == ["server", "program", "protocol", "mode", "tools", "ms"]
+    assert [row[:5] for row in rows[1:]] == [
+        ["one", "-", "2026-07-28 modern", "search", "6"],
+        ["plain", "plain 1.0", "2026-07-28 modern", "list", "3"],
+        ["gone", "-", "-", "failed", "-"],
+    ]
+    assert outcome.code == 0
+
+
+def test_servers_as_json_tells_the_settings(run: Run, config: Path):
+    one, plain, gone = run("servers", "--config", config, "--json").json["servers"]
+    assert (one["settings"], plain["settings"], gone["settings"]) == ({"catalogSize": 6}, None, None)
+    assert (plain["serverInfo"]["name"], plain["tools"]) == ("plain", 3)
+    assert gone["failure"]["kind"] == "unavailable"
+
+
+def test_the_legacy_era_can_be_asked_for(run: Run, plain_server: StdioTarget):
+    outcome = run("servers", "--command", command_line(plain_server), "--era", "legacy", "--json")
+    assert outcome.json["servers"][0]["era"] == "legacy"
+
+
+def test_tools_lists_every_tool_by_the_name_to_call_it_by(run: Run, config: Path):
+    names = [line.split("\t")[0] for line in run("tools", "--config", config).output.splitlines()[1:]]
+    assert len(names) == 9
+    assert {"one__make_alpha", "plain__reverse_text"} <= set(names)
+    as_json = run("tools", "--config", config, "--json").json
+    assert [tool["name"] for tool in as_json["tools"]] == names
+
+
+def test_call_prints_what_the_tool_says(run: Run, config: Path):
+    outcome = run("call", "add_numbers", '{"first": 2, "second": 3}', "--config", config, "--yes")
+    assert (outcome.code, outcome.output) == (0, "5\n")
+
+
+def test_call_as_json_prints_the_whole_result(run: Run, config: Path):
+    arguments = ("call", "plain__add_numbers", '{"first": 2, "second": 3}', "--config", config, "--yes", "--json")
+    assert run(*arguments).json["result"]["structuredContent"] == {"result": 5}
+
+
+def test_a_tool_that_fails_ends_with_one(run: Run, plain_server: StdioTarget):
+    outcome = run("call", "fail_always", "--command", command_line(plain_server), "--yes")
+    assert outcome.code == 1
+    assert "reports an error" in outcome.errors
+
+
+def test_a_tool_that_may_change_something_is_not_called_where_nobody_can_be_asked(run: Run, liar: Any):
+    server = liar()
+    outcome = run("call", "make_alpha", "--command", command_line(server.target))
+    assert outcome.code == 2
+    assert "--yes" in outcome.errors
+    assert server.asked("tools/call") == []
+
+
+@pytest.mark.parametrize(("answer", "code", "calls"), [("y\n", 0, 1), ("n\n", 2, 0)])
+def test_a_tool_that_may_change_something_is_called_after_consent(
+    run: Run, liar: Any, monkeypatch: pytest.MonkeyPatch, answer: str, code: int, calls: int
+):
+    terminal = io.StringIO(answer)
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", terminal)
+    server = liar()
+    outcome = run("call", "make_alpha", "--command", command_line(server.target))
+    assert outcome.code == code
+    assert "Make a alpha thing" in outcome.errors
+    assert len(server.asked("tools/call")) == calls
+
+
+def test_a_tool_that_only_reads_is_called_without_asking(run: Run, liar: Any):
+    assert run("call", "make_alpha", "--command", command_line(liar("read-only").target)).code == 0
+
+
+def test_arguments_can_come_from_standard_input(run: Run, liar: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO('{"size": 7}'))
+    outcome = run("call", "make_alpha", "-", "--command", command_line(liar().target), "--yes")
+    assert '"size": 7' in outcome.output
+
+
+@pytest.mark.parametrize("arguments", ["{", "[]", "5"])
+def test_arguments_that_are_no_object_are_refused_before_anything_starts(run: Run, liar: Any, arguments: str):
+    server = liar()
+    outcome = run("call", "make_alpha", arguments, "--command", command_line(server.target), "--yes")
+    assert outcome.code == 2
+    assert server.asked() == []
+
+
+def test_an_unknown_tool_is_answered_with_the_closest(run: Run, config: Path):
+    outcome = run("call", "reverse_txet", "--config", config, "--json")
+    assert outcome.code == 2
+    assert "plain__reverse_text" in outcome.json["error"]["message"]
+    assert outcome.json["error"]["type"] == "UnknownTool"
+
+
+def test_content_that_is_no_text_and_structured_content_alone_are_printed_as_json(run: Run, liar: Any):
+    for fault, told in (("image", '"mimeType": "image/png"'), ("structured", '"sum": 5')):
+        assert told in run("call", "make_alpha", "--command", command_line(liar(fault).target), "--yes").output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("search", "x"),
+        ("search", "x", "--url", "http://h/mcp", "--command", "c"),
+        ("search", "x", "--command", "c", "--header", "A: b"),
+        ("search", "x", "--url", "http://h/mcp", "--header", "no colon"),
+        ("search", "x", "--url", "nowhere"),
+        ("search", "x", "--config", "/nowhere.json"),
+        ("search", " ", "--command", "true"),
+        ("search", "x", "--command", "c", "--limit", "0"),
+        ("nonsense",),
+    ],
+)
+def test_wrong_use_ends_with_two_and_says_what_is_wrong(run: Run, arguments: tuple[str, ...]):
+    outcome = run(*arguments)
+    assert outcome.code == 2
+    assert "Error" in outcome.errors
+
+
+def test_an_address_is_sent_its_headers(run: Run):
+    outcome = run("servers", "--url", "http://127.0.0.1:9/mcp", "--header", "Authorization: Bearer abc", "--json")
+    assert outcome.code == 1
+
+
+def test_what_a_server_writes_cannot_command_the_terminal(run: Run, liar: Any):
+    outcome = run("tools", "--command", command_line(liar("dressed-up").target))
+    assert "\x1b" not in outcome.output
+    assert "\u202e" not in outcome.output
+    assert len(outcome.output.splitlines()) == 2
+
+
+def test_on_a_terminal_rows_are_aligned_and_explained(run: Run, config: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    output = click.unstyle(run("search", "add two numbers", "--config", config, "--limit", "2").output)
+    heading, first, detail = output.splitlines()[:3]
+    assert heading.index("score") == first.index("1.00")
+    assert detail == "    Add two numbers."
+    assert max(map(len, output.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("command", [(), ("search",), ("servers",), ("tools",), ("call",), ("demo",)])
+def test_every_command_explains_itself(run: Run, command: tuple[str, ...]):
+    outcome = run(*command, "--help")
+    assert outcome.code == 0
+    assert "Usage: tools-search-client" in outcome.output
+
+
+def test_the_version_is_told(run: Run):
+    assert "tools-search-client" in run("--version").output
+
+
+def test_verbose_shows_what_the_protocol_library_logs(config: Path):
+    program = [sys.executable, "-m", "tools_search_client", "servers", "--config", str(config), "--verbose"]
+    done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=30)
+    assert "DEBUG" in done.stderr or "debug" in done.stderr.lower() or "httpx" in done.stderr
+
+
+def test_the_program_runs_as_a_process(config: Path):
+    program = [
+        sys.executable,
+        "-m",
+        "tools_search_client",
+        "search",
+        "reverse a text",
+        "--config",
+        str(config),
+        "--json",
+    ]
+    done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=30)
+    assert json.loads(done.stdout)["tools"][0]["name"] == "plain__reverse_text"
+    assert done.stderr == ""
+
+
+@pytest.mark.anyio
+async def test_a_server_that_is_killed_while_it_is_searched_loses_only_its_own_tools(
+    liar: Any, plain_server: StdioTarget, write_configuration: Write, until: Until
+):
+    victim = liar("hangs")
+    plain = {"command": plain_server.command, "args": list(plain_server.args)}
+    path = write_configuration({"plain": plain, "victim": victim.as_configured()})
+    program = [sys.executable, "-m", "tools_search_client", "search", "reverse a text", "--config", str(path), "--json"]
+    with anyio.fail_after(30):
+        async with await anyio.open_process(program, stderr=subprocess.DEVNULL) as process:
+            await until(lambda: bool(victim.asked("tools/search")))
+            os.kill(victim.pid, signal.SIGKILL)
+            assert process.stdout is not None
+            output = b"".join([chunk async for chunk in process.stdout])
+            code = await process.wait()
+    answer = json.loads(output)
+    assert (code, answer["tools"][0]["name"]) == (0, "plain__reverse_text")
+    assert [(one["server"], one["failure"] and one["failure"]["kind"]) for one in answer["servers"]] == [
+        ("plain", None),
+        ("victim", "unavailable"),
+    ]
+
+
+@pytest.mark.parametrize("server", ["searching", "listed"])
+def test_the_page_to_copy_runs_as_it_stands(server: str, reference_server: StdioTarget, plain_server: StdioTarget):
+    target, query = (
+        (reference_server, "create an invoice") if server == "searching" else (plain_server, "turn a text around")
+    )
+    program = [sys.executable, "-m", "tools_search_client.one_server", query, "--", target.command, *target.args]
+    done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=30)
+    how, first = done.stdout.splitlines()[:2]
+    assert ("tools/search" in how) == (server == "searching")
+    assert first.startswith("'create_invoice'" if server == "searching" else "'reverse_text'")

@@ -1,0 +1,240 @@
+"""The demo: the whole of it over the servers of this environment, and what it says when something is missing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from tools_search_client.__main__ import main
+from tools_search_client.commands import demo as demo_module
+from tools_search_client.demo import programs, servers, workspace
+from tools_search_client.demo.installation import Installation, cache_folder, install_extra_servers
+from tools_search_client.demo.judging import judge
+from tools_search_client.demo.searching import fall_back
+from tools_search_client.demo.servers import demo_servers, missing_packages
+from tools_search_client.demo.stage import Stage
+from tools_search_client.demo.step import Shown, StepFailed, StepReport
+from tools_search_client.demo.story import Demo, play
+from tools_search_client.demo.workspace import Workspace, make_workspace
+
+DEMO = [sys.executable, "-m", "tools_search_client", "demo", "--no-extra-servers"]
+
+Ran = subprocess.CompletedProcess[str]
+
+
+def test_the_demo_shows_every_link_over_published_servers():
+    done = subprocess.run([*DEMO, "--json"], capture_output=True, text=True, timeout=150, check=False)
+    shown = json.loads(done.stdout)
+    steps = {step["step"]: step for step in shown["steps"]}
+    assert (done.returncode, shown["ok"], shown["failed"]) == (0, True, [])
+    assert shown["servers"] == ["git", "time", "excel"]
+    assert set(steps["negotiate"]["legacy"]["serverAdvertises"]) == {"extensions", "experimental"}
+    assert set(steps["negotiate"]["modern"]["serverAdvertises"]) == {"extensions"}
+    assert [search["tools"][0]["name"].split("__")[0] for search in steps["search"]["searches"]] == [
+        "git",
+        "time",
+        "excel",
+    ]
+    assert steps["call"]["listRequests"] == 0
+    assert [call["seen"].split(":")[0] for call in steps["call"]["calls"]] == ["git log -1", "budget.xlsx"]
+    assert {server["mode"] for server in steps["fallback"]["servers"]} == {"list"}
+    assert sum(server["tools"] for server in steps["fallback"]["servers"]) == 60
+    assert steps["compare"]["listing"]["tools"] == 60
+    assert steps["compare"]["savedPercent"]["tokens"] > 80
+    assert "CONFORMANT" in steps["judge"]["verdict"]
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, run: Callable[[Sequence[str]], Ran]) -> list[Sequence[str]]:
+    """Replace the programs that install by `run`, and return the list of what was run."""
+    commands: list[Sequence[str]] = []
+
+    def record(command: Sequence[str], **_: Any) -> Ran:
+        commands.append(command)
+        return run(command)
+
+    monkeypatch.setattr(subprocess, "run", record)
+    monkeypatch.setattr(shutil, "which", lambda program: f"/usr/bin/{program}")  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    return commands
+
+
+def finished(command: Sequence[str], code: int = 0, output: str = "", errors: str = "") -> Ran:
+    return subprocess.CompletedProcess(command, code, output, errors)
+
+
+def test_extra_servers_are_installed_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    def run(command: Sequence[str]) -> Ran:
+        if "venv" in command:
+            Path(command[-1]).mkdir()
+        return finished(command, output="v22.1.0" if command[-1] == "--version" else "")
+
+    commands = pretend(monkeypatch, run)
+    said: list[str] = []
+    first = install_extra_servers(tmp_path, said.append)
+    again = install_extra_servers(tmp_path, said.append)
+    assert (first.notes, len(said)) == ((), 2)
+    assert first.legacy_server == again.legacy_server == tmp_path / "python-legacy/bin/mcp-server-sqlite"
+    assert first.node_programs == again.node_programs == tmp_path / "node/node_modules/.bin"
+    assert sum("install" in command for command in commands) == 2
+
+
+def test_what_cannot_be_installed_is_done_without_and_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    def run(command: Sequence[str]) -> Ran:
+        if command[-1] == "--version":
+            return finished(command, output="v22.1.0")
+        if command[0].endswith("npm"):
+            raise subprocess.TimeoutExpired(command, 300)
+        return finished(command, code=1, errors="trying\nERROR: no network\n")
+
+    pretend(monkeypatch, run)
+    installed = install_extra_servers(tmp_path, lambda _: None)
+    assert (installed.legacy_server, installed.node_programs) == (None, None)
+    assert "ERROR: no network" in installed.notes[0]
+    assert "timed out" in installed.notes[1]
+
+
+@pytest.mark.parametrize("version", ["v16.20.0", "", "garbage"])
+def test_an_old_node_is_no_node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str):
+    pretend(monkeypatch, lambda command: finished(command, code=0 if command[-1] == "--version" else 1, output=version))
+    installed = install_extra_servers(tmp_path, lambda _: None)
+    assert "Node.js 18" in installed.notes[1]
+
+
+def test_a_machine_without_node_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    pretend(monkeypatch, lambda command: finished(command, code=1))
+    monkeypatch.setattr(shutil, "which", lambda _: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    notes = install_extra_servers(tmp_path, lambda _: None).notes
+    assert "Node.js 18" in notes[1]
+    assert "ended with 1" in notes[0]
+
+
+def test_the_cache_is_where_the_user_wants_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "mcp-ext-tools-search/demo"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_folder() == Path.home() / ".cache/mcp-ext-tools-search/demo"
+
+
+def test_the_servers_are_those_that_this_machine_can_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    everything = Installation(tmp_path / "sqlite", tmp_path / "bin", (), 1.0)
+    assert list(demo_servers(Workspace(tmp_path), everything)) == [
+        *("git", "time", "excel", "sqlite"),
+        *("everything", "files", "memory"),
+    ]
+    monkeypatch.setattr(servers, "git_program", lambda: None)
+    assert list(demo_servers(Workspace(tmp_path), Installation(None, None, (), 0.0))) == ["time", "excel"]
+
+
+def test_a_machine_without_git_has_no_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(workspace, "git_program", lambda: None)
+    made = make_workspace(tmp_path)
+    assert (made.repository.exists(), made.database.exists()) == (False, True)
+
+
+def test_packages_that_are_missing_are_named_with_the_command_that_brings_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    assert missing_packages() == []
+    monkeypatch.setattr(servers, "find_spec", lambda module: None if module == "excel_mcp" else module)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    with pytest.raises(SystemExit) as ended:
+        main(["demo"])
+    assert ended.value.code == 2
+    assert "excel-mcp-server: pip install 'mcp-ext-tools-search[demo]'" in capsys.readouterr().err
+
+
+async def broken(_: Stage) -> Shown:
+    raise StepFailed("the floor is lava")
+
+
+async def fine(_: Stage) -> Shown:
+    return Shown({"seen": True}, ["all is well " * 20])
+
+
+@pytest.mark.anyio
+async def test_a_step_that_fails_is_named_and_the_others_are_performed():
+    reports: list[StepReport] = []
+    steps = {"broken": ("Broken", broken), "fine": ("Fine", fine)}
+    with anyio.fail_after(60):
+        performed = await play(None, steps=steps, show=reports.append)
+    assert (performed.failed, [report.problem for report in reports]) == (("broken",), ["the floor is lava", None])
+    assert performed.to_json()["steps"][1]["seen"] is True
+
+
+@pytest.mark.anyio
+async def test_a_gateway_that_does_not_start_is_a_failure_with_its_last_words(tmp_path: Path):
+    with anyio.fail_after(60), pytest.raises(StepFailed) as failed:
+        async with programs.running_gateway(tmp_path / "nowhere.json"):
+            raise NotImplementedError
+    assert "nowhere.json" in str(failed.value)
+
+
+@pytest.mark.anyio
+async def test_a_suite_that_gives_no_verdict_is_a_failure():
+    with anyio.fail_after(60), pytest.raises(StepFailed) as failed:
+        await programs.judged(["--no-such-option"])
+    assert "no verdict" in str(failed.value)
+
+
+@pytest.mark.anyio
+async def test_a_server_that_does_not_conform_fails_the_step(monkeypatch: pytest.MonkeyPatch):
+    async def judged(_: Sequence[str]) -> dict[str, Any]:
+        return {"verdict": {"exitStatus": 1, "text": "NOT CONFORMANT: 1 MUST check failed"}, "cells": []}
+
+    monkeypatch.setattr("tools_search_client.demo.judging.judged", judged)
+    with pytest.raises(StepFailed, match="NOT CONFORMANT"):
+        await judge(None)  # pyright: ignore[reportArgumentType] - it looks at nothing of the stage
+
+
+@pytest.mark.anyio
+async def test_a_server_that_does_not_answer_fails_the_fallback(tmp_path: Path):
+    stage = Stage(Workspace(tmp_path), tmp_path / "mcp.json", (), "", None, None)  # pyright: ignore[reportArgumentType]
+    stage.configuration.write_text(json.dumps({"mcpServers": {"gone": {"command": "/nowhere/program"}}}))
+    with anyio.fail_after(30), pytest.raises(StepFailed, match="gone"):
+        await fall_back(stage)
+
+
+def performed(problem: str | None) -> Demo:
+    step = StepReport("search", "Search", 0.1, Shown({}, ["x" * 100]), problem)
+    return Demo(("git",), (), (step,), 1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("problem", "code", "told"), [(None, 0, "Every step succeeded"), ("broke", 1, "Failed: search")]
+)
+def test_on_a_terminal_each_step_is_shown_and_the_outcome_is_the_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], problem: str | None, code: int, told: str
+):
+    async def play_it(_: object, *, show: Callable[[StepReport], None]) -> Demo:
+        result = performed(problem)
+        show(result.steps[0])
+        return result
+
+    monkeypatch.setattr(demo_module, "play", play_it)
+    with pytest.raises(SystemExit) as ended:
+        main(["demo", "--no-extra-servers"])
+    output = capsys.readouterr().out
+    assert (ended.value.code, told in output) == (code, True)
+    assert max(map(len, output.splitlines())) <= 80
+    assert (problem or "") in output
+
+
+def test_without_a_gateway_the_demo_says_so_and_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    async def play_it(*_: object, **__: object) -> Demo:
+        raise StepFailed("no gateway today")
+
+    monkeypatch.setattr(demo_module, "play", play_it)
+    monkeypatch.setattr(demo_module, "install_extra_servers", lambda *_: Installation(None, None, ("without x",), 2.0))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    with pytest.raises(SystemExit) as ended:
+        main(["demo"])
+    output = capsys.readouterr().out
+    assert ended.value.code == 1
+    assert "without x" in output
+    assert "no gateway today" in output
