@@ -156,8 +156,10 @@ def test_more_sets_of_visible_tools_than_are_kept_are_served(index: ToolIndex):
 
 def test_threads_that_search_at_once_get_what_one_would(index: ToolIndex):
     names = sorted(hit.name for hit in index.search("text file issue weather trains owner message account"))
-    requests = [(query, frozenset(names[place:])) for query in ("issue file", "weather text") for place in range(6)] * 8
-    expected = [list(index.search(query, visible=visible)) for query, visible in requests]
+
+    def search(place: int) -> list[Hit]:
+        return list(index.search("issue file weather text", visible=frozenset(names[place % len(names) :])))
+
+    expected = [search(place) for place in range(80)]
     with ThreadPoolExecutor(max_workers=4) as threads:
-        answers = threads.map(lambda request: list(index.search(request[0], visible=request[1])), requests)
-        assert list(answers) == expected
+        assert list(threads.map(search, range(80))) == expected
