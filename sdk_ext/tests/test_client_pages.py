@@ -9,16 +9,11 @@ from typing import Any
 import pytest
 from mcp import Client
 from mcp.server import Server
-from mcp_ext_tools_search.client import (
-    InvalidSearchResult,
-    iter_pages,
-    iter_tools,
-)
+from mcp_ext_tools_search.client import InvalidSearchResult, iter_pages, iter_tools
 
 pytestmark = pytest.mark.anyio
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
-MakeServer = Callable[..., Server[Any]]
 Lying = Callable[..., Server[Any]]
 
 

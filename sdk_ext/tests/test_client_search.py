@@ -18,44 +18,16 @@ from mcp_ext_tools_search.client import (
     ToolsSearchError,
     ToolsSearchNotAdvertised,
     hit_metadata,
-    iter_pages,
-    iter_tools,
     search_tools,
     server_settings,
 )
 from mcp_ext_tools_search.server import install
-from mcp_types import RequestParams, Tool
+from mcp_types import Tool
 
 pytestmark = pytest.mark.anyio
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
-MakeServer = Callable[..., Server[Any]]
-Answer = dict[str, Any] | Callable[[dict[str, Any]], dict[str, Any]]
 Lying = Callable[..., Server[Any]]
-
-
-@pytest.fixture
-def lying(make_server: MakeServer) -> Lying:
-    """A server that advertises the extension and answers each search as the test says."""
-
-    def made(answer: Answer, settings: Any = None, place: str = "extensions") -> Server[Any]:
-        async def handler(ctx: ServerRequestContext[Any], _: RequestParams) -> dict[str, Any]:
-            params = {name: value for name, value in (ctx.params or {}).items() if name != "_meta"}
-            return answer(params) if callable(answer) else answer
-
-        async def advertise(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-            result = await call_next(ctx)
-            if ctx.method in {"initialize", "server/discover"}:
-                assert isinstance(result, dict)
-                result["capabilities"].setdefault(place, {})[EXTENSION_ID] = settings or {}
-            return result
-
-        server = make_server([])
-        server.add_request_handler(METHOD, RequestParams, handler)
-        server.middleware.append(advertise)
-        return server
-
-    return made
 
 
 def _tool(name: Any = "send_invoice", **members: Any) -> dict[str, Any]:
@@ -247,62 +219,3 @@ async def test_progress_is_passed_on(connect: Connect, lying: Lying) -> None:
         await search_tools(client, "invoice", progress=hear)
         await arrived.wait()
     assert heard == [0.5]
-
-
-async def test_every_tool_of_every_page_comes_once(connect: Connect, lying: Lying) -> None:
-    pages: dict[str | None, dict[str, Any]] = {
-        None: {"tools": [_tool("a"), _tool("b")], "nextCursor": "1"},
-        "1": {"tools": [], "nextCursor": ""},
-        "": {"tools": [_tool("b"), _tool("c"), _tool("c")]},
-    }
-    asked: list[dict[str, Any]] = []
-
-    def answer(params: dict[str, Any]) -> dict[str, Any]:
-        asked.append(params)
-        return pages[params.get("cursor")]
-
-    async with connect(lying(answer)) as client:
-        assert [tool.name async for tool in iter_tools(client, "invoice", limit=3)] == ["a", "b", "c"]
-        assert [len(page.tools) async for page in iter_pages(client, "invoice", limit=3)] == [2, 0, 3]
-    first = {"query": "invoice", "limit": 3}
-    assert asked[:3] == [first, {**first, "cursor": "1"}, {**first, "cursor": ""}]
-
-
-async def test_a_page_is_asked_for_when_it_is_wanted(connect: Connect, lying: Lying) -> None:
-    asked: list[dict[str, Any]] = []
-
-    def answer(params: dict[str, Any]) -> dict[str, Any]:
-        asked.append(params)
-        return {"tools": [_tool(f"tool_{len(asked)}")], "nextCursor": str(len(asked))}
-
-    async with connect(lying(answer)) as client:
-        async for tool in iter_tools(client, "invoice"):
-            if tool.name == "tool_3":
-                break
-    assert len(asked) == 3
-
-
-@pytest.mark.parametrize("cursors", [["1", "1"], ["1", "2", "1"], ["", ""]])
-async def test_pages_that_go_in_circles_are_a_lie(connect: Connect, lying: Lying, cursors: list[str]) -> None:
-    turns = iter(cursors)
-
-    def answer(_params: dict[str, Any]) -> dict[str, Any]:
-        return {"tools": [], "nextCursor": next(turns)}
-
-    async with connect(lying(answer)) as client:
-        with pytest.raises(InvalidSearchResult, match="repeats"):
-            [page async for page in iter_pages(client, "invoice")]
-
-
-async def test_pages_that_never_bring_a_new_tool_are_given_up(connect: Connect, lying: Lying) -> None:
-    turn = 0
-
-    def answer(_params: dict[str, Any]) -> dict[str, Any]:
-        nonlocal turn
-        turn += 1
-        return {"tools": [_tool()], "nextCursor": str(turn)}
-
-    async with connect(lying(answer)) as client:
-        with pytest.raises(InvalidSearchResult, match="100 pages in a row"):
-            [tool async for tool in iter_tools(client, "invoice")]
-    assert turn == 101

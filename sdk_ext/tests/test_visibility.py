@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -19,7 +19,6 @@ from mcp_types import ErrorData, ListToolsResult, Tool
 pytestmark = pytest.mark.anyio
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
-Send = Callable[..., Awaitable[dict[str, Any]]]
 MakeServer = Callable[..., Server[Any]]
 ServeHttp = Callable[..., AbstractAsyncContextManager[str]]
 Middleware = ServerMiddleware[Any]
