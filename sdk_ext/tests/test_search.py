@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -13,6 +14,7 @@ from mcp.server import MCPServer, Server
 from mcp_ext_tools_search import EXTENSION_ID
 from mcp_ext_tools_search.ranking import Hit
 from mcp_ext_tools_search.server import ToolsSearch, install
+from mcp_ext_tools_search.types import WHITE_SPACE
 from mcp_types import Icon, Tool, ToolAnnotations
 
 pytestmark = pytest.mark.anyio
@@ -75,6 +77,30 @@ async def test_a_wrong_parameter_is_refused_by_name_and_the_next_request_is_answ
         assert refusal.value.data["field"] == field
         assert refusal.value.data["reason"]
         assert (await send(client, {"query": "invoice"}))["tools"]
+
+
+@pytest.mark.parametrize(
+    ("params", "reason"),
+    [
+        ({}, "is required"),
+        ({"query": 7}, "must be a string"),
+        ({"query": " "}, "must contain a character that is not white space"),
+        ({"query": "i" * 5000}, "must not be longer than 4096 characters"),
+        ({"query": "invoice", "limit": 0}, "must be at least 1"),
+        ({"query": "invoice", "limit": "3"}, "must be an integer"),
+        ({"query": "invoice", "limit": None}, "must be left out rather than null"),
+        ({"query": "invoice", "cursor": 3}, "must be a string"),
+        ({"query": "invoice", "cursor": "3"}, "was not issued by this server for this query"),
+    ],
+)
+async def test_the_reason_says_what_to_do_and_repeats_nothing_of_the_value(
+    billing: MCPServer[Any], connect: Connect, send: Send, params: dict[str, Any], reason: str
+) -> None:
+    install(billing)
+    async with connect(billing) as client:
+        with pytest.raises(MCPError) as refusal:
+            await send(client, params)
+    assert refusal.value.data["reason"] == reason
 
 
 async def test_over_modern_http_it_is_refused_with_status_400(
@@ -198,3 +224,21 @@ async def test_of_two_tools_with_one_name_the_first_is_found_once(
     async with connect(server) as client:
         found = (await send(client, {"query": "send_invoice"}))["tools"]
     assert [tool["description"] for tool in found] == ["first"]
+
+
+async def test_whatever_is_asked_what_is_found_is_what_is_listed(
+    billing: MCPServer[Any], connect: Connect, send: Send
+) -> None:
+    install(billing)
+    dice = random.Random(7)  # noqa: S311 - the same queries in every run
+    words = ["invoice", "send a", "customer", "wipe_", "naïve", "請求書", "bidi \u202e", "'; --", "{}", "%s", "(["]
+    async with connect(billing) as client:
+        listed = {tool["name"]: tool for tool in (await send(client, None, "tools/list"))["tools"]}
+        for _ in range(300):
+            parts = (dice.choice([*words, " ", chr(dice.randrange(0xD800))]) for _ in range(dice.randrange(1, 40)))
+            query = "".join(parts)
+            if not query.strip(WHITE_SPACE):
+                continue
+            for tool in (await send(client, {"query": query, "limit": dice.randrange(1, 60)}))["tools"]:
+                del tool["_meta"]
+                assert tool == listed[tool["name"]]

@@ -11,6 +11,9 @@ import pytest
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server import MCPServer, Server
+from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.settings import AuthSettings
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp_ext_tools_search.client import iter_tools, search_tools
 from mcp_ext_tools_search.server import install
@@ -105,6 +108,32 @@ async def test_over_http_each_caller_finds_what_its_own_token_shows(
             ("guest", {"send_invoice", "cancel_invoice"}),
         ):
             async with _http(connect, url, {"x-token": token}) as client:
+                assert await _found(client) == found
+
+
+class Scopes:
+    """Knows every token, which is its own scope."""
+
+    async def verify_token(self, token: str) -> AccessToken:
+        return AccessToken(token=token, client_id="billing", scopes=[token])
+
+
+@everywhere
+async def test_with_the_sdks_own_authorization_each_caller_finds_what_its_scope_shows(
+    connect: Connect, serve_http: ServeHttp, installed: Callable[..., None]
+) -> None:
+    async def hide_by_scope(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        token = get_access_token()
+        return await (call_next(ctx) if token is not None and "admin" in token.scopes else hide_admin(ctx, call_next))
+
+    auth = AuthSettings.model_validate({"issuer_url": "https://example.com", "resource_server_url": None})
+    mcp = MCPServer[Any]("billing", token_verifier=Scopes(), auth=auth)
+    for name in ("send_invoice", "admin_wipe_invoices"):
+        mcp.add_tool(lambda: "done", name=name)
+    installed(mcp, hide_by_scope)
+    async with serve_http(mcp.streamable_http_app()) as url:
+        for token, found in (("guest", {"send_invoice"}), ("admin", {"send_invoice", "admin_wipe_invoices"})):
+            async with _http(connect, url, {"authorization": f"Bearer {token}"}) as client:
                 assert await _found(client) == found
 
 

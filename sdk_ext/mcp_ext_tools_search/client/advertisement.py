@@ -9,11 +9,11 @@ from mcp.client import advertise
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from mcp_ext_tools_search.types import EXTENSION_ID, ServerSettings
+from mcp_ext_tools_search.types import EXTENSION_ID, ClientSettings, ServerSettings
 
 __all__ = ["TOOLS_SEARCH", "Target", "server_settings", "session_of"]
 
-TOOLS_SEARCH: Final = advertise(EXTENSION_ID)
+TOOLS_SEARCH: Final = advertise(EXTENSION_ID, ClientSettings().to_wire())
 """Declares that the client uses the extension: `Client(target, extensions=[TOOLS_SEARCH])`."""
 
 Target: TypeAlias = Client | ClientSession
