@@ -29,6 +29,12 @@ def test_pages_hold_every_tool_once_in_order(names: str, expected: list[str]) ->
     assert ["".join(page) for page in walk(ToolPages(tools(*names), 2), MODERN)] == expected
 
 
+def test_large_definitions_make_smaller_pages_that_still_end() -> None:
+    listing = [Tool(name=name, description="x" * 300_000, input_schema={"type": "object"}) for name in "abc"]
+    listing.append(Tool(name="d", description="x" * 900_000, input_schema={"type": "object"}))
+    assert walk(ToolPages(listing, 100), MODERN) == [["a"], ["b"], ["c"], ["d"]]
+
+
 def test_a_definition_of_the_newer_revision_leaves_no_gap_in_the_pages_of_the_older() -> None:
     listing = tools(*"abcd")
     listing[1] = listing[1].model_copy(update={"output_schema": {"type": "array"}})

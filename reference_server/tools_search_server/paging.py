@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
+from typing import Final
 
 from mcp import MCPError
 from mcp_ext_tools_search.server import sieve_tools
 from mcp_types import INVALID_PARAMS, ListToolsResult, Tool
 
 __all__ = ["ToolPages"]
+
+
+_MAX_PAGE_BYTES: Final = 512 * 1024
+"""A page is one event of a legacy HTTP stream, and official clients refuse events of more than 1 MiB."""
 
 
 class ToolPages:
@@ -31,19 +37,35 @@ class ToolPages:
         Raises:
             MCPError: -32602, this listing has no such cursor.
         """
-        tools, positions = self._of_era(protocol_version)
-        start = 0 if cursor is None else positions.get(cursor)
+        era = self._of_era(protocol_version)
+        start = 0 if cursor is None else era.positions.get(cursor)
         if start is None:
             reason = "is not from this listing, or the listing has changed; list again from the start"
             raise MCPError(INVALID_PARAMS, "Invalid cursor", {"field": "cursor", "reason": reason})
-        end = start + self._size
-        return ListToolsResult(
-            tools=list(tools[start:end]), next_cursor=_cursor(tools[end - 1]) if end < len(tools) else None
-        )
+        end = self._end(era, start)
+        tools = list(era.tools[start:end])
+        return ListToolsResult(tools=tools, next_cursor=_cursor(tools[-1]) if end < len(era.tools) else None)
 
-    def _sieve(self, protocol_version: str) -> tuple[Sequence[Tool], dict[str, int]]:
+    def _end(self, era: _Era, start: int) -> int:
+        """Return where the page from `start` ends: never at once, so that a listing always ends."""
+        room = _MAX_PAGE_BYTES
+        for end in range(start, min(start + self._size, len(era.tools))):
+            room -= era.sizes[end]
+            if room < 0 and end > start:
+                return end
+        return min(start + self._size, len(era.tools))
+
+    def _sieve(self, protocol_version: str) -> _Era:
         tools = sieve_tools(self.tools, protocol_version)
-        return tools, {_cursor(tool): position for position, tool in enumerate(tools, start=1)}
+        positions = {_cursor(tool): position for position, tool in enumerate(tools, start=1)}
+        return _Era(tools, positions, [len(tool.model_dump_json(by_alias=True)) for tool in tools])
+
+
+@dataclass(frozen=True)
+class _Era:
+    tools: Sequence[Tool]
+    positions: Mapping[str, int]
+    sizes: Sequence[int]
 
 
 def _cursor(last: Tool) -> str:

@@ -81,6 +81,7 @@ class Upstream:
         self._client: Client | None = None
         self._ended = anyio.Event()
         self._stale = anyio.Event()
+        self._is_noisy = False
 
     @property
     def state(self) -> State:
@@ -215,6 +216,9 @@ class Upstream:
     async def _on_message(self, message: object) -> None:
         if isinstance(message, ToolListChangedNotification):
             self._stale.set()
+        elif isinstance(message, Exception) and not self._is_noisy:
+            self._is_noisy = True
+            logger.warning("%s sends what is no message of the protocol; it is passed over", self.name)
 
     def _move(self, state: State, tools: Mapping[str, Tool]) -> None:
         # Down for another reason is still down since the first one.
