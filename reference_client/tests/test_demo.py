@@ -6,23 +6,37 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
+from mcp_ext_tools_search.types import HitMetadata
+from mcp_types import CallToolResult, JSONRPCRequest, JSONRPCResponse, TextContent, Tool
 from tools_search_client.__main__ import main
 from tools_search_client.commands import demo as demo_module
 from tools_search_client.demo import programs, servers, workspace
+from tools_search_client.demo.calling import call, queries
+from tools_search_client.demo.comparing import compare
 from tools_search_client.demo.installation import Installation, cache_folder, install_extra_servers
 from tools_search_client.demo.judging import judge
-from tools_search_client.demo.searching import fall_back
+from tools_search_client.demo.meter import WireMeter
+from tools_search_client.demo.negotiating import negotiate
+from tools_search_client.demo.searching import fall_back, search
 from tools_search_client.demo.servers import demo_servers, missing_packages
 from tools_search_client.demo.stage import Stage
 from tools_search_client.demo.step import Shown, StepFailed, StepReport
 from tools_search_client.demo.story import Demo, play
 from tools_search_client.demo.workspace import Workspace, make_workspace
+from tools_search_client.federation import Federation
+from tools_search_client.reports import (
+    FederatedListing,
+    FederatedSearch,
+    FederatedTool,
+    ServerDescription,
+    ServerReport,
+)
 
 DEMO = [sys.executable, "-m", "tools_search_client", "demo", "--no-extra-servers"]
 
@@ -238,3 +252,68 @@ def test_without_a_gateway_the_demo_says_so_and_fails(
     assert ended.value.code == 1
     assert "without x" in output
     assert "no gateway today" in output
+
+
+async def call_workbook(stage: Stage) -> Shown:
+    del stage.answers[queries()[0]]
+    return await call(stage)
+
+
+def staged(gateway: object, folder: Path) -> Stage:
+    meter = WireMeter()
+    stage = Stage(Workspace(folder), folder / "mcp.json", queries(), "", cast("Federation", gateway), meter)
+    stage.answers = {queries()[0]: FederatedSearch((), ()), queries()[2]: found("excel__create_workbook")}
+    return stage
+
+
+def found(name: str) -> FederatedSearch:
+    tool = Tool(name=name, input_schema={"type": "object"})
+    return FederatedSearch((FederatedTool(name, "", tool, HitMetadata(), "search"),), ())
+
+
+class Gateway:
+    """A gateway that says what it is told to say."""
+
+    def __init__(self, said: str = "done", *, is_error: bool = False) -> None:
+        self.result = CallToolResult(content=[TextContent(text=said)], is_error=is_error)
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
+        return self.result
+
+    async def search(self, query: str, *, limit: int) -> FederatedSearch:
+        report = ServerReport("", "list", "modern", 1.0)
+        return FederatedSearch(found("x").tools, (report,))
+
+    async def list(self) -> FederatedListing:
+        return FederatedListing((), ())
+
+    async def describe(self) -> tuple[ServerDescription, ...]:
+        return (ServerDescription(ServerReport("", "search", "modern", 1.0)),)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("step", "gateway", "told"),
+    [
+        (call, Gateway(), "did not find git__git_commit"),
+        (call_workbook, Gateway("out of paper", is_error=True), "out of paper"),
+        (call_workbook, Gateway(), "nothing has changed"),
+        (search, Gateway(), "was not answered by tools/search"),
+        (compare, Gateway(), "nothing to compare"),
+        (negotiate, Gateway(), "no server/discover"),
+    ],
+)
+async def test_a_step_believes_only_what_it_sees(
+    step: Callable[[Stage], Awaitable[Shown]], gateway: Gateway, told: str, tmp_path: Path
+):
+    with pytest.raises(StepFailed, match=told):
+        await step(staged(gateway, tmp_path))
+
+
+@pytest.mark.anyio
+async def test_a_gateway_that_does_not_advertise_fails_the_negotiation(tmp_path: Path):
+    stage = staged(Gateway(), tmp_path)
+    stage.meter.sent(JSONRPCRequest(jsonrpc="2.0", id=1, method="server/discover"))
+    stage.meter.received(JSONRPCResponse(jsonrpc="2.0", id=1, result={"capabilities": {"experimental": {}}}))
+    with pytest.raises(StepFailed, match="does not advertise"):
+        await negotiate(stage)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from mcp_ext_tools_search.hosts import HttpTarget, ServerEntry, StdioTarget, Tar
 from mcp_types import TextContent
 from tools_search_client.configuration import Configuration
 from tools_search_client.connection import ConnectionOptions
+from tools_search_client.demo.meter import WireMeter
 from tools_search_client.errors import AmbiguousTool, ServerUnavailable, UnknownTool
 from tools_search_client.federation import FederationOptions, open_federation
 from tools_search_client.reports import FederatedSearch, FederatedTool
@@ -277,3 +279,22 @@ async def test_what_the_block_raises_passes_through_as_it_is(liar: Any):
 
     with anyio.fail_after(10), pytest.raises(LookupError, match="mine"):
         await use()
+
+
+async def test_a_tool_found_over_http_is_called_with_its_parameters_in_headers_and_without_a_listing(
+    tmp_path: Path, serve_http: Any
+):
+    schema = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
+    tool = {"name": "deploy", "description": "Deploy.", "inputSchema": schema}
+    catalog = tmp_path / "headers.json"
+    catalog.write_text(json.dumps({"tools": [tool]}))
+    meter = WireMeter()
+    options = FederationOptions(connection=ConnectionOptions(observer=meter, follow_changes=False))
+    async with serve_http("--catalog", str(catalog)) as (url, _):
+        with anyio.fail_after(20):
+            async with open_federation(configured(far=HttpTarget(url)), options) as federation:
+                await federation.search("deploy")
+                result = await federation.call("far__deploy", {"region": "eu-north"})
+    assert not result.is_error
+    assert list(meter.exchanges("tools/list")) == []
+    assert len(list(meter.exchanges("tools/call"))) == 1

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
-from mcp_ext_tools_search.types import EXTENSION_ID, HitMetadata
+from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import Tool
 
-__all__ = ["Found", "FoundTool", "Mode", "definition"]
+__all__ = ["Found", "FoundTool", "Mode"]
 
 Mode: TypeAlias = Literal["search", "list"]
 """How a server is asked: `tools/search`, or `tools/list` with ranking on this side."""
@@ -34,16 +34,3 @@ class Found:
     mode: Mode
     fallback: str | None = None
     """Why the tools were listed although the server advertises the search."""
-
-
-def definition(tool: Tool) -> Tool:
-    """Return the tool as `tools/list` has it: without the members that say why a search found it."""
-    meta = dict(tool.meta or {})
-    said: object = meta.pop(EXTENSION_ID, None)
-    if not isinstance(said, dict):
-        return tool
-    members = cast("dict[str, Any]", said)
-    kept = {name: value for name, value in members.items() if name not in ("score", "matched")}
-    if kept:
-        meta[EXTENSION_ID] = kept
-    return tool.model_copy(update={"meta": meta or None})

@@ -90,6 +90,8 @@ class Liar:
                 return self.complete({"tools": "none"})
             case "dressed-up":
                 return self.complete({"tools": [tool("a", description="\x1b[2J\u202eevil\nsecond line\x07")]})
+            case "list-pages":
+                return self.page(params)
             case "list-kept":
                 return self.complete({"tools": self.tools}, ttl=60_000)
             case "list-grows":

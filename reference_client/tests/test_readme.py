@@ -1,0 +1,83 @@
+"""The door for client implementers: its snippet runs, its page to copy does what it says, its names exist."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import tools_search_client
+from mcp import Client, MCPError, StdioServerParameters
+from mcp_ext_tools_search.client import TOOLS_SEARCH
+from mcp_ext_tools_search.hosts import StdioTarget
+from tools_search_client.one_server import find_tools
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+
+
+def test_the_snippet_runs_as_it_stands(
+    plain_server: StdioTarget, write_configuration: Callable[[dict[str, object]], Path], tmp_path: Path
+):
+    plain = {"command": plain_server.command, "args": list(plain_server.args)}
+    write_configuration({"plain": plain, "gone": {"command": "/nowhere/program"}})
+    (snippet,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", snippet], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stdout.startswith("plain__add_numbers list")
+    assert "gone failed:" in done.stdout
+    assert "text='5'" in done.stdout
+
+
+def test_it_fits_on_two_screens():
+    assert len(README.splitlines()) <= 90
+
+
+def test_every_public_name_exists_and_is_listed_in_order():
+    names = tools_search_client.__all__
+    assert names == sorted(names)
+    assert all(hasattr(tools_search_client, name) for name in names)
+
+
+def _parameters(target: StdioTarget) -> StdioServerParameters:
+    return StdioServerParameters(command=target.command, args=list(target.args))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("fault", "asked"),
+    [
+        ("none", ["tools/search"]),
+        ("refuses:-32601", ["tools/search", "tools/list"]),
+        ("refuses:-32021", ["tools/search", "tools/list"]),
+        ("shapeless", ["tools/search", "tools/list"]),
+        ("list-pages", ["tools/list", "tools/list", "tools/list"]),
+        ("list-loops", ["tools/list", "tools/list"]),
+    ],
+)
+async def test_the_page_to_copy_searches_or_falls_back(liar: Any, fault: str, asked: list[str]):
+    server = liar(fault, place="nowhere" if fault.startswith("list") else "extensions")
+    with anyio.fail_after(10):
+        async with Client(_parameters(server.target), extensions=[TOOLS_SEARCH]) as client:
+            found = await find_tools(client, "make an alpha")
+    assert [tool.name for tool in found[:1]] == ([] if fault == "list-loops" else ["make_alpha"])
+    assert server.asked("tools/search", "tools/list") == asked
+
+
+@pytest.mark.anyio
+async def test_the_page_to_copy_raises_what_listing_does_not_mend(liar: Any):
+    server = liar("refuses:-32602")
+
+    async def find() -> None:
+        async with Client(_parameters(server.target), extensions=[TOOLS_SEARCH]) as client:
+            with pytest.raises(MCPError):
+                await find_tools(client, "alpha")
+
+    with anyio.fail_after(10):
+        await find()
+    assert server.asked("tools/list") == []
