@@ -19,6 +19,18 @@ def send_invoice(customer: str, amount: int) -> str:
     return f"sent {amount} to {customer}"
 
 
+@mcp.tool(tags={"invoices"})
+def cancel_invoice(number: int) -> str:
+    """Cancel an invoice that was sent by mistake."""
+    return f"cancelled {number}"
+
+
+@mcp.tool(tags={"customers"})
+def find_customer(name: str) -> str:
+    """Find a customer by name."""
+    return f"found {name}"
+
+
 @mcp.tool(tags={"invoices", "admin"})
 def wipe_invoices() -> str:
     """Delete every invoice of every customer."""

@@ -63,4 +63,5 @@ async def test_the_low_level_example_finds_what_the_callers_era_allows(era: str)
 @eras
 async def test_the_fastmcp_example_does_not_find_what_is_disabled(era: str) -> None:
     async with _running("fastmcp_search.py", era) as client:
-        assert [tool.name async for tool in iter_tools(client, "wipe invoices")] == ["send_invoice"]
+        found = {tool.name async for tool in iter_tools(client, "wipe invoices")}
+    assert found == {"send_invoice", "cancel_invoice"}
