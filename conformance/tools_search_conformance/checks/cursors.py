@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from tools_search_conformance.registry import check
 from tools_search_conformance.vocabulary import NONSENSE
+from tools_search_conformance.wire.codec import JsonObject
 
 if TYPE_CHECKING:
     from tools_search_conformance.bench import Bench
@@ -31,8 +32,8 @@ _MADE_UP: Final = (
 )
 
 
-async def _issued(bench: Bench) -> tuple[str, str]:
-    """Return a query and the cursor of its second page.
+async def _issued(bench: Bench) -> tuple[JsonObject, str]:
+    """Return the params of a first page and the cursor of its second one.
 
     Raises:
         UnverifiableError: the server issued none.
@@ -40,7 +41,7 @@ async def _issued(bench: Bench) -> tuple[str, str]:
     query = await bench.fertile()
     page = await bench.page(query, limit=1)
     bench.require(page.next_cursor is not None, f"a search for {query!r} under limit 1 has one page", page.exchange)
-    return query, str(page.next_cursor)
+    return {"query": query, "limit": 1}, str(page.next_cursor)
 
 
 @check(
@@ -50,10 +51,9 @@ async def _issued(bench: Bench) -> tuple[str, str]:
     passes="Error -32602 for each.",
 )
 async def refuses_made_up_cursors(bench: Bench) -> None:
-    query, cursor = await _issued(bench)
+    first, cursor = await _issued(bench)
     for made_up in _MADE_UP:
-        bad = {"query": query, "cursor": made_up}
-        await bench.refused(bad, {"query": query, "cursor": cursor}, f"cursor {made_up[:60]!a}")
+        await bench.refused({**first, "cursor": made_up}, {**first, "cursor": cursor}, f"cursor {made_up[:60]!a}")
 
 
 @check(
@@ -63,12 +63,12 @@ async def refuses_made_up_cursors(bench: Bench) -> None:
     passes="Error -32602 for each.",
 )
 async def refuses_altered_cursors(bench: Bench) -> None:
-    query, cursor = await _issued(bench)
-    seen = {page.next_cursor for page in (await bench.walk(query, 1)).pages}
+    first, cursor = await _issued(bench)
+    seen = {page.next_cursor for page in (await bench.walk(first["query"], 1)).pages}
     for altered, how in _alterations(cursor):
         if altered not in seen and altered != cursor:
-            bad, good = {"query": query, "cursor": altered}, {"query": query, "cursor": cursor}
-            await bench.refused(bad, good, f"a genuine cursor {how} ({altered[:80]!a})")
+            case = f"a genuine cursor {how} ({altered[:80]!a})"
+            await bench.refused({**first, "cursor": altered}, {**first, "cursor": cursor}, case)
 
 
 def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
@@ -131,14 +131,12 @@ def _to_urlsafe(text: str, like: str) -> str:
     passes="Error -32602 for each.",
 )
 async def refuses_cursors_of_other_queries(bench: Bench) -> None:
-    query, cursor = await _issued(bench)
+    first, cursor = await _issued(bench)
+    query = first["query"]
     others = [word for word in (await bench.vocabulary()).broad(4) if word != query]
-    for other in (*others[:2], f"{query} {NONSENSE}", NONSENSE):
-        await bench.refused(
-            {"query": other, "cursor": cursor},
-            {"query": query, "cursor": cursor},
-            f"a cursor of {query!r} with {other!r}",
-        )
+    for other in (*others[:2], f"{query} {NONSENSE}"):
+        following = {**first, "cursor": cursor}
+        await bench.refused({**following, "query": other}, following, f"a cursor of {query!r} with {other!r}")
 
 
 @check(

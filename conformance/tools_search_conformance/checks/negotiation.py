@@ -120,7 +120,7 @@ async def refuses_declarations_that_are_no_objects(bench: Bench) -> None:
         exchange = await bench.search(params, capabilities={"extensions": {EXTENSION_ID: value}})
         await _control(bench, params)
         bench.expect(
-            exchange.error is not None and exchange.error.code in {MISSING_CAPABILITY, INVALID_PARAMS},
+            exchange.error is not None,  # that its code is the right one is what undeclared-client-refused is about
             exchange,
             f"a client declaring {value!r} was answered by {exchange.describe()}",
             case=f"declaration {value!r}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -88,7 +88,21 @@ class Exchange:
 
     def to_json(self) -> JsonObject:
         """Return what the wire log and the reports show."""
-        return asdict(self)
+        answer = self.answer
+        return {
+            "number": self.number,
+            "cell": self.cell,
+            "check": self.check,
+            "milliseconds": self.milliseconds,
+            "headers": dict(self.headers),
+            "sent": self.sent,
+            "answer": {
+                "status": answer.status,
+                "headers": dict(answer.headers),
+                "message": answer.message,
+                "fault": answer.fault,
+            },
+        }
 
 
 def redact(headers: Mapping[str, str], secret: frozenset[str] = frozenset()) -> dict[str, str]:

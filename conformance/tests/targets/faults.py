@@ -1,0 +1,119 @@
+"""What a fault is: a place between a correct server and the wire where exactly one rule gets broken.
+
+Faults know messages only, so that the same fault breaks the miniature and the reference server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+Json = dict[str, Any]
+
+EXTENSION_ID: Final = "io.github.tools-search/tools-search"
+SEARCH: Final = "tools/search"
+
+
+class Refusal(Exception):
+    """A JSON-RPC error on its way to the client."""
+
+    def __init__(self, code: int, message: str, data: Any) -> None:
+        super().__init__(message)
+        self.code, self.message, self.data = code, message, data
+
+
+class Fault:
+    """Breaks nothing; subclasses override one place."""
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        """Return the params that the server gets to see, or refuse."""
+        return params
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        """Return the `{"result": …}` or `{"error": …}` that the client gets to see; `params` are the client's own."""
+        return outcome
+
+    def declaration(self, declared: Any) -> Any:
+        """Return what the gate takes for the client's declaration."""
+        return declared
+
+    def headers(self, message: Json, headers: dict[str, str]) -> None:
+        """Refuse a modern HTTP request for its headers."""
+        if headers.get("Mcp-Method") != message.get("method"):
+            raise Refusal(-32020, "Mcp-Method does not match", None)
+
+    def status(self, code: int | None, status: int) -> int:
+        """Return the HTTP status of an answer with this error code."""
+        return status
+
+    def bytes(self, message: Json, data: bytes) -> bytes:
+        """Return the bytes that are written."""
+        return data
+
+
+_FAULTS: Final[dict[str, Callable[[], Fault]]] = {"none": Fault}
+
+
+def find_fault(name: str) -> Fault:
+    """Return a fault in its first state."""
+    import faults_of_answers  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport] - they register themselves
+    import faults_of_negotiation  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport]
+    import faults_of_pages  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport]
+    import faults_of_parameters  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport]
+
+    return _FAULTS[name]()
+
+
+def fault(name: str) -> Callable[[type[Fault]], type[Fault]]:
+    """Register a class as the fault `name`."""
+
+    def register(kind: type[Fault]) -> type[Fault]:
+        _FAULTS[name] = kind
+        return kind
+
+    return register
+
+
+def wrong_params(name: str) -> Callable[[Callable[[Json], Json]], Callable[[Json], Json]]:
+    """Register a function from the params of a search to other ones, or to a refusal, as the fault `name`."""
+
+    def register(change: Callable[[Json], Json]) -> Callable[[Json], Json]:
+        class WrongParams(Fault):
+            def request(self, method: str, params: Json, era: str) -> Json:
+                return change(dict(params)) if method == SEARCH else params
+
+        _FAULTS[name] = WrongParams
+        return change
+
+    return register
+
+
+def wrong_result(name: str) -> Callable[[Callable[[Json, Json], Json]], Callable[[Json, Json], Json]]:
+    """Register a function from the params and result of a served search to another result as the fault `name`."""
+
+    def register(change: Callable[[Json, Json], Json]) -> Callable[[Json, Json], Json]:
+        class WrongResult(Fault):
+            def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+                if method != SEARCH or "result" not in outcome:
+                    return outcome
+                return {"result": change(params, dict(outcome["result"]))}
+
+        _FAULTS[name] = WrongResult
+        return change
+
+    return register
+
+
+def wrong_error(name: str, code: int) -> Callable[[Callable[[Json], Json]], Callable[[Json], Json]]:
+    """Register a function from a search's error `code` to another error as the fault `name`."""
+
+    def register(change: Callable[[Json], Json]) -> Callable[[Json], Json]:
+        class WrongError(Fault):
+            def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+                error = outcome.get("error") or {}
+                return {"error": change(dict(error))} if method == SEARCH and error.get("code") == code else outcome
+
+        _FAULTS[name] = WrongError
+        return change
+
+    return register

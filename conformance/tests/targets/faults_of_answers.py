@@ -1,0 +1,203 @@
+"""Faults of what a search finds, and of what it leaves behind."""
+
+from __future__ import annotations
+
+from faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, fault, wrong_params, wrong_result
+
+
+@wrong_result("next-cursor-null")
+def next_cursor_null(params: Json, result: Json) -> Json:
+    return {"nextCursor": None, **result}
+
+
+@wrong_result("matches-key")
+def matches_key(params: Json, result: Json) -> Json:
+    if params["query"].startswith("qzx"):
+        result["matches"] = result.pop("tools")
+    return result
+
+
+@wrong_result("result-type-page")
+def result_type_page(params: Json, result: Json) -> Json:
+    return {**result, "resultType": "page"}
+
+
+@wrong_result("ttl-negative")
+def ttl_negative(params: Json, result: Json) -> Json:
+    return {**result, "ttlMs": -1}
+
+
+@wrong_result("ttl-missing")
+def ttl_missing(params: Json, result: Json) -> Json:
+    return {name: value for name, value in result.items() if name != "ttlMs"}
+
+
+@wrong_result("cache-scope-unknown")
+def cache_scope_unknown(params: Json, result: Json) -> Json:
+    return {**result, "cacheScope": "shared"}
+
+
+@wrong_result("cache-scope-changes")
+def cache_scope_changes(params: Json, result: Json) -> Json:
+    return {**result, "cacheScope": "private" if "cursor" in params else "public"}
+
+
+@wrong_result("asks-for-input")
+def asks_for_input(params: Json, result: Json) -> Json:
+    able = params.get("_meta", {}).get("io.modelcontextprotocol/clientCapabilities", {})
+    if "elicitation" not in able:
+        return result
+    schema = {"type": "object", "properties": {"query": {"type": "string"}}}
+    wanted = {"method": "elicitation/create", "params": {"mode": "form", "message": "Which?", "requestedSchema": schema}}
+    return {"resultType": "input_required", "inputRequests": {"which": wanted}, "requestState": "s"}
+
+
+def _hits(result: Json, change: Json) -> Json:
+    tools = [{**t, "_meta": {**t.get("_meta", {}), EXTENSION_ID: {**t.get("_meta", {}).get(EXTENSION_ID, {}), **change}}} for t in result["tools"]]
+    return {**result, "tools": tools}
+
+
+@wrong_result("score-in-percent")
+def score_in_percent(params: Json, result: Json) -> Json:
+    return _hits(result, {"score": 87.5})
+
+
+@wrong_result("matched-text")
+def matched_text(params: Json, result: Json) -> Json:
+    return _hits(result, {"matched": "name"})
+
+
+@fault("total-told")
+class TotalTold(Fault):
+    """Adds the number of matches, learned by asking for all of them first."""
+
+    def __init__(self) -> None:
+        self.totals: dict[str, set[str]] = {}
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == SEARCH and "result" in outcome:
+            found = self.totals.setdefault(params["query"], set())
+            found.update(tool["name"] for tool in outcome["result"]["tools"])
+            outcome["result"]["total"] = len(found)
+        return outcome
+
+
+@wrong_result("unlisted-tool-found")
+def unlisted_tool_found(params: Json, result: Json) -> Json:
+    if "limit" not in params and "nextCursor" not in result and result["tools"]:
+        return {**result, "tools": [*result["tools"], {**result["tools"][-1], "name": "hidden_tool"}]}
+    return result
+
+
+@wrong_result("descriptions-cut")
+def descriptions_cut(params: Json, result: Json) -> Json:
+    tools = [{**tool, "description": tool["description"][:40]} if "description" in tool else tool for tool in result["tools"]]
+    return {**result, "tools": tools}
+
+
+@wrong_result("output-schema-left-out")
+def output_schema_left_out(params: Json, result: Json) -> Json:
+    return {**result, "tools": [{k: v for k, v in tool.items() if k != "outputSchema"} for tool in result["tools"]]}
+
+
+@wrong_result("meta-left-out")
+def meta_left_out(params: Json, result: Json) -> Json:
+    return {**result, "tools": [{k: v for k, v in tool.items() if k != "_meta"} for tool in result["tools"]]}
+
+
+@wrong_result("first-repeated")
+def first_repeated(params: Json, result: Json) -> Json:
+    if "limit" not in params and "nextCursor" not in result and len(result["tools"]) > 1:
+        return {**result, "tools": [*result["tools"], result["tools"][0]]}
+    return result
+
+
+@fault("search-marks-listing")
+class SearchMarksListing(Fault):
+    """Tools that were searched for by name are marked in later listings."""
+
+    def __init__(self) -> None:
+        self.sought: set[str] = set()
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == SEARCH and "query" in params:
+            self.sought.add(str(params["query"]))
+        for tool in (outcome.get("result") or {}).get("tools", []):
+            if tool["name"] in self.sought:
+                tool["title"] = "Recently searched"
+        return outcome
+
+
+@fault("search-wants-listing")
+class SearchWantsListing(Fault):
+    """Finds nothing in a process that has not listed yet."""
+
+    listed = False
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        self.listed = self.listed or method == "tools/list"
+        if method == SEARCH and not self.listed and "result" in outcome:
+            outcome["result"]["tools"] = []
+        return outcome
+
+
+@fault("call-wants-listing")
+class CallWantsListing(Fault):
+    """Refuses a call unless the request before the last search was a listing."""
+
+    listed = False
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == "tools/call" and not self.listed:
+            raise Refusal(-32602, "Unknown tool", None)
+        return params
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method in {"tools/list", SEARCH}:
+            self.listed = method == "tools/list"
+        return outcome
+
+
+@wrong_result("exact-name-second")
+def exact_name_second(params: Json, result: Json) -> Json:
+    tools = result["tools"]
+    if "limit" not in params and len(tools) > 1 and tools[0]["name"] == params["query"].strip():
+        return {**result, "tools": [tools[1], tools[0], *tools[2:]]}
+    return result
+
+
+@wrong_result("capitals-match-nothing")
+def capitals_match_nothing(params: Json, result: Json) -> Json:
+    return {**result, "tools": []} if params["query"].isupper() and " " not in params["query"] else result
+
+
+@wrong_params("no-match-is-error")
+def no_match_is_error(params: Json) -> Json:
+    if str(params.get("query")).startswith("qzx"):
+        raise Refusal(-32603, "nothing found", None)
+    return params
+
+
+@fault("shuffled")
+class Shuffled(Fault):
+    """Turns the tail of each result a little further."""
+
+    turns = 0
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == SEARCH and "result" in outcome and params.get("limit", 0) > 20:
+            self.turns += 1
+            first, rest = outcome["result"]["tools"][:1], outcome["result"]["tools"][1:]
+            place = self.turns % len(rest) if rest else 0
+            outcome["result"]["tools"] = first + rest[place:] + rest[:place]
+        return outcome
+
+
+@fault("surrogates-echoed")
+class SurrogatesEchoed(Fault):
+    """Echoes the query into the result as it came, lone surrogates included."""
+
+    def bytes(self, message: Json, data: bytes) -> bytes:
+        if "\udfff" in str((message.get("params") or {}).get("query")):
+            return data.replace(b'"result": {', b'"result": {"_note": NaN, ', 1)
+        return data

@@ -1,0 +1,232 @@
+"""Faults of advertisement, declaration, gate and transport."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, fault, wrong_error
+
+META: Final = "io.modelcontextprotocol/"
+
+
+class _Capabilities(Fault):
+    methods = ("server/discover", "initialize")
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method in self.methods:
+            self.change(outcome["result"]["capabilities"])
+        return outcome
+
+    def change(self, capabilities: Json) -> None:
+        raise NotImplementedError
+
+
+@fault("not-discovered")
+class NotDiscovered(_Capabilities):
+    methods = ("server/discover",)
+
+    def change(self, capabilities: Json) -> None:
+        del capabilities["extensions"]
+
+
+@fault("advertised-as-true")
+class AdvertisedAsTrue(_Capabilities):
+    methods = ("server/discover",)
+
+    def change(self, capabilities: Json) -> None:
+        capabilities["extensions"] = {EXTENSION_ID: True}
+
+
+@fault("tools-undeclared")
+class ToolsUndeclared(_Capabilities):
+    def change(self, capabilities: Json) -> None:
+        del capabilities["tools"]
+
+
+@fault("legacy-experimental-missing")
+class LegacyExperimentalMissing(_Capabilities):
+    methods = ("initialize",)
+
+    def change(self, capabilities: Json) -> None:
+        del capabilities["experimental"]
+
+
+@fault("legacy-extensions-missing")
+class LegacyExtensionsMissing(_Capabilities):
+    methods = ("initialize",)
+
+    def change(self, capabilities: Json) -> None:
+        del capabilities["extensions"]
+
+
+@fault("legacy-unadvertised")
+class LegacyUnadvertised(_Capabilities):
+    methods = ("initialize",)
+
+    def change(self, capabilities: Json) -> None:
+        del capabilities["extensions"]
+        del capabilities["experimental"]
+
+
+@fault("legacy-places-differ")
+class LegacyPlacesDiffer(_Capabilities):
+    methods = ("initialize",)
+
+    def change(self, capabilities: Json) -> None:
+        capabilities["experimental"] = {EXTENSION_ID: {**capabilities["extensions"][EXTENSION_ID], "catalogSize": 1}}
+
+
+class _Settings(_Capabilities):
+    settings: Json
+
+    def change(self, capabilities: Json) -> None:
+        for place in ("extensions", "experimental"):
+            if place in capabilities:
+                capabilities[place] = {EXTENSION_ID: {**capabilities[place][EXTENSION_ID], **self.settings}}
+
+
+@fault("settings-string")
+class SettingsString(_Settings):
+    settings: Json = {"maxLimit": "50"}
+
+
+@fault("settings-negative")
+class SettingsNegative(_Settings):
+    settings: Json = {"catalogSize": -1}
+
+
+@fault("max-limit-exceeded")
+class MaxLimitExceeded(_Settings):
+    settings: Json = {"maxLimit": 6}
+
+
+class _Declares(Fault):
+    """Lets some clients through the gate that did not declare the extension."""
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        meta = params.get("_meta")
+        if method != SEARCH or not isinstance(meta, dict) or not self.lets_in(params, meta.get(f"{META}clientCapabilities")):  # pyright: ignore[reportUnknownMemberType] - JSON
+            return params
+        declared: Json = {"extensions": {EXTENSION_ID: {}}}
+        return {**params, "_meta": {**meta, f"{META}clientCapabilities": declared}}
+
+    def lets_in(self, params: Json, capabilities: Any) -> bool:
+        raise NotImplementedError
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        return outcome
+
+
+@fault("gate-any-extension")
+class GateAnyExtension(_Declares):
+    def lets_in(self, params: Json, capabilities: Any) -> bool:
+        return bool(set(capabilities.get("extensions") or ()) - {EXTENSION_ID})
+
+
+@fault("gate-remembers-searches")
+class GateRemembersSearches(_Declares):
+    """Answers from a cache that is asked before the gate."""
+
+    def __init__(self) -> None:
+        self.served: set[str] = set()
+
+    def lets_in(self, params: Json, capabilities: Any) -> bool:
+        return self._key(params) in self.served
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == SEARCH and "result" in outcome:
+            self.served.add(self._key(params))
+        return outcome
+
+    def _key(self, params: Json) -> str:
+        return str({name: value for name, value in params.items() if name != "_meta"})
+
+
+@fault("gate-after-params")
+class GateAfterParams(Fault):
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == SEARCH and not isinstance(params.get("query"), str):
+            raise Refusal(-32602, "query", {"field": "query", "reason": "a string is needed"})
+        return params
+
+
+@fault("declaration-any-truth")
+class DeclarationAnyTruth(Fault):
+    def declaration(self, declared: Any) -> Any:
+        return {} if declared or isinstance(declared, dict) else None
+
+
+@fault("declaration-closed")
+class DeclarationClosed(Fault):
+    """Refuses a declaration with members."""
+
+    def declaration(self, declared: Any) -> Any:
+        return declared if declared == {} else None
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        extensions: Json = (params.get("capabilities") or {}).get("extensions") or {}
+        if method == "initialize":
+            self.legacy: Json = extensions.get(EXTENSION_ID) or {}
+        if method == SEARCH and era != "2026-07-28" and self.legacy:
+            raise Refusal(-32602, "unknown members of the declaration", {"field": "capabilities", "reason": "unknown"})
+        return params
+
+
+@fault("legacy-gated")
+class LegacyGated(Fault):
+    declared = False
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == "initialize":
+            self.declared = EXTENSION_ID in ((params.get("capabilities") or {}).get("extensions") or {})
+        if method == SEARCH and era != "2026-07-28" and not self.declared:
+            raise Refusal(-32021, "declare it", {"requiredCapabilities": {"extensions": {EXTENSION_ID: {}}}})
+        return params
+
+
+@wrong_error("gate-without-data", -32021)
+def gate_without_data(error: Json) -> Json:
+    return {**error, "data": None}
+
+
+@wrong_error("gate-other-code", -32021)
+def gate_other_code(error: Json) -> Json:
+    return {**error, "code": -32600}
+
+
+class _Status(Fault):
+    code: int
+
+    def status(self, code: int | None, status: int) -> int:
+        return 200 if code == self.code else status
+
+
+@fault("gate-status-200")
+class GateStatus200(_Status):
+    code = -32021
+
+
+@fault("params-status-200")
+class ParamsStatus200(_Status):
+    code = -32602
+
+
+@fault("method-header-ignored")
+class MethodHeaderIgnored(Fault):
+    def headers(self, message: Json, headers: dict[str, str]) -> None:
+        """Take any."""
+
+
+@fault("method-header-optional")
+class MethodHeaderOptional(Fault):
+    def headers(self, message: Json, headers: dict[str, str]) -> None:
+        if "Mcp-Method" in headers:
+            super().headers(message, headers)
+
+
+@fault("name-header-required")
+class NameHeaderRequired(Fault):
+    def headers(self, message: Json, headers: dict[str, str]) -> None:
+        super().headers(message, headers)
+        if message.get("method") == SEARCH and "Mcp-Name" not in headers:
+            raise Refusal(-32020, "Mcp-Name is missing", None)

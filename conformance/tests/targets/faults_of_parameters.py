@@ -1,0 +1,169 @@
+"""Faults of what is refused and what is not."""
+
+from __future__ import annotations
+
+from faults import SEARCH, Fault, Json, Refusal, fault, wrong_error, wrong_params
+
+
+def refuse(field: str) -> Refusal:
+    return Refusal(-32602, f"invalid {field}", {"field": field, "reason": "invalid"})
+
+
+@wrong_params("query-optional")
+def query_optional(params: Json) -> Json:
+    return {"query": "anything", **params}
+
+
+@wrong_params("query-coerced")
+def query_coerced(params: Json) -> Json:
+    return {**params, "query": str(params["query"])} if isinstance(params.get("query"), int | float) else params
+
+
+@wrong_params("query-stripped-of-ascii-only")
+def query_stripped_of_ascii_only(params: Json) -> Json:
+    query = params.get("query")
+    return {**params, "query": "anything"} if isinstance(query, str) and query and query.isspace() and not query.isascii() else params
+
+
+@wrong_params("query-blank-served")
+def query_blank_served(params: Json) -> Json:
+    return {**params, "query": "anything"} if params.get("query") == "" else params
+
+
+@wrong_params("query-counted-in-bytes")
+def query_counted_in_bytes(params: Json) -> Json:
+    if isinstance(query := params.get("query"), str) and len(query.encode("utf-8", "surrogatepass")) > 1024 and len(query) <= 1024:
+        raise refuse("query")
+    return params
+
+
+@wrong_params("query-too-long-is-internal")
+def query_too_long_is_internal(params: Json) -> Json:
+    if isinstance(query := params.get("query"), str) and len(query) > 1024:
+        raise Refusal(-32603, "Internal server error", None)
+    return params
+
+
+@wrong_params("query-without-nul")
+def query_without_nul(params: Json) -> Json:
+    if "\x00" in str(params.get("query")):
+        raise refuse("query")
+    return params
+
+
+@wrong_params("query-stripped-too-far")
+def query_stripped_too_far(params: Json) -> Json:
+    if isinstance(query := params.get("query"), str) and query and not query.strip("\ufeff\x1c"):
+        raise refuse("query")
+    return params
+
+
+@wrong_params("extra-members-refused")
+def extra_members_refused(params: Json) -> Json:
+    if extra := set(params) - {"query", "limit", "cursor", "_meta"}:
+        raise refuse(min(extra))
+    return params
+
+
+@wrong_params("offset-obeyed")
+def offset_obeyed(params: Json) -> Json:
+    return {**params, "limit": params["max_results"]} if "max_results" in params else params
+
+
+@wrong_params("cursor-null-ignored")
+def cursor_null_ignored(params: Json) -> Json:
+    return {name: value for name, value in params.items() if name != "cursor" or value is not None}
+
+
+@wrong_params("limit-zero-served")
+def limit_zero_served(params: Json) -> Json:
+    return {**params, "limit": 1} if params.get("limit") == 0 and params.get("limit") is not False else params
+
+
+@wrong_params("limit-string-served")
+def limit_string_served(params: Json) -> Json:
+    return {**params, "limit": 3} if params.get("limit") == "3" else params
+
+
+@wrong_params("limit-true-served")
+def limit_true_served(params: Json) -> Json:
+    return {**params, "limit": 1} if params.get("limit") is True else params
+
+
+@wrong_params("limit-null-served")
+def limit_null_served(params: Json) -> Json:
+    return {name: value for name, value in params.items() if name != "limit" or value is not None}
+
+
+@wrong_params("limit-fraction-served")
+def limit_fraction_served(params: Json) -> Json:
+    return {**params, "limit": 2} if params.get("limit") == 2.5 else params
+
+
+@wrong_params("limit-float-refused")
+def limit_float_refused(params: Json) -> Json:
+    if isinstance(params.get("limit"), float):
+        raise refuse("limit")
+    return params
+
+
+@wrong_params("limit-above-maximum-refused")
+def limit_above_maximum_refused(params: Json) -> Json:
+    if isinstance(limit := params.get("limit"), int) and limit > 100:
+        raise refuse("limit")
+    return params
+
+
+@wrong_params("limit-beyond-32-bits-refused")
+def limit_beyond_32_bits_refused(params: Json) -> Json:
+    if isinstance(limit := params.get("limit"), int) and limit >= 2**31:
+        raise refuse("limit")
+    return params
+
+
+@wrong_params("limit-one-more")
+def limit_one_more(params: Json) -> Json:
+    return {**params, "limit": 8} if params.get("limit") == 7 else params
+
+
+@fault("limit-bound-to-cursor")
+class LimitBoundToCursor(Fault):
+    """Refuses a cursor under another limit than the one that it was issued under."""
+
+    def __init__(self) -> None:
+        self.limits: dict[str, object] = {}
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        cursor = params.get("cursor")
+        if method == SEARCH and isinstance(cursor, str) and self.limits.get(cursor, params.get("limit")) != params.get("limit"):
+            raise refuse("cursor")
+        return params
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == SEARCH and (cursor := (outcome.get("result") or {}).get("nextCursor")):
+            self.limits[cursor] = params.get("limit")
+        return outcome
+
+
+@wrong_error("error-without-data", -32602)
+def error_without_data(error: Json) -> Json:
+    return {**error, "data": None}
+
+
+@wrong_error("error-data-text", -32602)
+def error_data_text(error: Json) -> Json:
+    return {**error, "data": "query"}
+
+
+@fault("refusal-drops-a-tool")
+class RefusalDropsATool(Fault):
+    """After a refused search the next listing lacks its first tool."""
+
+    refused = False
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == SEARCH:
+            self.refused = "error" in outcome
+        elif method == "tools/list" and self.refused and "result" in outcome and "cursor" not in params:
+            outcome["result"]["tools"] = outcome["result"]["tools"][1:]
+        return outcome

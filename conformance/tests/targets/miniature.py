@@ -1,0 +1,221 @@
+"""A whole server that offers `tools/search`, on nothing but the standard library: the draft read a second time.
+
+    miniature.py [--http] [--fault NAME]
+
+It serves the catalogue that TOOLS_SEARCH_CATALOG names, in both eras, on stdio or on a free port of the loopback. With
+a fault it breaks exactly one rule.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import hmac
+import json
+import math
+import os
+import secrets
+import sys
+import unicodedata
+from pathlib import Path
+from typing import Any, Final
+
+from faults import Fault, Refusal, find_fault
+
+EXTENSION_ID: Final = "io.github.tools-search/tools-search"
+MODERN: Final = "2026-07-28"
+LEGACY: Final = "2025-11-25"
+META: Final = "io.modelcontextprotocol/"
+WHITE_SPACE: Final = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f"
+    "\u205f\u3000"
+)
+LIST_PAGE: Final = 20
+DEFAULT_LIMIT: Final = 10
+MAX_LIMIT: Final = 50
+
+Json = dict[str, Any]
+
+
+def terms(text: str) -> list[str]:
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    kept = [c if unicodedata.category(c)[0] == "L" or unicodedata.category(c) == "Nd" else " " for c in folded]
+    return "".join(kept).split()
+
+
+def invalid(field: str, reason: str) -> Refusal:
+    return Refusal(-32602, f"invalid {field}: {reason}", {"field": field, "reason": reason})
+
+
+class Miniature:
+    """The rules, without any transport."""
+
+    def __init__(self, tools: list[Json], fault: Fault) -> None:
+        self.tools = tools
+        self.fault = fault
+        self._key = os.environ.get("MINIATURE_KEY", "").encode() or secrets.token_bytes(32)
+        self._words = [set(terms(" ".join(str(tool.get(m, "")) for m in ("name", "title", "description")))) for tool in tools]
+
+    @property
+    def settings(self) -> Json:
+        return {"catalogSize": len(self.tools), "maxLimit": MAX_LIMIT, "topics": ["fixtures"]}
+
+    def respond(self, message: Json, session: Json) -> Json | None:
+        """Answer one message; `session` holds what a legacy client declared."""
+        if "method" not in message or "id" not in message:
+            return None
+        method, params = message["method"], message.get("params") or {}
+        meta = params.get("_meta") or {}
+        era = MODERN if f"{META}protocolVersion" in meta else LEGACY
+        capabilities = meta.get(f"{META}clientCapabilities") if era == MODERN else session.get("capabilities")
+        try:
+            heard = self.fault.request(method, params, era)
+            meta = heard.get("_meta") or {}
+            capabilities = meta.get(f"{META}clientCapabilities") if era == MODERN else capabilities
+            outcome: Json = {"result": self.serve(method, heard, era, capabilities or {}, session)}
+        except Refusal as refusal:
+            outcome = {"error": {"code": refusal.code, "message": refusal.message, "data": refusal.data}}
+        return {"jsonrpc": "2.0", "id": message["id"], **self.fault.response(method, params, era, outcome)}
+
+    def serve(self, method: str, params: Json, era: str, capabilities: Json, session: Json) -> Json:
+        if method == "server/discover":
+            return self.discovered(era)
+        if method == "initialize":
+            session["capabilities"] = params.get("capabilities") or {}
+            held = {EXTENSION_ID: self.settings}
+            capabilities = {"tools": {}, "extensions": held, "experimental": held}
+            return {"protocolVersion": LEGACY, "capabilities": capabilities, "serverInfo": {"name": "mini", "version": "1"}}
+        served = {"tools/list": self.listed, "tools/call": self.called, "tools/search": self.searched}
+        if method not in served:
+            raise Refusal(-32601, "Method not found", method)
+        if method == "tools/search" and era == MODERN:
+            self.gate(capabilities)
+        result = served[method](params)
+        if era == MODERN:
+            caching = {} if method == "tools/call" else {"ttlMs": 1000, "cacheScope": "public"}
+            result = {**result, "resultType": "complete", **caching}
+        return result
+
+    def discovered(self, era: str) -> Json:
+        capabilities = {"tools": {}, "extensions": {EXTENSION_ID: self.settings}}
+        caching = {"resultType": "complete", "ttlMs": 1000, "cacheScope": "public"}
+        return {"supportedVersions": [MODERN, LEGACY], "capabilities": capabilities, **caching}
+
+    def gate(self, capabilities: Json) -> None:
+        extensions: Any = capabilities.get("extensions")
+        declared = extensions.get(EXTENSION_ID) if isinstance(extensions, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
+        if not isinstance(self.fault.declaration(declared), dict):
+            raise Refusal(-32021, "declare it", {"requiredCapabilities": {"extensions": {EXTENSION_ID: {}}}})
+
+    def listed(self, params: Json) -> Json:
+        start = 0
+        if (cursor := params.get("cursor")) is not None:
+            start = int(self.opened(cursor, "tools/list"))
+        page: Json = {"tools": self.tools[start : start + LIST_PAGE]}
+        if start + LIST_PAGE < len(self.tools):
+            page["nextCursor"] = self.sealed(start + LIST_PAGE, "tools/list")
+        return page
+
+    def called(self, params: Json) -> Json:
+        tool = next((tool for tool in self.tools if tool["name"] == params.get("name")), None)
+        if tool is None:
+            raise Refusal(-32602, "unknown tool", None)
+        echo = {"name": tool["name"], "arguments": params.get("arguments") or {}}
+        result: Json = {"content": [{"type": "text", "text": json.dumps(echo)}]}
+        return result | ({"structuredContent": echo} if "outputSchema" in tool else {})
+
+    def searched(self, params: Json) -> Json:
+        query, limit = self.query_of(params), self.limit_of(params)
+        ranked = self.ranked(query)
+        start = 0
+        if "cursor" in params:
+            if not isinstance(params["cursor"], str):
+                raise invalid("cursor", "no string")
+            start = int(self.opened(params["cursor"], query))
+        page: Json = {"tools": [self.hit(number, score) for score, number in ranked[start : start + limit]]}
+        if start + limit < len(ranked):
+            page["nextCursor"] = self.sealed(start + limit, query)
+        return page
+
+    def query_of(self, params: Json) -> str:
+        if not isinstance(query := params.get("query"), str):
+            raise invalid("query", "a string is needed")
+        if not query.strip(WHITE_SPACE):
+            raise invalid("query", "nothing but white space")
+        if len(query) > 1024:
+            raise invalid("query", "more than 1024 characters")
+        return query
+
+    def limit_of(self, params: Json) -> int:
+        limit: Any = params.get("limit", DEFAULT_LIMIT)
+        if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit) or limit != int(limit):
+            raise invalid("limit", "an integer is needed")
+        if limit < 1:
+            raise invalid("limit", "at least 1 is needed")
+        return min(int(limit), MAX_LIMIT)
+
+    def ranked(self, query: str) -> list[tuple[float, int]]:
+        wanted = set(terms(query))
+        name = query.strip(WHITE_SPACE)
+        scores = [
+            2.0 if tool["name"] == name else len(wanted & words) / (len(wanted) or 1)
+            for tool, words in zip(self.tools, self._words, strict=True)
+        ]
+        return sorted(((score, n) for n, score in enumerate(scores) if score > 0), key=lambda hit: (-hit[0], hit[1]))
+
+    def hit(self, number: int, score: float) -> Json:
+        tool = self.tools[number]
+        meta = dict(tool.get("_meta") or {})
+        meta[EXTENSION_ID] = {**meta.get(EXTENSION_ID, {}), "score": min(1.0, score), "matched": ["name"]}
+        return {**tool, "_meta": meta}
+
+    def sealed(self, offset: int, purpose: str) -> str:
+        return base64.urlsafe_b64encode(f"{offset}:{self._mark(str(offset), purpose)}".encode()).decode()
+
+    def opened(self, cursor: str, purpose: str) -> str:
+        try:
+            offset, _, mark = base64.b64decode(cursor, altchars=b"-_", validate=True).decode("ascii").partition(":")
+        except ValueError as error:
+            raise invalid("cursor", "not issued here") from error
+        if not hmac.compare_digest(mark, self._mark(offset, purpose)):
+            raise invalid("cursor", "not issued here")
+        return offset
+
+    def _mark(self, offset: str, purpose: str) -> str:
+        return hmac.new(self._key, json.dumps([offset, purpose]).encode(), hashlib.sha256).hexdigest()
+
+
+def encode(message: Json) -> bytes:
+    return json.dumps(message).encode("ascii")
+
+
+def serve_stdio(server: Miniature) -> None:
+    session: Json = {}
+    for line in sys.stdin.buffer:
+        try:
+            message = json.loads(line)
+        except ValueError:
+            continue
+        if (response := server.respond(message, session)) is not None:
+            sys.stdout.buffer.write(server.fault.bytes(message, encode(response)) + b"\n")
+            sys.stdout.buffer.flush()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--http", action="store_true")
+    parser.add_argument("--fault", default="none")
+    arguments = parser.parse_args()
+    catalog = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
+    server = Miniature(catalog["tools"], find_fault(arguments.fault))
+    if arguments.http:
+        from miniature_http import serve_http  # noqa: PLC0415 - stdio starts faster without
+
+        serve_http(server)
+    else:
+        serve_stdio(server)
+
+
+if __name__ == "__main__":
+    main()

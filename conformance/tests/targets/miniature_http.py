@@ -1,0 +1,82 @@
+"""The miniature over Streamable HTTP: JSON answers in the modern era, event streams and sessions in the legacy one."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, Final
+
+from faults import Refusal
+
+if TYPE_CHECKING:
+    from miniature import Json, Miniature
+
+_STATUS: Final = {-32601: 404, -32602: 400, -32600: 400, -32700: 400, -32020: 400, -32021: 400}
+
+
+class _Endpoint(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1
+    miniature: Miniature
+    sessions: dict[str, Json]
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        try:
+            message: Json = json.loads(body)
+        except ValueError:
+            self._send(400, {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "no JSON"}})
+            return
+        if self.headers.get("MCP-Protocol-Version") == "2026-07-28":
+            self._modern(message)
+        else:
+            self._legacy(message)
+
+    def do_DELETE(self) -> None:
+        self.sessions.pop(self.headers.get("Mcp-Session-Id", ""), None)
+        self._send(200, None)
+
+    def _modern(self, message: Json) -> None:
+        response: Json | None
+        try:
+            self.miniature.fault.headers(message, dict(self.headers.items()))
+            response = self.miniature.respond(message, {})
+        except Refusal as refusal:
+            response = {"jsonrpc": "2.0", "id": message.get("id"), "error": {"code": refusal.code, "message": refusal.message}}
+        code = ((response or {}).get("error") or {}).get("code")
+        self._send(self.miniature.fault.status(code, _STATUS.get(code, 200)), response)
+
+    def _legacy(self, message: Json) -> None:
+        name = self.headers.get("Mcp-Session-Id", "")
+        if message.get("method") == "initialize":
+            self.sessions[name := secrets.token_hex(8)] = {}
+        response = self.miniature.respond(message, self.sessions.get(name, {}))
+        if response is None:
+            self._send(202, None)
+            return
+        event = b": a comment\n\nevent: message\ndata: " + json.dumps(response).encode("ascii") + b"\n\n"
+        self._send(200, None, event, {"Content-Type": "text/event-stream", "Mcp-Session-Id": name})
+
+    def _send(self, status: int, message: Json | None, body: bytes = b"", headers: dict[str, str] | None = None) -> None:
+        if message is not None:
+            body, headers = self.miniature.fault.bytes({}, json.dumps(message).encode("ascii")), {"Content-Type": "application/json"}
+        self.send_response(status)
+        for header, value in {**(headers or {}), "Content-Length": str(len(body))}.items():
+            self.send_header(header, value)
+        self.end_headers()
+        self.wfile.write(body)
+        self.wfile.flush()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+def serve_http(miniature: Miniature) -> None:
+    """Serve on a free port, whose address is the first line on stdout."""
+    _Endpoint.miniature, _Endpoint.sessions = miniature, {}
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Endpoint)
+    server.daemon_threads = True
+    print(json.dumps({"url": f"http://127.0.0.1:{server.server_port}/mcp"}), flush=True)  # noqa: T201
+    server.serve_forever()
