@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 from mcp import MCPError
 from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget
 from mcp_types import CONNECTION_CLOSED, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
@@ -59,6 +60,23 @@ async def test_the_last_words_of_a_program_that_ended_are_quoted():
 
 async def test_an_address_where_nobody_answers_is_said_to_be_so():
     assert "cannot be reached" in await refused(HttpTarget("http://127.0.0.1:9/mcp"))
+
+
+async def test_an_address_that_is_no_server_is_told_with_its_status():
+    answer = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
+
+    async def turn_away(client: SocketStream) -> None:
+        async with client:
+            await client.receive()
+            await client.send(answer)
+
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, turn_away)
+        port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - of anyio, not of Django
+        told = await refused(HttpTarget(f"http://127.0.0.1:{port}/mcp"))
+        assert "does not accept the connection" in told
+        assert told.endswith("it last said: HTTP 401 Unauthorized")
+        tasks.cancel_scope.cancel()
 
 
 async def test_a_program_that_does_not_speak_the_protocol_is_unavailable():

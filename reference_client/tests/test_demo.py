@@ -142,7 +142,9 @@ def test_the_servers_are_those_that_this_machine_can_run(monkeypatch: pytest.Mon
         *("everything", "files", "memory"),
     ]
     monkeypatch.setattr(servers, "git_program", lambda: None)
-    assert list(demo_servers(Workspace(tmp_path), Installation(None, None, (), 0.0))) == ["time", "excel"]
+    nothing = Installation(None, None, ("without Node",), 0.0)
+    assert list(demo_servers(Workspace(tmp_path), nothing)) == ["time", "excel"]
+    assert servers.notes(nothing) == ("without the git server: git is not on this machine", "without Node")
 
 
 def test_a_machine_without_git_has_no_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

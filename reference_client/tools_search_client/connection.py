@@ -16,7 +16,7 @@ from mcp_types import Implementation, JSONRPCMessage
 from tools_search_client.changes import ListChanges, announces_changes
 from tools_search_client.diagnostics import Diagnostics, kept_diagnostics
 from tools_search_client.discovery import DiscoveryOptions, ServerTools
-from tools_search_client.errors import ServerError, ServerUnavailable
+from tools_search_client.errors import ServerError, ServerRefused, ServerUnavailable
 from tools_search_client.faults import as_server_error
 from tools_search_client.transport import open_transport
 from tools_search_client.version import VERSION
@@ -87,7 +87,7 @@ async def open_server(
                 tasks.cancel_scope.cancel()
         except Exception as error:
             if raised is None:
-                raise _with_diagnostics(as_server_error(error), diagnostics) from error
+                raise _explained(as_server_error(error), diagnostics) from error
     if raised is not None:
         raise raised
 
@@ -104,11 +104,12 @@ def _client(
     )
 
 
-def _with_diagnostics(error: ServerError, diagnostics: Diagnostics) -> ServerError:
+def _explained(error: ServerError, diagnostics: Diagnostics) -> ServerError:
+    """Return why there is no connection, in the words of the server as far as there are any."""
+    if isinstance(error, ServerRefused):
+        error = ServerUnavailable(f"does not accept the connection as an MCP server: {error}")
     said = diagnostics.last_lines()
-    if not said or not isinstance(error, ServerUnavailable):
-        return error
-    return ServerUnavailable(f"{error}; it last said: {said}")
+    return type(error)(f"{error}; it last said: {said}") if said else error
 
 
 class _Watch:

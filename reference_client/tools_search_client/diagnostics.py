@@ -29,7 +29,7 @@ class Diagnostics:
         start = max(0, os.fstat(descriptor).st_size - _TAIL_BYTES)
         text = os.pread(descriptor, _TAIL_BYTES, start).decode("utf-8", "replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        return " / ".join(lines[-_TAIL_LINES:])
+        return " / ".join(dict.fromkeys(lines[-_TAIL_LINES:]))
 
 
 @contextmanager

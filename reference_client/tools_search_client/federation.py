@@ -31,6 +31,9 @@ __all__ = ["DEFAULT_DEADLINE", "Federation", "FederationOptions", "open_federati
 DEFAULT_DEADLINE: Final = 10.0
 """Seconds that a request to all servers waits for the slowest."""
 
+_MOST_KNOWN: Final = 10_000
+"""Tools that are remembered by name; others are looked up again, which costs one small search."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FederationOptions:
@@ -181,6 +184,8 @@ class Federation:
             connection = connections.get(tool.server)
             if connection is not None:
                 self._known[tool.name] = (tool, connection)
+        for name in list(self._known)[:-_MOST_KNOWN]:
+            del self._known[name]
 
     def _forget(self, server: str) -> None:
         self._known = {name: known for name, known in self._known.items() if known[0].server != server}

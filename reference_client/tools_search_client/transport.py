@@ -38,7 +38,7 @@ async def open_transport(
 
     Args:
         target: A program to start or an address.
-        diagnostics: Where the standard error of a started program goes; it must be a real file.
+        diagnostics: A real file, for the standard error of a started program and the HTTP errors of an address.
         observer: Told of every message and of the end.
 
     Raises:
@@ -50,7 +50,7 @@ async def open_transport(
     elif target.transport == "sse":
         opened = sse_client(target.url, headers=dict(target.headers))
     else:
-        opened = _streamable_http(target)
+        opened = _streamable_http(target, diagnostics)
     async with opened as streams:
         yield streams if observer is None else watched(streams, observer)
 
@@ -67,9 +67,16 @@ def _parameters(target: StdioTarget) -> StdioServerParameters:
 
 
 @asynccontextmanager
-async def _streamable_http(target: HttpTarget) -> AsyncGenerator[Streams]:
+async def _streamable_http(target: HttpTarget, diagnostics: TextIO) -> AsyncGenerator[Streams]:
+    async def note(response: httpx2.Response) -> None:
+        """Keep what the SDK leaves out of its errors: whether a key was missing or the path wrong."""
+        if response.is_error:
+            diagnostics.write(f"HTTP {response.status_code} {response.reason_phrase}\n")
+            diagnostics.flush()
+
+    hooks = {"response": [note]}
     async with (
-        httpx2.AsyncClient(headers=dict(target.headers), timeout=_HTTP_TIMEOUT) as http,
+        httpx2.AsyncClient(headers=dict(target.headers), timeout=_HTTP_TIMEOUT, event_hooks=hooks) as http,
         streamable_http_client(target.url, http_client=http, max_sse_event_size=MAX_EVENT_BYTES) as streams,
     ):
         yield streams

@@ -12,7 +12,7 @@ import click
 from tools_search_client.commands.outcome import EXIT_FAILED, EXIT_OK, leave
 from tools_search_client.commands.screen import print_json, print_note, print_text
 from tools_search_client.demo.installation import Installation, cache_folder, install_extra_servers
-from tools_search_client.demo.servers import missing_packages
+from tools_search_client.demo.servers import missing_packages, notes
 from tools_search_client.demo.step import StepFailed, StepReport
 from tools_search_client.demo.story import STEPS, Demo, play
 from tools_search_client.errors import LocalMistake
@@ -68,7 +68,7 @@ def _hold(_: StepReport) -> None:
 
 def _print_opening(installation: Installation | None) -> None:
     click.secho("tools/search, end to end: experimental and unofficial", bold=True)
-    for note in installation.notes if installation else ("without the servers that would have to be installed",):
+    for note in notes(installation):
         print_text(f"  {note}")
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from tools_search_client.demo.installation import Installation
 from tools_search_client.demo.workspace import Workspace, git_program
 
-__all__ = ["demo_servers", "missing_packages", "write_configuration"]
+__all__ = ["demo_servers", "missing_packages", "notes", "write_configuration"]
 
 _NEEDED: Final = {
     "bpe_openai": "bpe-openai",
@@ -36,6 +36,14 @@ def demo_servers(workspace: Workspace, installation: Installation | None) -> dic
     if installation and installation.node_programs:
         servers |= _node_servers(installation.node_programs, workspace)
     return servers
+
+
+def notes(installation: Installation | None) -> tuple[str, ...]:
+    """Return what this machine has to do without, and why."""
+    missing = () if git_program() else ("without the git server: git is not on this machine",)
+    if installation is None:
+        return (*missing, "without the servers that would have to be installed")
+    return (*missing, *installation.notes)
 
 
 def write_configuration(servers: dict[str, Any], path: Path) -> None:

@@ -16,7 +16,7 @@ from tools_search_client.demo.judging import judge
 from tools_search_client.demo.negotiating import negotiate
 from tools_search_client.demo.programs import running_gateway
 from tools_search_client.demo.searching import fall_back, search
-from tools_search_client.demo.servers import demo_servers, write_configuration
+from tools_search_client.demo.servers import demo_servers, notes, write_configuration
 from tools_search_client.demo.stage import Stage, over_gateway
 from tools_search_client.demo.step import Shown, StepFailed, StepReport
 from tools_search_client.demo.workspace import make_workspace
@@ -94,7 +94,7 @@ async def play(
             reports = [await _perform(name, title, step, stage, show) for name, (title, step) in steps.items()]
     return Demo(
         tuple(servers),
-        installation.notes if installation else (),
+        notes(installation),
         tuple(reports),
         perf_counter() - started,
         installation.seconds if installation else 0.0,
