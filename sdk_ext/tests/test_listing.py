@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from mcp_ext_tools_search.server.listing import Listing
 
 PUBLIC: dict[str, Any] = {"tools": [], "ttlMs": 5_000, "cacheScope": "public"}
+NO_TOOLS: list[dict[str, Any]] = [{}, {"tools": None}, {"tools": [None, 7, [], {}, {"name": None}]}]
 
 
 @pytest.mark.parametrize("unclear", [{}, {"cacheScope": None}, {"cacheScope": "shared"}, {"cacheScope": "private"}])
@@ -30,7 +30,7 @@ def test_a_page_that_gives_no_usable_time_may_not_be_cached(unusable: dict[str, 
     assert listing.ttl_ms == 0
 
 
-@pytest.mark.parametrize("page", [{}, {"tools": None}, {"tools": [None, 7, [], {}, {"name": None}]}])
+@pytest.mark.parametrize("page", NO_TOOLS)
 def test_what_is_no_tool_is_passed_over(page: dict[str, Any]) -> None:
     listing = Listing()
     listing.add(page)
