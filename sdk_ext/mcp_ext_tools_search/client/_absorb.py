@@ -1,7 +1,8 @@
 """The one place that tells a session of tools that it has not listed.
 
 A session that meets a tool for the first time in `call_tool` sends a `tools/list` of its own to learn the output schema
-and the `Mcp-Param-*` headers, which costs what the search has saved. The SDK has no public way to tell it. The canary is `sdk_ext/tests/test_sdk_canaries.py`.
+and the `Mcp-Param-*` headers, which costs what the search has saved. The SDK has no public way to tell it. The canary
+is `sdk_ext/tests/test_sdk_canaries.py`.
 """
 
 from __future__ import annotations
