@@ -104,17 +104,6 @@ async def test_errors_keep_their_kind(served: Any, mode: str) -> None:
     assert "'busy'" in misleading.value.message
 
 
-@both_eras
-async def test_a_cancelled_call_is_cancelled_upstream(served: Any, mode: str, until: Any, tmp_path: Path) -> None:
-    with anyio.fail_after(60):
-        async with served(mode) as client:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(call, client, "wait")
-                await until((tmp_path / "waiting").exists)
-                tasks.cancel_scope.cancel()
-            await until((tmp_path / "cancelled").exists)
-
-
 async def test_a_call_that_takes_too_long_is_given_up_and_cancelled(served: Any, until: Any, tmp_path: Path) -> None:
     with anyio.fail_after(60):
         async with served("legacy", call_timeout=0.5) as client:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,19 @@ async def test_an_unknown_tool_names_the_closest(connect: Any, arguments: list[s
     assert "busy__echo" in unknown.value.message
 
 
+@every_cell
+async def test_a_cancelled_call_is_cancelled_upstream(
+    connect: Any, arguments: list[str], until: Any, transport: str, mode: str, tmp_path: Path
+) -> None:
+    with anyio.fail_after(60):
+        async with connect(transport, mode, *arguments) as client:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(client.call_tool, "busy__wait")
+                await until((tmp_path / "waiting").exists)
+                tasks.cancel_scope.cancel()
+            await until((tmp_path / "cancelled").exists)
+
+
 @pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_the_gateway_and_leaves_no_child_process(
     servers: Any, arguments: list[str], is_alive: Callable[[int], bool], until: Any, signal_number: int, tmp_path: Path
@@ -155,38 +169,46 @@ async def test_a_signal_ends_a_stdio_gateway_whose_host_is_silent(
     assert not any(is_alive(pid) for pid in started)
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_an_http_server_comes_back_after_a_restart(
-    servers: Any, gateway: Any, until: Any, mode: str, tmp_path: Path, unused_tcp_port: int
-) -> None:
-    script = str(UPSTREAMS / "versatile.py")
+def accepts(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
+
+async def has_echo(client: Client) -> bool:
+    return any(tool.name == "web__echo" for tool in (await client.session.list_tools()).tools)
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_an_http_server_comes_back_after_a_restart(
+    servers: Any, gateway: Any, until: Any, era: str, tmp_path: Path, unused_tcp_port: int
+) -> None:
     async def start() -> Any:
-        (tmp_path / "pid").unlink(missing_ok=True)
-        process = servers.start(script, str(tmp_path), "--http", str(unused_tcp_port))
-        await until((tmp_path / "pid").exists)
+        options = ["--legacy"] if era == "legacy" else []
+        process = servers.start(
+            str(UPSTREAMS / "versatile.py"), str(tmp_path), *options, "--http", str(unused_tcp_port)
+        )
+        await until(lambda: accepts(unused_tcp_port))
         return process
 
-    async def has_tools(client: Client, *, wanted: bool) -> None:
-        while (any(t.name == "web__echo" for t in (await client.session.list_tools()).tools)) != wanted:  # noqa: ASYNC110 - a listing is the only thing to look at
+    async def wait_for_echo(client: Client) -> None:
+        while not await has_echo(client):  # noqa: ASYNC110 - a listing is the only thing to look at
             await anyio.sleep(0.05)
 
     with anyio.fail_after(60):
         first = await start()
         entry = {"url": f"http://127.0.0.1:{unused_tcp_port}/mcp", "headers": {"X-Any": "1"}}
-        async with gateway(mode, web=entry, start_deadline=0) as client:
-            await has_tools(client, wanted=True)
-            assert (await client.session.call_tool("web__count", {})).content
+        async with gateway("auto", web=entry) as client:
+            await wait_for_echo(client)
+            assert not (await client.session.call_tool("web__count", {})).is_error
             first.kill()
             await anyio.to_thread.run_sync(first.wait)
             await start()
-            lost = await client.session.call_tool("web__count", {})
-            assert isinstance(lost, CallToolResult)
-            if lost.is_error:  # noticed by this very call, or before it
-                await has_tools(client, wanted=True)
-            result = await client.session.call_tool("web__count", {})
-    assert isinstance(result, CallToolResult)
-    assert not result.is_error
+            if era == "modern":  # its subscription ended with it
+                await wait_for_echo(client)
+            else:  # nothing told that the session is gone: the next call finds out, and is sent again
+                assert await has_echo(client)
+            again: Any = await client.session.call_tool("web__count", {})
+    assert not again.is_error, again.content
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

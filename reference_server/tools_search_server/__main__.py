@@ -122,7 +122,8 @@ def _log_to_stderr() -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("tools_search_server").setLevel(logging.INFO)
     # What upstream servers do is reported once and in one line; the SDK adds a traceback for each stray line.
-    logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
+    for name in ("client", "mcp.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 if __name__ == "__main__":

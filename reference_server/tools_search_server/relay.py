@@ -23,7 +23,8 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from tools_search_server.upstream import Unavailable, Upstream
+from tools_search_server.upstream import Upstream
+from tools_search_server.upstream_state import Unavailable
 
 __all__ = ["relay_call"]
 

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import logging
 import math
-import secrets
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from functools import partial
+from typing import Any, Final
 
 import anyio
 from mcp import Client, MCPError
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.dispatcher import ProgressFnT
-from mcp_ext_tools_search.hosts import HttpTarget, ServerEntry
-from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, Implementation, Tool, ToolListChangedNotification
+from mcp_ext_tools_search.hosts import ServerEntry
+from mcp_types import CONNECTION_CLOSED, Implementation, Tool, ToolListChangedNotification
 
 from tools_search_server.connecting import explain, open_transport
 from tools_search_server.upstream_listing import read_tools
-from tools_search_server.upstream_session import is_modern, raw_request
+from tools_search_server.upstream_session import is_modern, is_session_gone, raw_request
+from tools_search_server.upstream_state import Forgotten, State, Unavailable, pauses
 
-__all__ = ["State", "Unavailable", "Upstream"]
+__all__ = ["Upstream"]
 
 logger = logging.getLogger(__name__)
 
@@ -29,25 +30,7 @@ _START_SECONDS: Final = 60
 _LIST_SECONDS: Final = 30
 _QUIET_SECONDS: Final = 0.1
 _STEADY_SECONDS: Final = 30
-_FIRST_PAUSE: Final = 0.5
-_LONGEST_PAUSE: Final = 60
-
-
-class Unavailable(Exception):
-    """The server cannot be asked, or went away before it answered; the text says which and since when."""
-
-
-@dataclass(frozen=True)
-class State:
-    """How an upstream server is, since when, and why."""
-
-    kind: Literal["starting", "ready", "down"]
-    since: datetime
-    reason: str = ""
-
-    def __str__(self) -> str:
-        since = f"since {self.since:%Y-%m-%d %H:%M:%S} UTC"
-        return f"{self.kind} {since}: {self.reason}" if self.reason else f"{self.kind} {since}"
+_RETURN_SECONDS: Final = 10
 
 
 class Upstream:
@@ -79,6 +62,7 @@ class Upstream:
         self._call_seconds = call_seconds
         self._client_info = client_info
         self._client: Client | None = None
+        self._ready = anyio.Event()
         self._ended = anyio.Event()
         self._stale = anyio.Event()
         self._is_noisy = False
@@ -90,13 +74,13 @@ class Upstream:
 
     async def run(self) -> None:
         """Keep the server connected; never returns and never raises but when it is cancelled."""
-        pauses = _pauses()
+        waits = pauses()
         while True:
             began = anyio.current_time()
             reason = await self._connection()
             if anyio.current_time() - began > _STEADY_SECONDS:
-                pauses = _pauses()
-            pause = next(pauses)
+                waits = pauses()
+            pause = next(waits)
             is_news = reason != self._state.reason
             logger.log(logging.WARNING if is_news else logging.DEBUG, "%s is down: %s", self.name, reason)
             self._move(State("down", datetime.now(UTC), reason), {})
@@ -112,38 +96,48 @@ class Upstream:
     ) -> dict[str, Any]:
         """Ask the server and return its result as it came.
 
+        A server that refuses because it has restarted is asked once more when it is back.
+
         Raises:
             MCPError: It answered with an error, or took too long.
             Unavailable: It is not connected, or the connection was lost before it answered.
         """
-        client = self._client
-        if client is None:
-            raise Unavailable(f"The MCP server {self.name!r} is {self._state}. It is tried again by itself.")
+        ask = partial(self._ask, method, params, on_progress=on_progress, capabilities=capabilities)
         try:
-            return await raw_request(
-                client,
-                method,
-                params,
-                seconds=self._call_seconds,
-                on_progress=on_progress,
-                capabilities=capabilities,
-            )
-        except MCPError as error:
-            if not self._is_loss(error):
-                raise
-            self._ended.set()
-            text = f"The MCP server {self.name!r} went away during this request; it may or may not have taken effect."
-            raise Unavailable(text) from error
+            return await ask()
+        except Forgotten:
+            with anyio.move_on_after(_RETURN_SECONDS):
+                await self._ready.wait()
+            return await ask()
 
     @property
     def is_modern(self) -> bool:
         """Whether the connected server speaks 2026-07-28 or later."""
         return self._client is not None and is_modern(self._client)
 
-    def _is_loss(self, error: MCPError) -> bool:
-        # A legacy HTTP server that has restarted knows the session no more, and refuses each request for good.
-        is_session_gone = error.code == INVALID_REQUEST and isinstance(self._target, HttpTarget)
-        return error.code == CONNECTION_CLOSED or is_session_gone
+    async def _ask(self, method: str, params: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+        client = self._client
+        if client is None:
+            raise Unavailable(f"The MCP server {self.name!r} is {self._state}. It is tried again by itself.")
+        try:
+            return await raw_request(client, method, params, seconds=self._call_seconds, **options)
+        except MCPError as error:
+            is_forgotten = is_session_gone(client, error)
+            if not is_forgotten and error.code != CONNECTION_CLOSED:
+                raise
+            self._lose(client)
+            if is_forgotten:
+                raise Forgotten(f"The MCP server {self.name!r} has restarted and is not back yet.") from error
+            text = f"The MCP server {self.name!r} went away during this request; it may or may not have taken effect."
+            raise Unavailable(text) from error
+
+    def _lose(self, client: Client) -> None:
+        """Take a connection out of use, if it still is the one in use."""
+        if self._client is client:
+            self._client = None
+            self._ended.set()
+            self._ready = anyio.Event()
+            self._move(State("down", datetime.now(UTC), "the connection was lost"), {})
 
     async def _connection(self) -> str:
         """Hold one connection for as long as it lasts, and return why it ended."""
@@ -167,7 +161,8 @@ class Upstream:
         # In a task of its own: when an HTTP server dies, the SDK cancels the task that holds its client.
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(hold)
-        self._client = None
+        if self._client is not None:
+            self._lose(self._client)
         return outcome
 
     async def _hold(self, start: anyio.CancelScope) -> None:
@@ -177,12 +172,14 @@ class Upstream:
             tools = await read_tools(client, self.name, page_seconds=_LIST_SECONDS)
             start.deadline = math.inf
             self._client = client
+            self._ready.set()
             self.about = _about(client)
             logger.info("%s is ready: %d tools, protocol %s", self.name, len(tools), client.protocol_version)
             self._move(State("ready", datetime.now(UTC)), tools)
             tasks.start_soon(self._listen, client)
             tasks.start_soon(self._keep_fresh, client)
             await self._ended.wait()
+            self._lose(client)
             tasks.cancel_scope.cancel()
 
     async def _listen(self, client: Client) -> None:
@@ -190,7 +187,7 @@ class Upstream:
         capability = client.server_capabilities.tools
         if not is_modern(client) or capability is None or not capability.list_changed:
             return
-        for pause in _pauses():
+        for pause in pauses():
             try:
                 async with client.listen(tools_list_changed=True) as events:
                     self._stale.set()  # for what has changed since the listing
@@ -234,12 +231,3 @@ def _about(client: Client) -> str:
     info = client.server_info
     said = (info and (info.description or info.title)) or client.instructions or ""
     return " ".join(said.split())[:120]
-
-
-def _pauses() -> Iterator[float]:
-    """Yield growing pauses, spread so that many servers do not come back in step."""
-    spread = secrets.SystemRandom()
-    pause = _FIRST_PAUSE
-    while True:
-        yield pause * spread.uniform(0.5, 1.5)
-        pause = min(pause * 2, _LONGEST_PAUSE)

@@ -8,19 +8,39 @@ every caller. The canary is `reference_server/tests/test_sdk_canaries.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.shared.dispatcher import CallOptions, ProgressFnT
-from mcp_types import CLIENT_CAPABILITIES_META_KEY, ListToolsResult, Tool
+from mcp_types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    CONNECTION_CLOSED,
+    INVALID_REQUEST,
+    REQUEST_TIMEOUT,
+    ListToolsResult,
+    Tool,
+)
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-__all__ = ["absorb_tools", "is_modern", "raw_request"]
+__all__ = ["absorb_tools", "is_modern", "is_session_gone", "raw_request"]
+
+
+_SESSION_CODES: Final = frozenset({CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT})
+"""-32000, -32600 and -32001: what official SDKs have used for a session that they do not know."""
 
 
 def is_modern(client: Client) -> bool:
     """Tell whether the server speaks 2026-07-28 or later."""
     return client.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def is_session_gone(client: Client, error: MCPError) -> bool:
+    """Tell whether a legacy HTTP server has forgotten the session, as it does when it restarts.
+
+    It answers HTTP 404, which the session does not pass on; what it writes beside that differs from server to server:
+    "Session not found", "No valid session ID provided", or nothing, for which the SDK says "Session terminated".
+    """
+    return not is_modern(client) and error.code in _SESSION_CODES and "session" in error.message.lower()
 
 
 async def raw_request(

@@ -1,4 +1,4 @@
-"""An MCP server on the SDK that does what servers do: `versatile.py FOLDER [--http PORT]`.
+"""An MCP server on the SDK that does what servers do: `versatile.py FOLDER [[--legacy] --http PORT]`.
 
 What its tools did is told by files in FOLDER.
 """
@@ -24,6 +24,9 @@ from mcp_types import (
     PaginatedRequestParams,
     SubscriptionsListenRequestParams,
 )
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.requests import Request
+from starlette.responses import Response
 
 FOLDER = Path(sys.argv[1])
 BUS = InMemorySubscriptionBus()
@@ -123,6 +126,15 @@ async def remember(ctx: ServerRequestContext[Any], _: NotificationParams) -> Non
     SESSIONS.append(ctx.session)
 
 
+class RefuseModern(BaseHTTPMiddleware):
+    """Answers as servers do that have never heard of the newer revision."""
+
+    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        if request.headers.get("mcp-protocol-version", "") >= "2026":
+            return Response("Unsupported protocol version", status_code=400)
+        return await call_next(request)
+
+
 async def main() -> None:
     server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
     server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
@@ -131,6 +143,8 @@ async def main() -> None:
     (FOLDER / "pid").write_text(str(os.getpid()))
     if "--http" in sys.argv:
         app = server.streamable_http_app()
+        if "--legacy" in sys.argv:
+            app.add_middleware(RefuseModern)
         await uvicorn.Server(uvicorn.Config(app, port=int(sys.argv[-1]), log_level="error", ws="none")).serve()
         return
     options = server.create_initialization_options(NotificationOptions(tools_changed=True))

@@ -1,0 +1,44 @@
+"""How an upstream server is, and how long to leave it alone."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal
+
+__all__ = ["Forgotten", "State", "Unavailable", "pauses"]
+
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 60
+
+
+class Unavailable(Exception):
+    """The server cannot be asked, or went away before it answered; the text says which and since when."""
+
+
+class Forgotten(Unavailable):
+    """The server has restarted and knows the session no more: it has not looked at the request."""
+
+
+@dataclass(frozen=True)
+class State:
+    """How an upstream server is, since when, and why."""
+
+    kind: Literal["starting", "ready", "down"]
+    since: datetime
+    reason: str = ""
+
+    def __str__(self) -> str:
+        since = f"since {self.since:%Y-%m-%d %H:%M:%S} UTC"
+        return f"{self.kind} {since}: {self.reason}" if self.reason else f"{self.kind} {since}"
+
+
+def pauses() -> Iterator[float]:
+    """Yield growing pauses in seconds, spread so that many servers do not come back in step."""
+    spread = secrets.SystemRandom()
+    pause = _FIRST_PAUSE
+    while True:
+        yield pause * spread.uniform(0.5, 1.5)
+        pause = min(pause * 2, _LONGEST_PAUSE)
