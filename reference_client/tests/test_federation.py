@@ -11,10 +11,12 @@ from typing import Any
 import anyio
 import pytest
 from mcp_ext_tools_search.hosts import HttpTarget, ServerEntry, StdioTarget, Target
-from mcp_types import TextContent
+from mcp_ext_tools_search.ranking import ToolIndex
+from mcp_types import TextContent, Tool
 from tools_search_client.configuration import Configuration
 from tools_search_client.connection import ConnectionOptions
 from tools_search_client.demo.meter import WireMeter
+from tools_search_client.discovery import DiscoveryOptions
 from tools_search_client.errors import AmbiguousTool, ServerUnavailable, UnknownTool
 from tools_search_client.federation import FederationOptions, open_federation
 from tools_search_client.reports import FederatedSearch, FederatedTool
@@ -88,13 +90,17 @@ async def test_a_server_that_never_finishes_its_handshake_is_given_up_at_the_dea
     assert answer.tools[0].name == "fine__make_alpha"
 
 
+@pytest.mark.parametrize("negotiation", ["auto", "legacy"])
 async def test_a_server_that_is_killed_between_two_searches_loses_only_its_own_tools(
-    catalog: Path, liar: Any, serve_http: Any
+    catalog: Path, liar: Any, serve_http: Any, negotiation: Any
 ):
+    options = FederationOptions(connection=ConnectionOptions(negotiation=negotiation))
     async with serve_http("--catalog", str(catalog)) as (url, process):
-        servers = configured(far=HttpTarget(url), near=liar().target)
+        servers = configured(
+            far=HttpTarget(url), near=liar(era="legacy" if negotiation == "legacy" else "modern").target
+        )
         with anyio.fail_after(20):
-            async with open_federation(servers) as federation:
+            async with open_federation(servers, options) as federation:
                 before = await federation.search("create an invoice")
                 process.kill()
                 await process.wait()
@@ -262,12 +268,12 @@ async def test_a_list_change_makes_a_known_name_be_looked_up_again(liar: Any, un
     assert len(server.asked("tools/search")) == 2
 
 
-@pytest.mark.parametrize("query", ["", " \u3000\n"])
-async def test_a_blank_query_is_a_local_mistake(liar: Any, query: str):
+@pytest.mark.parametrize(("query", "limit"), [("", 1), (" \u3000\n", 1), ("half \ud83d", 1), ("alpha", 0)])
+async def test_what_no_server_could_answer_is_refused_before_anything_is_sent(liar: Any, query: str, limit: int):
     server = liar()
     async with open_federation(configured(one=server.target)) as federation:
-        with pytest.raises(ValueError, match="blank"):
-            await federation.search(query)
+        with pytest.raises(ValueError, match=r"query|limit"):
+            await federation.search(query, limit=limit)
     assert server.asked() == []
 
 
@@ -298,3 +304,17 @@ async def test_a_tool_found_over_http_is_called_with_its_parameters_in_headers_a
     assert not result.is_error
     assert list(meter.exchanges("tools/list")) == []
     assert len(list(meter.exchanges("tools/call"))) == 1
+
+
+async def test_an_answer_that_breaks_the_ranking_loses_only_its_own_server(liar: Any):
+    class Brittle:
+        def __call__(self, tools: Sequence[Tool], /) -> ToolIndex:
+            raise ArithmeticError("cannot count")
+
+    options = FederationOptions(connection=ConnectionOptions(discovery=DiscoveryOptions(ranker=Brittle())))
+    servers = configured(listed=liar(place="nowhere").target, searched=liar().target)
+    with anyio.fail_after(10):
+        async with open_federation(servers, options) as federation:
+            answer = await federation.search("alpha", limit=1)
+    assert failures(answer) == {"listed": "invalid-result"}
+    assert [tool.name for tool in answer.tools] == ["searched__make_alpha"]

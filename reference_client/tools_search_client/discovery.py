@@ -29,7 +29,7 @@ from tools_search_client.cache import CacheScope, ExpiringCache, canonical_key
 from tools_search_client.errors import InvalidServerResult, ServerRefused, ServerUnavailable
 from tools_search_client.fallback import Listing, ListingBounds, LocalIndex, list_everything
 from tools_search_client.faults import server_faults
-from tools_search_client.found import Found, FoundTool, Mode
+from tools_search_client.found import Found, FoundTool, Mode, require_request
 
 __all__ = ["DiscoveryOptions", "Era", "ServerTools"]
 
@@ -118,11 +118,10 @@ class ServerTools:
         """Return the tools that fit `query`, best first, at most `limit` of them.
 
         Raises:
-            ValueError: `limit` is not positive.
+            ValueError: The query is blank or no Unicode text, or `limit` is not positive.
             ServerError: The server failed in a way that listing does not mend, or the listing failed as well.
         """
-        if limit < 1:
-            raise ValueError("limit must be at least 1")
+        require_request(query, limit)
         if self.mode == "list":
             return Found(await self._ranked_here(query, limit), "list", self._search_fault)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
@@ -10,12 +11,14 @@ from typing import Generic, TypeAlias, TypeVar
 import anyio
 
 from tools_search_client.discovery import ServerTools
-from tools_search_client.errors import ServerError, ServerTimedOut
+from tools_search_client.errors import InvalidServerResult, ServerError, ServerTimedOut
 from tools_search_client.found import Found
 from tools_search_client.reports import Failure, ServerReport
 from tools_search_client.supervision import SupervisedServer
 
 __all__ = ["Answer", "ask_all"]
+
+_logger = logging.getLogger(__name__)
 
 Value = TypeVar("Value")
 
@@ -88,4 +91,7 @@ async def _ask(
     except TimeoutError:
         doing = "starting" if tools is None else "answering"
         failure = Failure.of(ServerTimedOut(f"still {doing} after {deadline:g} seconds"))
+    except Exception as error:  # the boundary between servers: what one of them brings about never loses the others
+        _logger.exception("asking %r failed in an unforeseen way", name)
+        failure = Failure.of(InvalidServerResult(f"the answer could not be used: {type(error).__name__}"))
     return Answer(name, (perf_counter() - started) * 1000, tools, value, failure)

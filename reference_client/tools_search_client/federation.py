@@ -12,7 +12,7 @@ import anyio
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_tools_search.hosts import ServerEntry, split_candidates
 from mcp_ext_tools_search.ranking import Ranker
-from mcp_ext_tools_search.types import WHITE_SPACE, HitMetadata
+from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import CallToolResult, RequestParamsMeta
 
 from tools_search_client.configuration import Configuration
@@ -20,7 +20,7 @@ from tools_search_client.connection import ConnectionOptions, open_server
 from tools_search_client.discovery import ServerTools
 from tools_search_client.errors import UnknownTool
 from tools_search_client.fanout import Answer, ask_all
-from tools_search_client.found import Found, FoundTool
+from tools_search_client.found import Found, FoundTool, require_request
 from tools_search_client.merging import Reranker, federated_tools, merge
 from tools_search_client.reports import FederatedListing, FederatedSearch, FederatedTool, ServerDescription
 from tools_search_client.resolution import candidates_for, chosen
@@ -90,9 +90,9 @@ class Federation:
             deadline: Seconds after which the answers at hand are used; `None` waits for all.
 
         Raises:
-            ValueError: The query is blank or the limit not positive.
+            ValueError: The query is blank or no Unicode text, or the limit is not positive.
         """
-        _require_query(query)
+        require_request(query, limit)
         answers = await ask_all(self.supervised, lambda _, tools: tools.search(query, limit=limit), deadline=deadline)
         found = [(self._entries[answer.server], answer.value) for answer in answers if answer.value]
         merged: Sequence[FederatedTool] = merge(query, found, limit=limit, ranker=self._ranker)
@@ -213,11 +213,6 @@ def _description(answer: Answer[int]) -> ServerDescription:
         settings=None if settings is None else settings.to_wire(),
         tools=answer.value,
     )
-
-
-def _require_query(query: str) -> None:
-    if not query.strip(WHITE_SPACE):
-        raise ValueError("the query is blank: say in a few words what is needed")
 
 
 def _count(found: Found | None) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from mcp_ext_tools_search.types import HitMetadata
+from mcp_ext_tools_search.types import WHITE_SPACE, HitMetadata
 from mcp_types import Tool
 
-__all__ = ["Found", "FoundTool", "Mode"]
+__all__ = ["Found", "FoundTool", "Mode", "require_request"]
 
 Mode: TypeAlias = Literal["search", "list"]
 """How a server is asked: `tools/search`, or `tools/list` with ranking on this side."""
@@ -34,3 +35,17 @@ class Found:
     mode: Mode
     fallback: str | None = None
     """Why the tools were listed although the server advertises the search."""
+
+
+def require_request(query: str, limit: int) -> None:
+    """Refuse a search that no server could answer, before anything is sent.
+
+    Raises:
+        ValueError: The query is blank or no Unicode text, or the limit is not positive.
+    """
+    if not query.strip(WHITE_SPACE):
+        raise ValueError("the query is blank: say in a few words what is needed")
+    if any(unicodedata.category(character) == "Cs" for character in query):
+        raise ValueError("the query is no Unicode text: it holds half a character")
+    if limit < 1:
+        raise ValueError("the limit must be at least 1")
