@@ -27,7 +27,7 @@ def invalid() -> ValidationError:
         (PermissionError(13, "Permission denied"), PROGRAM, "'program' may not be executed"),
         (httpx2.ConnectError("refused"), PLACE, "nothing answers at https://example.com/mcp"),
         (httpx2.ReadTimeout("slow"), PLACE, "ReadTimeout: slow"),
-        (MCPError(CONNECTION_CLOSED, "Connection closed"), PROGRAM, "it ended or closed the connection"),
+        (MCPError(CONNECTION_CLOSED, "Connection closed"), PROGRAM, "it closed the connection before it was ready"),
         (MCPError(INTERNAL_ERROR, "no\nway"), PROGRAM, "it answered with error -32603: no way"),
         (invalid(), PROGRAM, "it does not speak MCP"),
         (ExceptionGroup("outer", [ExceptionGroup("inner", [OSError("x" * 999)])]), PROGRAM, "OSError: xxx"),

@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeAlias, cast
 
 import anyio
 import httpx2
 from anyio.streams.memory import MemoryObjectSendStream
-from mcp import MCPError, StdioServerParameters
+from mcp import MCPError
 from mcp.client.sse import sse_client
-from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target
 from mcp_types import CONNECTION_CLOSED
 from pydantic import ValidationError
 
+from tools_search_server.child_process import child_streams
+from tools_search_server.ending import Ending
+
 __all__ = ["explain", "open_transport"]
 
 _CONNECT_SECONDS: Final = 30
-
-_PASSED_ON: Final = (
-    *("LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
-    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
-    *("NODE_EXTRA_CA_CERTS", "SSL_CERT_DIR", "SSL_CERT_FILE"),
-)
-"""Variables that child processes get beside the SDK's own short list; anything else is named in the configuration."""
 
 _Message: TypeAlias = SessionMessage | Exception
 
 
 @asynccontextmanager
-async def open_transport(target: Target, ended: anyio.Event, *, read_seconds: float) -> AsyncGenerator[Any]:
+async def open_transport(target: Target, ended: Ending, *, read_seconds: float) -> AsyncGenerator[Any]:
     """Open the streams to a server, for the SDK's `Client`.
 
     Args:
@@ -42,7 +36,28 @@ async def open_transport(target: Target, ended: anyio.Event, *, read_seconds: fl
         ended: Set as soon as the server has nothing more to say, which the SDK tells nobody.
         read_seconds: How long an HTTP server may be silent during a request.
     """
-    async with _transport(target, read_seconds) as (incoming, outgoing), anyio.create_task_group() as tasks:
+    match target:
+        case StdioTarget():
+            async with child_streams(target, ended) as streams:
+                yield streams
+        case HttpTarget(transport="sse"):
+            sse = sse_client(target.url, dict(target.headers), _CONNECT_SECONDS, read_seconds)
+            async with sse as streams, _watched(*streams, ended) as watched:
+                yield watched
+        case HttpTarget():
+            timeout = httpx2.Timeout(_CONNECT_SECONDS, read=read_seconds)
+            async with (
+                httpx2.AsyncClient(headers=target.headers, timeout=timeout) as client,
+                # A listing or a result is one event, and may well be above the SDK's 1 MiB.
+                streamable_http_client(target.url, http_client=client, max_sse_event_size=None) as streams,
+                _watched(*streams, ended) as watched,
+            ):
+                yield watched
+
+
+@asynccontextmanager
+async def _watched(incoming: Any, outgoing: Any, ended: Ending) -> AsyncGenerator[Any]:
+    async with anyio.create_task_group() as tasks:
         send, receive = anyio.create_memory_object_stream[_Message]()
         tasks.start_soon(_pass_on, incoming, send, ended)
         with receive:
@@ -50,45 +65,13 @@ async def open_transport(target: Target, ended: anyio.Event, *, read_seconds: fl
         tasks.cancel_scope.cancel()
 
 
-async def _pass_on(incoming: Any, send: MemoryObjectSendStream[_Message], ended: anyio.Event) -> None:
+async def _pass_on(incoming: Any, send: MemoryObjectSendStream[_Message], ended: Ending) -> None:
     try:
-        with send:
+        with send, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async for message in incoming:
                 await send.send(message)
-    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-        pass  # our own side has closed
     finally:
         ended.set()
-
-
-@asynccontextmanager
-async def _transport(target: Target, read_seconds: float) -> AsyncGenerator[Any]:
-    match target:
-        case StdioTarget():
-            async with stdio_client(_parameters(target)) as streams:
-                yield streams
-        case HttpTarget(transport="sse"):
-            async with sse_client(target.url, dict(target.headers), _CONNECT_SECONDS, read_seconds) as streams:
-                yield streams
-        case HttpTarget():
-            timeout = httpx2.Timeout(_CONNECT_SECONDS, read=read_seconds)
-            async with (
-                httpx2.AsyncClient(headers=target.headers, timeout=timeout) as client,
-                # A listing or a result is one event, and may well be above the SDK's 1 MiB.
-                streamable_http_client(target.url, http_client=client, max_sse_event_size=None) as streams,
-            ):
-                yield streams
-
-
-def _parameters(target: StdioTarget) -> StdioServerParameters:
-    passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    return StdioServerParameters(
-        command=target.command,
-        args=list(target.args),
-        env={**passed_on, **target.env},
-        cwd=target.cwd,
-        encoding_error_handler="replace",
-    )
 
 
 def explain(error: BaseException, target: Target) -> str:
@@ -101,7 +84,7 @@ def explain(error: BaseException, target: Target) -> str:
         case httpx2.ConnectError() if isinstance(target, HttpTarget):
             return f"nothing answers at {httpx2.URL(target.url).copy_with(userinfo=b'', query=None)}"
         case MCPError(code=code) if code == CONNECTION_CLOSED:
-            return "it ended or closed the connection before it was ready; its last words are on standard error"
+            return "it closed the connection before it was ready"
         case MCPError(code=code, message=message):
             return _one_line(f"it answered with error {code}: {message}")
         case ValidationError():

@@ -18,6 +18,7 @@ from mcp_ext_tools_search.hosts import ServerEntry
 from mcp_types import CONNECTION_CLOSED, Implementation, Tool, ToolListChangedNotification
 
 from tools_search_server.connecting import explain, open_transport
+from tools_search_server.ending import Ending
 from tools_search_server.upstream_listing import read_tools
 from tools_search_server.upstream_session import is_modern, is_session_gone, raw_request
 from tools_search_server.upstream_state import Forgotten, State, Unavailable, pauses
@@ -63,7 +64,7 @@ class Upstream:
         self._client_info = client_info
         self._client: Client | None = None
         self._ready = anyio.Event()
-        self._ended = anyio.Event()
+        self._ended = Ending()
         self._stale = anyio.Event()
         self._is_noisy = False
 
@@ -142,21 +143,18 @@ class Upstream:
     async def _connection(self) -> str:
         """Hold one connection for as long as it lasts, and return why it ended."""
         outcome = "the connection broke"
-        self._ended = anyio.Event()
+        self._ended = Ending()
 
         async def hold() -> None:
             nonlocal outcome
             try:
                 with anyio.CancelScope(deadline=anyio.current_time() + _START_SECONDS) as start:
                     await self._hold(start)
-                outcome = (
-                    f"it did not answer within {_START_SECONDS} s"
-                    if start.cancelled_caught
-                    else "it closed the connection"
-                )
+                late = f"it did not answer within {_START_SECONDS} s"
+                outcome = late if start.cancelled_caught else self._ended.reason or "it closed the connection"
             except Exception as error:  # the supervisor's boundary: whatever an upstream does costs only itself
                 logger.debug("%s: the connection failed", self.name, exc_info=error)
-                outcome = explain(error, self._target)
+                outcome = self._ended.reason or explain(error, self._target)
 
         # In a task of its own: when an HTTP server dies, the SDK cancels the task that holds its client.
         async with anyio.create_task_group() as tasks:

@@ -1,0 +1,156 @@
+"""A server as a child process, spoken to over its standard streams: bounded, and gone for certain afterwards.
+
+The SDK's own transport does the same for a server that can be trusted. This one tells how a server ended, bounds what
+is kept of a line that does not end, gives up on a server that sends nothing but noise, and stops the whole process
+group within the time that hosts give this program to stop.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from typing import Final, TypeAlias, cast
+
+import anyio
+from anyio.abc import ByteReceiveStream, ByteSendStream, Process
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client.stdio import get_default_environment
+from mcp.shared.message import SessionMessage
+from mcp_ext_tools_search.hosts import StdioTarget
+from mcp_types import jsonrpc_message_adapter
+
+from tools_search_server.ending import Ending
+
+__all__ = ["child_streams"]
+
+_MAX_LINE_BYTES: Final = 64 * 1024 * 1024
+_MAX_STRAY_LINES: Final = 100
+"""Lines in a row that are no message; a server that prints now and then is borne with."""
+
+_GRACE_SECONDS: Final = 1.0
+_LAST_WORDS_SECONDS: Final = 0.5
+_LOOK_SECONDS: Final = 0.01
+
+_PASSED_ON: Final = (
+    *("LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+    *("NODE_EXTRA_CA_CERTS", "SSL_CERT_DIR", "SSL_CERT_FILE"),
+)
+"""Variables that child processes get beside the SDK's own short list; anything else is named in the configuration."""
+
+_Incoming: TypeAlias = SessionMessage | Exception
+_Streams: TypeAlias = tuple[MemoryObjectReceiveStream[_Incoming], MemoryObjectSendStream[SessionMessage]]
+
+
+@asynccontextmanager
+async def child_streams(target: StdioTarget, ended: Ending) -> AsyncGenerator[_Streams]:
+    """Start a server and yield its messages and where to send others; stop it and all that it started at the end.
+
+    Args:
+        target: What to start.
+        ended: Set with the reason as soon as the server has nothing more to say.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    process = await _start(target)
+    to_us, incoming = anyio.create_memory_object_stream[_Incoming]()
+    outgoing, to_it = anyio.create_memory_object_stream[SessionMessage]()
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_read, process, to_us, ended)
+            tasks.start_soon(_write, process, to_it)
+            with incoming, outgoing:
+                yield incoming, outgoing
+            tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await _stop(process)
+
+
+async def _start(target: StdioTarget) -> Process:
+    passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    return await anyio.open_process(
+        [target.command, *target.args],
+        env={**get_default_environment(), **passed_on, **target.env},
+        cwd=target.cwd,
+        stderr=None,  # ours: the operator sees what the server has to say
+        start_new_session=True,
+    )
+
+
+async def _read(process: Process, messages: MemoryObjectSendStream[_Incoming], ended: Ending) -> None:
+    stdout = cast("ByteReceiveStream", process.stdout)  # piped, by _start
+    buffer = bytearray()
+    stray = 0
+    with messages, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        with suppress(anyio.EndOfStream):
+            while stray < _MAX_STRAY_LINES and len(buffer) < _MAX_LINE_BYTES:
+                searched = len(buffer)
+                buffer += await stdout.receive(262_144)
+                while (end := buffer.find(b"\n", searched)) >= 0 and stray < _MAX_STRAY_LINES:
+                    message = _parsed(bytes(buffer[:end]))
+                    del buffer[: end + 1]
+                    searched = 0
+                    stray = stray + 1 if isinstance(message, Exception) else 0
+                    await messages.send(message)
+        # Before the messages end, so that whoever waits for one knows why none comes.
+        ended.set(await _reason(process, stray, len(buffer)))
+
+
+async def _reason(process: Process, stray: int, unread: int) -> str:
+    if stray >= _MAX_STRAY_LINES:
+        return f"it sent {stray} lines in a row that are no messages of the protocol"
+    if unread >= _MAX_LINE_BYTES:
+        return f"it sent a line of more than {_MAX_LINE_BYTES // 1024 // 1024} MiB"
+    if not await _exits_within(process, _LAST_WORDS_SECONDS):
+        return "it closed its standard output"
+    code = process.returncode or 0
+    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return f"it {how}; its last words are on standard error"
+
+
+def _parsed(line: bytes) -> _Incoming:
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line.decode("utf-8", "replace"), by_name=False))
+    except ValueError as error:
+        return error
+
+
+async def _write(process: Process, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
+    # A server that reads no more is about to end, which the reading side will notice.
+    with messages, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+        async for message in messages:
+            text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+            await _pipe_to(process).send(text.encode() + b"\n")
+
+
+async def _stop(process: Process) -> None:
+    """End a server as the protocol says (standard input first, then signals), and with it whatever it started."""
+    with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        await _pipe_to(process).aclose()
+    if not await _exits_within(process, _GRACE_SECONDS):
+        _signal_group(process, signal.SIGTERM)
+        await _exits_within(process, _GRACE_SECONDS)
+    _signal_group(process, signal.SIGKILL)
+    with anyio.move_on_after(_GRACE_SECONDS):
+        await process.aclose()
+
+
+def _pipe_to(process: Process) -> ByteSendStream:
+    return cast("ByteSendStream", process.stdin)  # piped, by _start
+
+
+def _signal_group(process: Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+async def _exits_within(process: Process, seconds: float) -> bool:
+    # Not process.wait(): some versions of it wait for the pipes as well, which a grandchild may hold open.
+    with anyio.move_on_after(seconds):
+        while process.returncode is None:  # noqa: ASYNC110 - the only thing to look at, see above
+            await anyio.sleep(_LOOK_SECONDS)
+    return process.returncode is not None
