@@ -255,7 +255,10 @@ def test_what_a_server_writes_cannot_command_the_terminal(run: Run, liar: Any):
 def test_on_a_terminal_rows_are_aligned_and_explained(run: Run, config: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
-    output = click.unstyle(run("search", "add two numbers", "--config", config, "--limit", "2").output)
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    outcome = run("search", "add two numbers", "--config", config, "--limit", "2")
+    output = click.unstyle(outcome.output)
+    assert "asking the servers" in outcome.errors
     heading, first, detail = output.splitlines()[:3]
     assert heading.index("score") == first.index("1.00")
     assert detail == "    Add two numbers."

@@ -27,7 +27,7 @@ from tools_search_client.demo.searching import fall_back, search
 from tools_search_client.demo.servers import demo_servers, missing_packages
 from tools_search_client.demo.stage import Stage
 from tools_search_client.demo.step import Shown, StepFailed, StepReport
-from tools_search_client.demo.story import Demo, play
+from tools_search_client.demo.story import STEPS, Demo, play
 from tools_search_client.demo.workspace import Workspace, make_workspace
 from tools_search_client.federation import Federation
 from tools_search_client.reports import (
@@ -174,11 +174,13 @@ async def fine(_: Stage) -> Shown:
 
 @pytest.mark.anyio
 async def test_a_step_that_fails_is_named_and_the_others_are_performed():
+    titles: list[str] = []
     reports: list[StepReport] = []
     steps = {"broken": ("Broken", broken), "fine": ("Fine", fine)}
     with anyio.fail_after(60):
-        performed = await play(None, steps=steps, show=reports.append)
+        performed = await play(None, steps=steps, announce=titles.append, show=reports.append)
     assert (performed.failed, [report.problem for report in reports]) == (("broken",), ["the floor is lava", None])
+    assert titles == ["Broken", "Fine"]
     assert performed.to_json()["steps"][1]["seen"] is True
 
 
@@ -226,7 +228,8 @@ def performed(problem: str | None) -> Demo:
 def test_on_a_terminal_each_step_is_shown_and_the_outcome_is_the_exit_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], problem: str | None, code: int, told: str
 ):
-    async def play_it(_: object, *, show: Callable[[StepReport], None]) -> Demo:
+    async def play_it(_: object, *, announce: Callable[[str], None], show: Callable[[StepReport], None]) -> Demo:
+        announce(STEPS["search"][0])
         result = performed(problem)
         show(result.steps[0])
         return result

@@ -57,12 +57,14 @@ def demo(*, extra_servers: bool, as_json: bool) -> None:
 
 async def _performed(installation: Installation | None, as_json: bool) -> Demo:
     try:
-        return await play(installation, show=_hold if as_json else _print_step)
+        if as_json:
+            return await play(installation, announce=_hold, show=_hold)
+        return await play(installation, announce=_print_title, show=_print_step)
     except StepFailed as error:
         return Demo((), (), (StepReport("gateway", "The gateway", 0.0, problem=str(error)),), 0.0, 0.0)
 
 
-def _hold(_: StepReport) -> None:
+def _hold(_: object) -> None:
     """Print nothing yet: all of it is one JSON object."""
 
 
@@ -72,12 +74,16 @@ def _print_opening(installation: Installation | None) -> None:
         print_text(f"  {note}")
 
 
-def _print_step(report: StepReport) -> None:
-    number = list(STEPS).index(report.name) + 1
+def _print_title(title: str) -> None:
+    number = [known for known, _ in STEPS.values()].index(title) + 1
     click.echo()
-    click.secho(f"{number}. {report.title}  ({report.seconds:.1f} s)", bold=True)
+    click.secho(f"{number}. {title}", bold=True)
+
+
+def _print_step(report: StepReport) -> None:
     for line in report.shown.lines:
         print_text(_clipped(f"   {line}"))
+    click.secho(f"   ({report.seconds:.1f} s)", dim=True)
     if report.problem is not None:
         click.secho("   FAILED", fg="red")
         print_text(textwrap.fill(report.problem, _WIDTH, initial_indent="   ", subsequent_indent="   "))

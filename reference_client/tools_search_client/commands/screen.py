@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -17,7 +18,7 @@ from rich.text import Text
 
 from tools_search_client.text import one_line, printable, shorten
 
-__all__ = ["print_json", "print_note", "print_table", "print_text"]
+__all__ = ["print_json", "print_note", "print_table", "print_text", "waiting"]
 
 Row = Sequence[str]
 
@@ -35,6 +36,17 @@ def print_text(text: str) -> None:
 def print_note(text: str) -> None:
     """Print a remark on standard error, where it spoils no pipe."""
     click.echo(one_line(text), err=True)
+
+
+@contextmanager
+def waiting(text: str) -> Generator[None]:
+    """Show on a terminal that something takes its time; say nothing elsewhere."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(Text(text)):
+        yield
 
 
 def print_table(headings: Row, rows: Sequence[Row], *, details: Sequence[str] | None = None) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import anyio
 import click
 
 from tools_search_client.commands.outcome import EXIT_CODES, answered_code, leave
-from tools_search_client.commands.screen import print_json, print_note, print_table
+from tools_search_client.commands.screen import print_json, print_note, print_table, waiting
 from tools_search_client.commands.targets import Target, server_options
 from tools_search_client.commands.wire_json import description_json, listing_json, search_json
 from tools_search_client.federation import open_federation
@@ -21,6 +22,8 @@ from tools_search_client.reports import (
 )
 
 __all__ = ["search", "servers", "tools"]
+
+_ASKING: Final = "asking the servers …"
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
 
@@ -35,7 +38,8 @@ def servers(target: Target, *, as_json: bool) -> None:
         async with open_federation(target.configuration, target.options) as federation:
             return await federation.describe(deadline=target.timeout)
 
-    described = anyio.run(run)
+    with waiting(_ASKING):
+        described = anyio.run(run)
     if as_json:
         print_json({"servers": [description_json(one) for one in described]})
     else:
@@ -54,7 +58,8 @@ def tools(target: Target, *, as_json: bool) -> None:
         async with open_federation(target.configuration, target.options) as federation:
             return await federation.list(deadline=target.timeout)
 
-    listing = anyio.run(run)
+    with waiting(_ASKING):
+        listing = anyio.run(run)
     if as_json:
         print_json(listing_json(listing))
     else:
@@ -80,7 +85,8 @@ def search(query: str, limit: int, target: Target, *, as_json: bool) -> None:
             return await federation.search(query, limit=limit, deadline=target.timeout)
 
     try:
-        answer = anyio.run(run)
+        with waiting(_ASKING):
+            answer = anyio.run(run)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     if as_json:

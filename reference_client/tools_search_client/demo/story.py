@@ -70,6 +70,7 @@ async def play(
     installation: Installation | None,
     *,
     steps: Mapping[str, tuple[str, Step]] = STEPS,
+    announce: Callable[[str], None],
     show: Callable[[StepReport], None],
 ) -> Demo:
     """Perform the demo in a folder of its own, which is gone afterwards.
@@ -77,6 +78,7 @@ async def play(
     Args:
         installation: The servers beyond this environment; `None` does without.
         steps: What to perform.
+        announce: Told the title of each step before it is performed, since some take a while.
         show: Told of each step when it is over.
 
     Raises:
@@ -91,7 +93,11 @@ async def play(
         write_configuration(servers, configuration)
         async with running_gateway(configuration) as url, over_gateway(url, "auto") as (gateway, meter):
             stage = Stage(workspace, configuration, queries(), url, gateway, meter)
-            reports = [await _perform(name, title, step, stage, show) for name, (title, step) in steps.items()]
+            reports: list[StepReport] = []
+            for step, (title, deed) in steps.items():
+                announce(title)
+                reports.append(await _perform(step, title, deed, stage))
+                show(reports[-1])
     return Demo(
         tuple(servers),
         notes(installation),
@@ -101,13 +107,11 @@ async def play(
     )
 
 
-async def _perform(name: str, title: str, step: Step, stage: Stage, show: Callable[[StepReport], None]) -> StepReport:
+async def _perform(name: str, title: str, deed: Step, stage: Stage) -> StepReport:
     started = perf_counter()
     shown, problem = Shown({}), None
     try:
-        shown = await step(stage)
+        shown = await deed(stage)
     except (StepFailed, ToolsSearchClientError, OSError, KeyError, ValueError) as error:
         problem = str(error) or type(error).__name__
-    report = StepReport(name, title, perf_counter() - started, shown, problem)
-    show(report)
-    return report
+    return StepReport(name, title, perf_counter() - started, shown, problem)
