@@ -292,7 +292,7 @@ class Gateway:
     async def list(self) -> FederatedListing:
         return FederatedListing((), ())
 
-    async def describe(self) -> tuple[ServerDescription, ...]:
+    async def describe(self, *, deadline: float | None) -> tuple[ServerDescription, ...]:
         return (ServerDescription(ServerReport("", "search", "modern", 1.0)),)
 
 

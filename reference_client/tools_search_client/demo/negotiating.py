@@ -8,7 +8,7 @@ from typing import Any
 from mcp_ext_tools_search.types import EXTENSION_ID
 
 from tools_search_client.demo.meter import Exchange, WireMeter
-from tools_search_client.demo.stage import Stage, over_gateway
+from tools_search_client.demo.stage import PATIENCE_SECONDS, Stage, over_gateway
 from tools_search_client.demo.step import Shown, StepFailed
 from tools_search_client.federation import Federation
 
@@ -27,7 +27,7 @@ async def negotiate(stage: Stage) -> Shown:
 
 
 async def _era(gateway: Federation, meter: WireMeter, method: str) -> dict[str, Any]:
-    (described,) = await gateway.describe()
+    (described,) = await gateway.describe(deadline=PATIENCE_SECONDS)
     exchange = next(meter.exchanges(method), None)
     if described.report.failure is not None or exchange is None:
         failure = described.report.failure

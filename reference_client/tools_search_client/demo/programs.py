@@ -15,6 +15,7 @@ import anyio
 from anyio.abc import ByteReceiveStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from tools_search_client.demo.stage import PATIENCE_SECONDS
 from tools_search_client.demo.step import StepFailed
 from tools_search_client.diagnostics import kept_diagnostics
 
@@ -38,6 +39,7 @@ async def running_gateway(configuration: Path) -> AsyncGenerator[str]:
         StepFailed: It did not start.
     """
     command = [*SERVER, "--config", str(configuration), "--http", "127.0.0.1:0"]
+    command += ["--start-deadline", str(PATIENCE_SECONDS)]
     with kept_diagnostics() as diagnostics:
         async with await anyio.open_process(command, stdin=None, stderr=diagnostics.file) as process:
             try:

@@ -39,7 +39,7 @@ async def fall_back(stage: Stage) -> Shown:
     failed = [f"{one.report.server} ({one.report.failure.message})" for one in servers if one.report.failure]
     if failed:
         raise StepFailed(f"not every server answered: {', '.join(failed)}")
-    agree = sum(stage.answers[query].tools[0].name == answer.tools[0].name for query, answer in answers.items())
+    agree = sum(_first(stage.answers[query]) == _first(answer) for query, answer in answers.items())
     facts = {
         "servers": [_server_json(one) for one in servers],
         "searches": [_answer_json(query, answer) for query, answer in answers.items()],
@@ -51,6 +51,10 @@ async def fall_back(stage: Stage) -> Shown:
         f"{agree} of {len(answers)} begin with the same tool as over the gateway",
     ]
     return Shown(facts, lines)
+
+
+def _first(answer: FederatedSearch) -> str | None:
+    return answer.tools[0].name if answer.tools else None
 
 
 def _answer_json(query: str, answer: FederatedSearch) -> dict[str, Any]:

@@ -15,10 +15,13 @@ from tools_search_client.demo.workspace import Workspace
 from tools_search_client.federation import Federation, FederationOptions, open_federation
 from tools_search_client.reports import FederatedSearch
 
-__all__ = ["LIMIT", "Stage", "observed", "over_gateway"]
+__all__ = ["LIMIT", "PATIENCE_SECONDS", "Stage", "observed", "over_gateway"]
 
 LIMIT: Final = 5
 """Tools per search: what a host would put in front of a model."""
+
+PATIENCE_SECONDS: Final = 30
+"""For all servers to be started on a machine that is slow or busy."""
 
 
 @dataclass
