@@ -35,12 +35,16 @@ def test_large_definitions_make_smaller_pages_that_still_end() -> None:
     assert walk(ToolPages(listing, 100), MODERN) == [["a"], ["b"], ["c"], ["d"]]
 
 
-def test_a_definition_of_the_newer_revision_leaves_no_gap_in_the_pages_of_the_older() -> None:
+def test_a_definition_of_the_newer_revision_leaves_no_gap_in_the_pages_of_the_older(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     listing = tools(*"abcd")
     listing[1] = listing[1].model_copy(update={"output_schema": {"type": "array"}})
     pages = ToolPages(listing, 2)
     assert walk(pages, MODERN) == [["a", "b"], ["c", "d"]]
-    assert walk(pages, LEGACY) == [["a", "c"], ["d"]]
+    with caplog.at_level("INFO"):
+        assert walk(pages, LEGACY) == [["a", "c"], ["d"]]
+    assert "2025-11-25, where they are invalid: ['b']" in caplog.text
 
 
 def test_a_cursor_holds_over_changes_elsewhere_and_on_other_replicas() -> None:

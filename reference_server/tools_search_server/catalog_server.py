@@ -6,19 +6,16 @@ on a server that lists its tools by pages. The rest is an ordinary MCP server.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, Final, TypeAlias, cast
 
-from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
 from mcp.server.caching import CacheHint
 from mcp_ext_tools_search.server import ToolsSearch
 from mcp_ext_tools_search.types import EXTENSION_ID, ServerSettings
 from mcp_types import (
-    INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
     ListToolsResult,
@@ -30,8 +27,9 @@ from tools_search_server.canned import canned_answer
 from tools_search_server.catalog_file import CatalogFile
 from tools_search_server.limits import Limits
 from tools_search_server.paging import ToolPages
+from tools_search_server.unknown_tool import unknown_tool
 
-__all__ = ["Answer", "Catalog", "catalog_server", "unknown_tool"]
+__all__ = ["Answer", "Catalog", "catalog_server"]
 
 Answer: TypeAlias = Callable[[Tool, Mapping[str, Any]], CallToolResult]
 """What a tool answers to arguments."""
@@ -104,11 +102,3 @@ def _group(tool: Tool) -> str | None:
     published = (tool.meta or {}).get(EXTENSION_ID)
     group = cast("dict[str, Any]", published).get("group") if isinstance(published, dict) else None
     return group if isinstance(group, str) else None
-
-
-def unknown_tool(name: str, known: Mapping[str, Any]) -> MCPError:
-    """Return the -32602 error for a name that no tool has, naming the closest ones."""
-    closest = difflib.get_close_matches(name[:128], known, n=3, cutoff=0.6)
-    advice = f"the closest are {', '.join(closest)}" if closest else "list or search the tools to see their names"
-    message = f"Unknown tool: {name[:128]!r}; {advice}."
-    return MCPError(INVALID_PARAMS, message, {"field": "name", "reason": "unknown tool", "closest": closest})

@@ -15,11 +15,11 @@ from mcp_ext_tools_search.server import ToolsSearch
 from mcp_types import CallToolRequestParams, Implementation, ListToolsResult, PaginatedRequestParams
 
 from tools_search_server import orientation
-from tools_search_server.catalog_server import unknown_tool
 from tools_search_server.gateway import Gateway
 from tools_search_server.limits import Limits
 from tools_search_server.relay import relay_call
 from tools_search_server.serving import Program
+from tools_search_server.unknown_tool import unknown_tool
 
 __all__ = ["GatewayOptions", "gateway_program", "gateway_server"]
 

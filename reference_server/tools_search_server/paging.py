@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +15,10 @@ from mcp_types import INVALID_PARAMS, ListToolsResult, Tool
 
 __all__ = ["ToolPages"]
 
+
+logger = logging.getLogger(__name__)
+
+_REPORTED: Final = 10
 
 _MAX_PAGE_BYTES: Final = 512 * 1024
 """A page is one event of a legacy HTTP stream, and official clients refuse events of more than 1 MiB."""
@@ -57,6 +62,12 @@ class ToolPages:
 
     def _sieve(self, protocol_version: str) -> _Era:
         tools = sieve_tools(self.tools, protocol_version)
+        if len(tools) < len(self.tools):
+            kept = {tool.name for tool in tools}
+            left_out = [tool.name for tool in self.tools if tool.name not in kept]
+            logger.info(
+                "left out for callers of %s, where they are invalid: %s", protocol_version, left_out[:_REPORTED]
+            )
         positions = {_cursor(tool): position for position, tool in enumerate(tools, start=1)}
         return _Era(tools, positions, [len(tool.model_dump_json(by_alias=True)) for tool in tools])
 

@@ -228,4 +228,5 @@ def _about(client: Client) -> str:
     """Return what the server says it is for, in one short line."""
     info = client.server_info
     said = (info and (info.description or info.title)) or client.instructions or ""
-    return " ".join(said.split())[:120]
+    printable = "".join(char if char.isprintable() else " " for char in said)
+    return " ".join(printable.split())[:120]
