@@ -8,14 +8,14 @@ from typing import Final
 import anyio
 
 from tools_search_conformance.bench import Bench
-from tools_search_conformance.model import Check, Evidence, Result, SkipReason, Status
+from tools_search_conformance.model import Check, Effort, Evidence, Result, SkipReason, Status
 from tools_search_conformance.verdict import InapplicableError, UnverifiableError, VerdictError, ViolationError
 from tools_search_conformance.wire.connection import RefusedError
 from tools_search_conformance.wire.process import TargetError
 
 __all__ = ["run_check"]
 
-_CHECK_SECONDS: Final = 60
+_CHECK_SECONDS: Final[dict[Effort, float]] = {"quick": 30, "default": 60, "deep": 600}
 
 
 async def run_check(check: Check, bench: Bench, *, deadline: float) -> Result:
@@ -41,7 +41,7 @@ async def run_check(check: Check, bench: Bench, *, deadline: float) -> Result:
 
 
 async def _judge(check: Check, bench: Bench, left: float) -> tuple[Status, VerdictError | None]:
-    seconds = min(_CHECK_SECONDS, max(0, left))
+    seconds = min(_CHECK_SECONDS[bench.setting.effort], max(0, left))
     try:
         with anyio.fail_after(seconds):
             await check.run(bench)

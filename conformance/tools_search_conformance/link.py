@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -27,7 +28,7 @@ _PLENTY: Final = 50
 Params = Mapping[str, Any]
 
 _MOST_STARTS: Final = 40
-_SILENCES: Final = 3  # in a row; a target that answers nothing is then waited for less
+_SILENCES: Final = 3
 _MOST_LIST_PAGES: Final = 2000
 
 
@@ -52,7 +53,7 @@ class Link:
         self._target = target
         self._connection: Connection | None = None
         self._starts = 0
-        self._silences = 0
+        self._silences = Counter[str]()
 
     @property
     def cell(self) -> Cell:
@@ -125,11 +126,12 @@ class Link:
     ) -> Exchange:
         """Send any request and return the exchange, whatever came of it; `seconds` shortens the wait for it."""
         connection = await self.connection()
-        patience = self.setting.seconds if self._silences < _SILENCES else self.setting.seconds / 10
+        # A method that is never answered is soon waited for no longer.
+        patience = self.setting.seconds / (1 if self._silences[method] < _SILENCES else 50)
         exchange = await connection.request(
             method, params, seconds=seconds or patience, capabilities=capabilities, headers=headers
         )
-        self._silences = 0 if exchange.replied else self._silences + 1
+        self._silences[method] = 0 if exchange.replied else self._silences[method] + 1
         return exchange
 
     async def search(self, params: Params, **dress: Any) -> Exchange:

@@ -38,7 +38,7 @@ class Plan:
     effort: Effort = "default"
     seed: int = 0
     request_seconds: float = 10
-    run_seconds: float = 600
+    run_seconds: float = 900
     wire: Path | None = None
     """Folder for the wire log; `None` keeps none."""
     secret_headers: frozenset[str] = frozenset()

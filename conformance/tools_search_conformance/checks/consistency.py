@@ -6,7 +6,9 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from tools_search_conformance.pages import Listing, Page, bare
+from tools_search_conformance.properties import explore, queries
 from tools_search_conformance.registry import check
+from tools_search_conformance.vocabulary import Vocabulary
 from tools_search_conformance.wire.codec import JsonObject, same
 
 if TYPE_CHECKING:
@@ -33,16 +35,24 @@ async def _survey(bench: Bench) -> tuple[Listing, list[Page]]:
 @check(
     "subset-of-list",
     title="Only listed tools are found",
-    sends="`tools/list`, searches of every kind, `tools/list`.",
+    sends="`tools/list`, searches of every kind and generated ones, `tools/list`.",
     passes="Every tool found is on the list.",
 )
 async def finds_listed_tools_only(bench: Bench) -> None:
     listing, pages = await _survey(bench)
-    for page in pages:
+
+    def judge(page: Page) -> None:
+        case = f"query {page.exchange.sent['params']['query']!r}"
         for name in page.names:
-            bench.expect(
-                name in listing.by_name, page.exchange, f"{name!r} was found but is not on the list", case=name
-            )
+            unlisted = f"{name!r} was found but is not on the list"
+            bench.expect(name in listing.by_name, page.exchange, unlisted, case=case)
+
+    async def search(query: str) -> None:
+        judge(await bench.page(query))
+
+    for page in pages:
+        judge(page)
+    await bench.sandwich(lambda _: explore(bench, queries(Vocabulary.of(listing.tools)), search))
 
 
 @check(

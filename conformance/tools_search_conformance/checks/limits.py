@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from hypothesis import strategies as st
+
+from tools_search_conformance.properties import explore, limits, queries
 from tools_search_conformance.registry import check
 from tools_search_conformance.shape import advertised
 
@@ -19,20 +22,21 @@ _DEFAULT_MOST: Final = 20
 @check(
     "limit-honoured",
     title="A page holds at most `limit` tools",
-    sends="A query with several matches under limits 1, 2, 3, 5 and 7, over all its pages.",
+    sends="A query with several matches under limits 1, 2, 3, 5 and 7; generated queries and limits; all pages.",
     passes="No page holds more tools than its limit.",
 )
 async def honours_limit(bench: Bench) -> None:
-    query = await bench.fertile()
-    matches = len((await bench.whole(query)).names)
+    async def judge(case: tuple[str, int]) -> None:
+        query, limit = case
+        for page in (await bench.walk(query, limit, most=12)).pages:
+            excess = f"{len(page.tools)} tools under limit {limit}"
+            bench.expect(len(page.tools) <= limit, page.exchange, excess, case=f"query {query!r}, limit {limit}")
+
+    fertile = await bench.fertile()
+    matches = len((await bench.whole(fertile)).names)
     for limit in (limit for limit in (1, 2, 3, 5, 7) if limit < matches):
-        for page in (await bench.walk(query, limit, most=30)).pages:
-            bench.expect(
-                len(page.tools) <= limit,
-                page.exchange,
-                f"{len(page.tools)} tools under limit {limit}",
-                case=f"query {query!r}, limit {limit}",
-            )
+        await judge((fertile, limit))
+    await explore(bench, st.tuples(queries(await bench.vocabulary()), limits()), judge)
 
 
 @check(
@@ -56,7 +60,7 @@ async def honours_its_own_maximum(bench: Bench) -> None:
     most = (advertised(await bench.connection()) or {}).get("maxLimit")
     bench.applies(isinstance(most, int) and not isinstance(most, bool), "the settings have no maxLimit")
     assert isinstance(most, int)  # noqa: S101 - told above
-    for query in (await bench.vocabulary()).broad():
+    for query in (await bench.fertile(), *(await bench.vocabulary()).broad()):
         for limit in (None, most + 1):
             for page in (await bench.walk(query, limit, most=30)).pages:
                 bench.expect(
@@ -75,7 +79,7 @@ async def honours_its_own_maximum(bench: Bench) -> None:
     level="SHOULD",
 )
 async def bounds_pages_by_default(bench: Bench) -> None:
-    for query in (await bench.vocabulary()).broad():
+    for query in (await bench.fertile(), *(await bench.vocabulary()).broad()):
         page = await bench.page(query)
         bench.expect(
             len(page.tools) <= _DEFAULT_MOST,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from hypothesis import strategies as st
+
+from tools_search_conformance.properties import explore, limits, queries
 from tools_search_conformance.registry import check
 from tools_search_conformance.verdict import UnverifiableError
 from tools_search_conformance.vocabulary import NONSENSE
@@ -56,16 +59,23 @@ async def hold_every_match(bench: Bench) -> None:
 @check(
     "pages-disjoint",
     title="No match occurs on two pages",
-    sends="A query in pages of several sizes.",
+    sends="A query in pages of several sizes; generated queries and limits.",
     passes="The pages of one search have no tool in common.",
 )
 async def have_nothing_in_common(bench: Bench) -> None:
-    for walk in await _walks(bench):
+    def judge(walk: Walk) -> None:
         seen: set[str] = set()
         for page in walk.pages:
             twice = seen & set(page.names)
             bench.expect(not twice, page.exchange, f"{sorted(twice)} on an earlier page already", case=walk.case)
             seen.update(page.names)
+
+    async def search(case: tuple[str, int]) -> None:
+        judge(await bench.walk(*case, most=8))
+
+    for walk in await _walks(bench):
+        judge(walk)
+    await explore(bench, st.tuples(queries(await bench.vocabulary()), limits()), search)
 
 
 @check(
@@ -142,7 +152,7 @@ async def have_one_cache_scope(bench: Bench) -> None:
     level="SHOULD",
 )
 async def repeat_themselves(bench: Bench) -> None:
-    for query in (await bench.vocabulary()).sample(8):
+    for query in (await bench.fertile(), *(await bench.vocabulary()).sample(8)):
         first = await bench.page(query, limit=await bench.plenty())
         for _ in range(_REPEATS - 1):
             page = await bench.page(query, limit=await bench.plenty())

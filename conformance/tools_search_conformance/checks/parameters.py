@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from tools_search_conformance.properties import explore, texts
 from tools_search_conformance.registry import check
 from tools_search_conformance.wire.codec import same
 
@@ -90,14 +91,18 @@ async def serves_long_queries(bench: Bench) -> None:
 @check(
     "query-unusual-characters",
     title="Every Unicode scalar value is ordinary input",
-    sends="Queries with NUL, controls, bidi marks, astral characters, noncharacters; a plain one after each.",
+    sends="Queries with NUL, controls, bidi marks, astral characters, noncharacters; generated ones.",
     passes="A result for each.",
 )
 async def serves_unusual_characters(bench: Bench) -> None:
+    async def serve(query: str) -> None:
+        await bench.served({"query": query}, f"the query {query!a}")
+
     for what, query in _UNUSUAL.items():
         await bench.served({"query": query}, f"a query with {what} ({query!a})")
         after = await bench.search(_GOOD)
         bench.expect(after.result is not None, after, f"after a query with {what}, a plain one got {after.describe()}")
+    await explore(bench, texts(), serve)
 
 
 @check(

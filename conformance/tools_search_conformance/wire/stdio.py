@@ -99,8 +99,7 @@ class StdioTransport:
         try:
             async for chunk in self._process.stdout:
                 self._taken += len(chunk)
-                buffer += chunk
-                if (fault := self._take_lines(buffer)) is not None:
+                if (fault := self._take_chunk(buffer, chunk)) is not None:
                     self._finish(fault)
                     await self._process.end()
                     return
@@ -109,13 +108,14 @@ class StdioTransport:
         await self._process.settle()
         self._finish(self._process.obituary())
 
-    def _take_lines(self, buffer: bytearray) -> str | None:
-        *lines, rest = bytes(buffer).split(b"\n")
-        buffer[:] = rest
-        for line in lines:
+    def _take_chunk(self, buffer: bytearray, chunk: bytes) -> str | None:
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
             self._lines += 1
-            self._take(line.removesuffix(b"\r"))
-        if len(rest) > self._limits.message_bytes:
+            self._take(bytes(buffer + end).removesuffix(b"\r"))
+            buffer.clear()
+        buffer += rest
+        if len(buffer) > self._limits.message_bytes:
             return f"a line of more than {self._limits.message_bytes} bytes"
         if self._taken > self._limits.total_bytes:
             return f"more than {self._limits.total_bytes} bytes"
