@@ -25,6 +25,7 @@ from mcp_types import (
 
 from tools_search_server.canned import canned_answer
 from tools_search_server.catalog_file import CatalogFile
+from tools_search_server.faults import hide_faults
 from tools_search_server.limits import Limits
 from tools_search_server.paging import ToolPages
 from tools_search_server.unknown_tool import unknown_tool
@@ -94,6 +95,7 @@ def catalog_server(catalog: Catalog, answer: Answer = canned_answer) -> Server[A
         max_limit=limits.max_limit,
         cursor_key=limits.cursor_key,
     ).install(server)
+    hide_faults(server)
     return server
 
 

@@ -15,6 +15,7 @@ from mcp_ext_tools_search.server import ToolsSearch
 from mcp_types import CallToolRequestParams, Implementation, ListToolsResult, PaginatedRequestParams
 
 from tools_search_server import orientation
+from tools_search_server.faults import hide_faults
 from tools_search_server.gateway import Gateway
 from tools_search_server.limits import Limits
 from tools_search_server.relay import relay_call
@@ -88,6 +89,7 @@ def gateway_server(gateway: Gateway, limits: Limits, options: GatewayOptions) ->
     ).install(server)
     server.middleware.append(_patience(gateway, options.start_deadline))
     gateway.changes.install(server)
+    hide_faults(server)
     return server
 
 

@@ -1,0 +1,100 @@
+"""What a caller learns when the server itself is at fault: a fixed text, whatever the method and the era."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import anyio
+import pytest
+from mcp import Client, MCPError
+from mcp.server import Server
+from mcp_ext_tools_search.client import TOOLS_SEARCH
+from mcp_types import CallToolResult, ListToolsResult, PaginatedRequestParams, Request, RequestParams, Result, Tool
+from tools_search_server.catalog_file import bundled_catalog
+from tools_search_server.catalog_server import Catalog, catalog_server
+from tools_search_server.faults import hide_faults
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "postgres://root:hunter2@db"  # noqa: S105 - what must not leak
+
+every_era = pytest.mark.parametrize("mode", ["auto", "legacy"])
+
+
+def crashing(_: Tool, __: Mapping[str, Any]) -> CallToolResult:
+    raise RuntimeError(SECRET)
+
+
+def misreading(_: Tool, __: Mapping[str, Any]) -> CallToolResult:
+    return CallToolResult.model_validate({"content": SECRET})
+
+
+async def refusal(server: Server[Any], mode: str, method: str, *arguments: Any) -> MCPError:
+    with anyio.fail_after(20):
+        async with Client(server, mode=mode, extensions=[TOOLS_SEARCH], raise_exceptions=False) as client:
+            with pytest.raises(MCPError) as refused:
+                await getattr(client, method)(*arguments)
+    return refused.value
+
+
+@every_era
+@pytest.mark.parametrize("answer", [crashing, misreading])
+async def test_a_call_that_fails_in_the_server_leaks_nothing(
+    mode: str, answer: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="mcp_ext_tools_search")
+    catalog = Catalog(bundled_catalog())
+    name = next(name for name in catalog.by_name if name not in catalog.contents.answers)
+    error = await refusal(catalog_server(catalog, answer), mode, "call_tool", name, {})
+    assert (error.code, error.message, error.data) == (-32603, "Internal server error", None)
+    assert "tools/call failed with" in caplog.text
+    assert SECRET not in caplog.text
+
+
+@every_era
+async def test_a_listing_that_fails_in_the_server_leaks_nothing(mode: str) -> None:
+    async def list_tools(_: Any, __: PaginatedRequestParams | None) -> NoReturn:
+        raise KeyError(SECRET)
+
+    server = Server[Any]("broken", on_list_tools=list_tools)
+    hide_faults(server)
+    error = await refusal(server, mode, "list_tools")
+    assert (error.code, error.message) == (-32603, "Internal server error")
+
+
+@every_era
+async def test_parameters_that_no_revision_allows_stay_the_callers_mistake(mode: str) -> None:
+    async def list_tools(_: Any, __: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult(tools=[])
+
+    server = Server[Any]("plain", on_list_tools=list_tools)
+    hide_faults(server)
+    with anyio.fail_after(20):
+        async with Client(server, mode=mode, raise_exceptions=False) as client:
+            for method, params in (("tools/list", {"cursor": 3}), ("tools/call", {"name": [SECRET]})):
+                error = await _error_of(client, method, params)
+                assert (error.code, error.message) == (-32602, "Invalid request parameters")
+
+
+async def _error_of(client: Client, method: str, params: dict[str, Any]) -> MCPError:
+    request = Request[Any, str](method=method, params=params)
+    with pytest.raises(MCPError) as refused:
+        await client.session.send_request(request, Result)
+    return refused.value
+
+
+@every_era
+async def test_a_handler_of_another_method_that_misreads_its_data_is_at_fault_itself(mode: str) -> None:
+    async def misread(_: Any, __: RequestParams) -> NoReturn:
+        Tool.model_validate({"name": SECRET})
+        raise AssertionError
+
+    server = Server[Any]("extended")
+    server.add_request_handler("com.example/misread", RequestParams, misread)
+    hide_faults(server)
+    with anyio.fail_after(20):
+        async with Client(server, mode=mode, raise_exceptions=False) as client:
+            error = await _error_of(client, "com.example/misread", {})
+    assert (error.code, error.message) == (-32603, "Internal server error")
