@@ -9,7 +9,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 from tools_search_conformance.wire.codec import JsonObject
@@ -37,12 +37,12 @@ _SHORTEST: Final = 4
 _RARE: Final = 2
 
 
-def terms(text: str) -> list[str]:
+@lru_cache(maxsize=8192)
+def terms(text: str) -> tuple[str, ...]:
     """Return the draft's terms of `text`: runs of letters and digits after NFKC and default case folding."""
     folded = unicodedata.normalize("NFKC", text).casefold()
-    return "".join(
-        c if unicodedata.category(c)[0] == "L" or unicodedata.category(c) == "Nd" else " " for c in folded
-    ).split()
+    kept = (c if unicodedata.category(c)[0] == "L" or unicodedata.category(c) == "Nd" else " " for c in folded)
+    return tuple("".join(kept).split())
 
 
 def text_of(tool: JsonObject) -> list[str]:

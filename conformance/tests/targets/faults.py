@@ -5,6 +5,7 @@ Faults know messages only, so that the same fault breaks the miniature and the r
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -12,6 +13,12 @@ Json = dict[str, Any]
 
 EXTENSION_ID: Final = "io.github.tools-search/tools-search"
 SEARCH: Final = "tools/search"
+
+
+def member(value: Json, name: str) -> Json:
+    """Return a member that is an object, or an empty one."""
+    found: Json = value.get(name) or {}
+    return found
 
 
 class Refusal(Exception):
@@ -56,11 +63,8 @@ _FAULTS: Final[dict[str, Callable[[], Fault]]] = {"none": Fault}
 
 def find_fault(name: str) -> Fault:
     """Return a fault in its first state."""
-    import faults_of_answers  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport] - they register themselves
-    import faults_of_negotiation  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport]
-    import faults_of_pages  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport]
-    import faults_of_parameters  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport]
-
+    for kind in ("answers", "negotiation", "pages", "parameters"):
+        importlib.import_module(f".faults_of_{kind}", __package__)  # where they register themselves
     return _FAULTS[name]()
 
 
@@ -110,7 +114,7 @@ def wrong_error(name: str, code: int) -> Callable[[Callable[[Json], Json]], Call
     def register(change: Callable[[Json], Json]) -> Callable[[Json], Json]:
         class WrongError(Fault):
             def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-                error = outcome.get("error") or {}
+                error = member(outcome, "error")
                 return {"error": change(dict(error))} if method == SEARCH and error.get("code") == code else outcome
 
         _FAULTS[name] = WrongError

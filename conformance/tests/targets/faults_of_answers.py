@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, fault, wrong_params, wrong_result
+from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, fault, member, wrong_params, wrong_result
 
 
 @wrong_result("next-cursor-null")
@@ -48,12 +48,18 @@ def asks_for_input(params: Json, result: Json) -> Json:
     if "elicitation" not in able:
         return result
     schema = {"type": "object", "properties": {"query": {"type": "string"}}}
-    wanted = {"method": "elicitation/create", "params": {"mode": "form", "message": "Which?", "requestedSchema": schema}}
+    wanted = {
+        "method": "elicitation/create",
+        "params": {"mode": "form", "message": "Which?", "requestedSchema": schema},
+    }
     return {"resultType": "input_required", "inputRequests": {"which": wanted}, "requestState": "s"}
 
 
 def _hits(result: Json, change: Json) -> Json:
-    tools = [{**t, "_meta": {**t.get("_meta", {}), EXTENSION_ID: {**t.get("_meta", {}).get(EXTENSION_ID, {}), **change}}} for t in result["tools"]]
+    tools = [
+        {**t, "_meta": {**t.get("_meta", {}), EXTENSION_ID: {**t.get("_meta", {}).get(EXTENSION_ID, {}), **change}}}
+        for t in result["tools"]
+    ]
     return {**result, "tools": tools}
 
 
@@ -91,7 +97,9 @@ def unlisted_tool_found(params: Json, result: Json) -> Json:
 
 @wrong_result("descriptions-cut")
 def descriptions_cut(params: Json, result: Json) -> Json:
-    tools = [{**tool, "description": tool["description"][:40]} if "description" in tool else tool for tool in result["tools"]]
+    tools = [
+        {**tool, "description": tool["description"][:40]} if "description" in tool else tool for tool in result["tools"]
+    ]
     return {**result, "tools": tools}
 
 
@@ -122,7 +130,7 @@ class SearchMarksListing(Fault):
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
         if method == SEARCH and "query" in params:
             self.sought.add(str(params["query"]))
-        for tool in (outcome.get("result") or {}).get("tools", []):
+        for tool in member(outcome, "result").get("tools", []):
             if tool["name"] in self.sought:
                 tool["title"] = "Recently searched"
         return outcome
@@ -198,6 +206,6 @@ class SurrogatesEchoed(Fault):
     """Echoes the query into the result as it came, lone surrogates included."""
 
     def bytes(self, message: Json, data: bytes) -> bytes:
-        if "\udfff" in str((message.get("params") or {}).get("query")):
+        if "\udfff" in str(member(message, "params").get("query")):
             return data.replace(b'"result": {', b'"result": {"_note": NaN, ', 1)
         return data

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, fault, wrong_error
+from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, fault, member, wrong_error
 
 META: Final = "io.modelcontextprotocol/"
 
@@ -77,7 +77,7 @@ class LegacyPlacesDiffer(_Capabilities):
 
 
 class _Settings(_Capabilities):
-    settings: Json
+    settings: ClassVar[Json]
 
     def change(self, capabilities: Json) -> None:
         for place in ("extensions", "experimental"):
@@ -87,25 +87,25 @@ class _Settings(_Capabilities):
 
 @fault("settings-string")
 class SettingsString(_Settings):
-    settings: Json = {"maxLimit": "50"}
+    settings: ClassVar[Json] = {"maxLimit": "50"}
 
 
 @fault("settings-negative")
 class SettingsNegative(_Settings):
-    settings: Json = {"catalogSize": -1}
+    settings: ClassVar[Json] = {"catalogSize": -1}
 
 
 @fault("max-limit-exceeded")
 class MaxLimitExceeded(_Settings):
-    settings: Json = {"maxLimit": 6}
+    settings: ClassVar[Json] = {"maxLimit": 6}
 
 
 class _Declares(Fault):
     """Lets some clients through the gate that did not declare the extension."""
 
     def request(self, method: str, params: Json, era: str) -> Json:
-        meta = params.get("_meta")
-        if method != SEARCH or not isinstance(meta, dict) or not self.lets_in(params, meta.get(f"{META}clientCapabilities")):  # pyright: ignore[reportUnknownMemberType] - JSON
+        meta = member(params, "_meta")
+        if method != SEARCH or not meta or not self.lets_in(params, meta.get(f"{META}clientCapabilities")):
             return params
         declared: Json = {"extensions": {EXTENSION_ID: {}}}
         return {**params, "_meta": {**meta, f"{META}clientCapabilities": declared}}
@@ -164,7 +164,7 @@ class DeclarationClosed(Fault):
         return declared if declared == {} else None
 
     def request(self, method: str, params: Json, era: str) -> Json:
-        extensions: Json = (params.get("capabilities") or {}).get("extensions") or {}
+        extensions: Json = member(params, "capabilities").get("extensions") or {}
         if method == "initialize":
             self.legacy: Json = extensions.get(EXTENSION_ID) or {}
         if method == SEARCH and era != "2026-07-28" and self.legacy:
@@ -178,7 +178,7 @@ class LegacyGated(Fault):
 
     def request(self, method: str, params: Json, era: str) -> Json:
         if method == "initialize":
-            self.declared = EXTENSION_ID in ((params.get("capabilities") or {}).get("extensions") or {})
+            self.declared = EXTENSION_ID in member(member(params, "capabilities"), "extensions")
         if method == SEARCH and era != "2026-07-28" and not self.declared:
             raise Refusal(-32021, "declare it", {"requiredCapabilities": {"extensions": {EXTENSION_ID: {}}}})
         return params

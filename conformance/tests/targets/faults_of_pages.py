@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faults import SEARCH, Fault, Json, Refusal, fault, wrong_params, wrong_result
+from .faults import SEARCH, Fault, Json, Refusal, fault, member, wrong_params, wrong_result
 
 
 @wrong_result("boundary-loses-a-tool")
@@ -14,7 +14,11 @@ def boundary_loses_a_tool(params: Json, result: Json) -> Json:
 
 @wrong_result("later-pages-lost")
 def later_pages_lost(params: Json, result: Json) -> Json:
-    return {name: value for name, value in result.items() if name != "nextCursor" or "cursor" not in params or params.get("limit") == 1}
+    return {
+        name: value
+        for name, value in result.items()
+        if name != "nextCursor" or "cursor" not in params or params.get("limit") == 1
+    }
 
 
 @fault("first-comes-again")
@@ -25,7 +29,7 @@ class FirstComesAgain(Fault):
         self.first: dict[str, Json] = {}
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method != SEARCH or not (outcome.get("result") or {}).get("tools"):
+        if method != SEARCH or not member(outcome, "result").get("tools"):
             return outcome
         tools = outcome["result"]["tools"]
         if "cursor" not in params:
@@ -45,7 +49,7 @@ class EndlessNothing(Fault):
         return params
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method == SEARCH and (outcome.get("result") or {}).get("tools") == []:
+        if method == SEARCH and member(outcome, "result").get("tools") == []:
             outcome["result"]["nextCursor"] = "more of nothing"
         elif method == SEARCH and params.get("cursor") == "more of nothing":
             raise NotImplementedError
@@ -56,14 +60,18 @@ class EndlessNothing(Fault):
 class CursorEmpty(Fault):
     """A search without matches has one page more, at the empty cursor."""
 
+    def __init__(self) -> None:
+        self.issued: set[str] = set()
+
     def request(self, method: str, params: Json, era: str) -> Json:
-        if method == SEARCH and params.get("cursor") == "" and params.get("query", "").startswith("qzx"):
+        if method == SEARCH and params.get("cursor") == "" and str(params.get("query")) in self.issued:
             return {name: value for name, value in params.items() if name != "cursor"}
         return params
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method == SEARCH and (outcome.get("result") or {}).get("tools") == [] and "cursor" not in params:
+        if method == SEARCH and member(outcome, "result").get("tools") == [] and "cursor" not in params:
             outcome["result"]["nextCursor"] = ""
+            self.issued.add(params["query"])
         return outcome
 
 
@@ -80,7 +88,7 @@ class LastPageEmpty(Fault):
         return params
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        result = outcome.get("result") or {}
+        result = member(outcome, "result")
         if method != SEARCH or "tools" not in result:
             return outcome
         if str(params.get("cursor")) in self.after:
@@ -121,7 +129,7 @@ class _Cursors(Fault):
         self.issued: dict[str, str] = {}
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        cursor = (outcome.get("result") or {}).get("nextCursor")
+        cursor = member(outcome, "result").get("nextCursor")
         if isinstance(cursor, str):
             self.issued[cursor] = params["query"] if method == SEARCH else method
         return outcome
@@ -136,7 +144,14 @@ class CursorHalfRead(_Cursors):
         if method != SEARCH or not isinstance(cursor, str):
             return params
         genuine = (known for known, query in self.issued.items() if query == params.get("query"))
-        same = next((known for known in genuine if len(cursor) >= len(known) > 8 and known[: len(known) // 2] == cursor[: len(known) // 2]), cursor)
+        same = next(
+            (
+                known
+                for known in genuine
+                if len(cursor) >= len(known) > 8 and known[: len(known) // 2] == cursor[: len(known) // 2]
+            ),
+            cursor,
+        )
         return {**params, "cursor": same}
 
 
@@ -154,7 +169,11 @@ class CursorOfListServed(_Cursors):
     """Takes a cursor of a listing for the beginning."""
 
     def request(self, method: str, params: Json, era: str) -> Json:
-        return _without_cursor(params) if method == SEARCH and self.issued.get(str(params.get("cursor"))) == "tools/list" else params
+        return (
+            _without_cursor(params)
+            if method == SEARCH and self.issued.get(str(params.get("cursor"))) == "tools/list"
+            else params
+        )
 
 
 @wrong_result("small-pages-reversed")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faults import SEARCH, Fault, Json, Refusal, fault, wrong_error, wrong_params
+from .faults import SEARCH, Fault, Json, Refusal, fault, member, wrong_error, wrong_params
 
 
 def refuse(field: str) -> Refusal:
@@ -22,7 +22,11 @@ def query_coerced(params: Json) -> Json:
 @wrong_params("query-stripped-of-ascii-only")
 def query_stripped_of_ascii_only(params: Json) -> Json:
     query = params.get("query")
-    return {**params, "query": "anything"} if isinstance(query, str) and query and query.isspace() and not query.isascii() else params
+    return (
+        {**params, "query": "anything"}
+        if isinstance(query, str) and query and query.isspace() and not query.isascii()
+        else params
+    )
 
 
 @wrong_params("query-blank-served")
@@ -32,7 +36,11 @@ def query_blank_served(params: Json) -> Json:
 
 @wrong_params("query-counted-in-bytes")
 def query_counted_in_bytes(params: Json) -> Json:
-    if isinstance(query := params.get("query"), str) and len(query.encode("utf-8", "surrogatepass")) > 1024 and len(query) <= 1024:
+    if (
+        isinstance(query := params.get("query"), str)
+        and len(query.encode("utf-8", "surrogatepass")) > 1024
+        and len(query) <= 1024
+    ):
         raise refuse("query")
     return params
 
@@ -135,12 +143,16 @@ class LimitBoundToCursor(Fault):
 
     def request(self, method: str, params: Json, era: str) -> Json:
         cursor = params.get("cursor")
-        if method == SEARCH and isinstance(cursor, str) and self.limits.get(cursor, params.get("limit")) != params.get("limit"):
+        if (
+            method == SEARCH
+            and isinstance(cursor, str)
+            and self.limits.get(cursor, params.get("limit")) != params.get("limit")
+        ):
             raise refuse("cursor")
         return params
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method == SEARCH and (cursor := (outcome.get("result") or {}).get("nextCursor")):
+        if method == SEARCH and (cursor := member(outcome, "result").get("nextCursor")):
             self.limits[cursor] = params.get("limit")
         return outcome
 

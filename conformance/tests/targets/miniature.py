@@ -1,6 +1,6 @@
 """A whole server that offers `tools/search`, on nothing but the standard library: the draft read a second time.
 
-    miniature.py [--http] [--fault NAME]
+    target.py miniature [--http] [--fault NAME]
 
 It serves the catalogue that TOOLS_SEARCH_CATALOG names, in both eras, on stdio or on a free port of the loopback. With
 a fault it breaks exactly one rule.
@@ -21,7 +21,7 @@ import unicodedata
 from pathlib import Path
 from typing import Any, Final
 
-from faults import Fault, Refusal, find_fault
+from .faults import Fault, Refusal, find_fault, member
 
 EXTENSION_ID: Final = "io.github.tools-search/tools-search"
 MODERN: Final = "2026-07-28"
@@ -55,7 +55,9 @@ class Miniature:
         self.tools = tools
         self.fault = fault
         self._key = os.environ.get("MINIATURE_KEY", "").encode() or secrets.token_bytes(32)
-        self._words = [set(terms(" ".join(str(tool.get(m, "")) for m in ("name", "title", "description")))) for tool in tools]
+        self._words = [
+            set(terms(" ".join(str(tool.get(m, "")) for m in ("name", "title", "description")))) for tool in tools
+        ]
 
     @property
     def settings(self) -> Json:
@@ -65,13 +67,13 @@ class Miniature:
         """Answer one message; `session` holds what a legacy client declared."""
         if "method" not in message or "id" not in message:
             return None
-        method, params = message["method"], message.get("params") or {}
-        meta = params.get("_meta") or {}
+        method, params = message["method"], member(message, "params")
+        meta = member(params, "_meta")
         era = MODERN if f"{META}protocolVersion" in meta else LEGACY
         capabilities = meta.get(f"{META}clientCapabilities") if era == MODERN else session.get("capabilities")
         try:
             heard = self.fault.request(method, params, era)
-            meta = heard.get("_meta") or {}
+            meta = member(heard, "_meta")
             capabilities = meta.get(f"{META}clientCapabilities") if era == MODERN else capabilities
             outcome: Json = {"result": self.serve(method, heard, era, capabilities or {}, session)}
         except Refusal as refusal:
@@ -82,10 +84,14 @@ class Miniature:
         if method == "server/discover":
             return self.discovered(era)
         if method == "initialize":
-            session["capabilities"] = params.get("capabilities") or {}
+            session["capabilities"] = member(params, "capabilities")
             held = {EXTENSION_ID: self.settings}
             capabilities = {"tools": {}, "extensions": held, "experimental": held}
-            return {"protocolVersion": LEGACY, "capabilities": capabilities, "serverInfo": {"name": "mini", "version": "1"}}
+            return {
+                "protocolVersion": LEGACY,
+                "capabilities": capabilities,
+                "serverInfo": {"name": "mini", "version": "1"},
+            }
         served = {"tools/list": self.listed, "tools/call": self.called, "tools/search": self.searched}
         if method not in served:
             raise Refusal(-32601, "Method not found", method)
@@ -121,7 +127,7 @@ class Miniature:
         tool = next((tool for tool in self.tools if tool["name"] == params.get("name")), None)
         if tool is None:
             raise Refusal(-32602, "unknown tool", None)
-        echo = {"name": tool["name"], "arguments": params.get("arguments") or {}}
+        echo = {"name": tool["name"], "arguments": member(params, "arguments")}
         result: Json = {"content": [{"type": "text", "text": json.dumps(echo)}]}
         return result | ({"structuredContent": echo} if "outputSchema" in tool else {})
 
@@ -149,7 +155,12 @@ class Miniature:
 
     def limit_of(self, params: Json) -> int:
         limit: Any = params.get("limit", DEFAULT_LIMIT)
-        if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit) or limit != int(limit):
+        if (
+            isinstance(limit, bool)
+            or not isinstance(limit, int | float)
+            or not math.isfinite(limit)
+            or limit != int(limit)
+        ):
             raise invalid("limit", "an integer is needed")
         if limit < 1:
             raise invalid("limit", "at least 1 is needed")
@@ -166,7 +177,7 @@ class Miniature:
 
     def hit(self, number: int, score: float) -> Json:
         tool = self.tools[number]
-        meta = dict(tool.get("_meta") or {})
+        meta = dict(member(tool, "_meta"))
         meta[EXTENSION_ID] = {**meta.get(EXTENSION_ID, {}), "score": min(1.0, score), "matched": ["name"]}
         return {**tool, "_meta": meta}
 
@@ -210,12 +221,8 @@ def main() -> None:
     catalog = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
     server = Miniature(catalog["tools"], find_fault(arguments.fault))
     if arguments.http:
-        from miniature_http import serve_http  # noqa: PLC0415 - stdio starts faster without
+        from .miniature_http import serve_http  # stdio starts faster without
 
         serve_http(server)
     else:
         serve_stdio(server)
-
-
-if __name__ == "__main__":
-    main()

@@ -7,10 +7,10 @@ import secrets
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 
-from faults import Refusal
+from .faults import Refusal, member
 
 if TYPE_CHECKING:
-    from miniature import Json, Miniature
+    from .miniature import Json, Miniature
 
 _STATUS: Final = {-32601: 404, -32602: 400, -32600: 400, -32700: 400, -32020: 400, -32021: 400}
 
@@ -44,9 +44,13 @@ class _Endpoint(BaseHTTPRequestHandler):
             self.miniature.fault.headers(message, dict(self.headers.items()))
             response = self.miniature.respond(message, {})
         except Refusal as refusal:
-            response = {"jsonrpc": "2.0", "id": message.get("id"), "error": {"code": refusal.code, "message": refusal.message}}
-        code = ((response or {}).get("error") or {}).get("code")
-        self._send(self.miniature.fault.status(code, _STATUS.get(code, 200)), response)
+            response = {
+                "jsonrpc": "2.0",
+                "id": message.get("id"),
+                "error": {"code": refusal.code, "message": refusal.message},
+            }
+        code: int | None = member(response or {}, "error").get("code")
+        self._send(self.miniature.fault.status(code, _STATUS.get(code or 0, 200)), response)
 
     def _legacy(self, message: Json) -> None:
         name = self.headers.get("Mcp-Session-Id", "")
@@ -59,9 +63,14 @@ class _Endpoint(BaseHTTPRequestHandler):
         event = b": a comment\n\nevent: message\ndata: " + json.dumps(response).encode("ascii") + b"\n\n"
         self._send(200, None, event, {"Content-Type": "text/event-stream", "Mcp-Session-Id": name})
 
-    def _send(self, status: int, message: Json | None, body: bytes = b"", headers: dict[str, str] | None = None) -> None:
+    def _send(
+        self, status: int, message: Json | None, body: bytes = b"", headers: dict[str, str] | None = None
+    ) -> None:
         if message is not None:
-            body, headers = self.miniature.fault.bytes({}, json.dumps(message).encode("ascii")), {"Content-Type": "application/json"}
+            body, headers = (
+                self.miniature.fault.bytes({}, json.dumps(message).encode("ascii")),
+                {"Content-Type": "application/json"},
+            )
         self.send_response(status)
         for header, value in {**(headers or {}), "Content-Length": str(len(body))}.items():
             self.send_header(header, value)
@@ -69,7 +78,7 @@ class _Endpoint(BaseHTTPRequestHandler):
         self.wfile.write(body)
         self.wfile.flush()
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
         """Say nothing."""
 
 

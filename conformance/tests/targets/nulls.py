@@ -1,6 +1,6 @@
 """Servers that are none: each answers everything in one wrong way.
 
-    nulls.py KIND [--http]
+    target.py nulls KIND [--http]
 
 On stdio only the process matters; over HTTP the address is the first line.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
@@ -30,16 +29,22 @@ def empty_all(message: Json) -> Json:
 
 
 def echo(message: Json) -> Json:
-    return {"result": message.get("params") or {}}
+    return {"result": message.get("params", Json())}
 
 
 def _opened(message: Json) -> Json | None:
     """Open properly and list the fixture, so that it is the searches that are judged."""
-    capabilities = {"tools": {}, **dict.fromkeys(("extensions", "experimental"), {EXTENSION_ID: {}})}
+    capabilities = {"tools": {}, **{place: {EXTENSION_ID: Json()} for place in ("extensions", "experimental")}}
     if message["method"] == "server/discover":
         return {"result": {"supportedVersions": [MODERN], "capabilities": capabilities, "resultType": "complete"}}
     if message["method"] == "initialize":
-        return {"result": {"protocolVersion": LEGACY, "capabilities": capabilities, "serverInfo": {"name": "null", "version": "0"}}}
+        return {
+            "result": {
+                "protocolVersion": LEGACY,
+                "capabilities": capabilities,
+                "serverInfo": {"name": "null", "version": "0"},
+            }
+        }
     if message["method"] == "tools/list":
         with open(os.environ["TOOLS_SEARCH_CATALOG"], encoding="utf-8") as file:  # noqa: PTH123 - no import for this
             return {"result": json.load(file)}
@@ -72,30 +77,41 @@ ANSWERS: Final = {
 }
 
 
+def garbage(line: bytes) -> bytes:
+    return b"\xff\xfenot json {" + line[:10] + b'\n[1,2]\n{"jsonrpc":"2.0"'
+
+
+def deep(line: bytes) -> bytes:
+    return b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"
+
+
+def mute(line: bytes) -> bytes:
+    return b""
+
+
+def flood(line: bytes) -> bytes:
+    while True:
+        sys.stdout.buffer.write(b"x" * 65536)
+
+
+RAW: Final = {raw.__name__: raw for raw in (garbage, deep, mute, flood)}
+
+
 def main() -> None:
     kind = sys.argv[1]
-    if kind == "mute":
-        time.sleep(600)
     if kind == "exit":
         sys.exit(7)
-    if kind == "garbage":
-        for line in sys.stdin.buffer:
-            sys.stdout.buffer.write(b"\xff\xfenot json {" + line[:10] + b'\n[1,2]\n{"jsonrpc":"2.0"')
-            sys.stdout.buffer.flush()
-    if kind == "flood":
-        while True:
-            sys.stdout.buffer.write(b"x" * 65536)
-    if kind == "deep":
-        for _ in sys.stdin.buffer:
-            sys.stdout.buffer.write(b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n")
-            sys.stdout.buffer.flush()
     if "--http" in sys.argv:
         serve_http(kind)
     for line in sys.stdin.buffer:
-        message = json.loads(line)
-        if "id" in message and (answer := ANSWERS[kind](message)) is not None:
-            sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}) + "\n")
-            sys.stdout.flush()
+        sys.stdout.buffer.write(RAW[kind](line) if kind in RAW else respond(kind, json.loads(line)))
+        sys.stdout.buffer.flush()
+
+
+def respond(kind: str, message: Json) -> bytes:
+    if "id" not in message or (answer := ANSWERS[kind](message)) is None:
+        return b""
+    return json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}).encode() + b"\n"
 
 
 def serve_http(kind: str) -> None:
@@ -121,14 +137,10 @@ def serve_http(kind: str) -> None:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
             """Say nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
     server.daemon_threads = True
     print(json.dumps({"url": f"http://127.0.0.1:{server.server_port}/mcp"}), flush=True)  # noqa: T201
     server.serve_forever()
-
-
-if __name__ == "__main__":
-    main()

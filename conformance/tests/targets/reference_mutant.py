@@ -1,6 +1,6 @@
 """The reference server with one fault between it and the wire.
 
-    reference_mutant.py FAULT [options of tools-search-server]
+    target.py reference_mutant FAULT [options of tools-search-server]
 
 Its code is not touched: the fault stands in front of the server's own middleware.
 """
@@ -12,14 +12,16 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
-from faults import Fault, Json, Refusal, find_fault
 from mcp import MCPError
 from mcp.server import Server
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 from tools_search_server import catalog_program
-from tools_search_server.__main__ import main
+from tools_search_server.__main__ import main as tools_search_server
+from tools_search_server.catalog_server import catalog_server
+
+from .faults import Fault, Json, Refusal, find_fault
 
 _searching: ContextVar[bool] = ContextVar("searching", default=False)
 
@@ -58,18 +60,13 @@ class _InFront:
         return {"result": dict(result or {})}
 
 
-def run() -> None:
+def main() -> None:
     name, *arguments = sys.argv[1:]
-    build = catalog_program.catalog_server
 
     def build_broken(*args: Any, **options: Any) -> Server[Any]:
-        server = build(*args, **options)
+        server = catalog_server(*args, **options)
         server.middleware.insert(0, _InFront(find_fault(name)))
         return server
 
-    catalog_program.catalog_server = build_broken
-    main(arguments)
-
-
-if __name__ == "__main__":
-    run()
+    setattr(catalog_program, "catalog_server", build_broken)  # noqa: B010 - it is not exported from there
+    tools_search_server(arguments)

@@ -1,0 +1,40 @@
+"""What the suite's own tests share: its targets, and ways to judge them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from tools_search_conformance.checks import select
+from tools_search_conformance.invocation import Options
+from tools_search_conformance.model import CHECK_PREFIX
+
+LAUNCHER: Final = Path(__file__).parent / "target.py"
+
+
+@pytest.fixture(scope="session")
+def target() -> Callable[..., tuple[str, ...]]:
+    """Return the command of a target in the folder `targets`."""
+
+    def command(name: str, *arguments: str) -> tuple[str, ...]:
+        return (sys.executable, str(LAUNCHER), name, *arguments)
+
+    return command
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Callable[..., Options]:
+    """Return options for a short run, checks given by their rules."""
+
+    def build(*rules: str, **rest: Any) -> Options:
+        defaults: dict[str, Any] = {"out": tmp_path / "report", "seed": 1, "effort": "quick", "timeout": 5}
+        return Options(checks=select([CHECK_PREFIX + rule for rule in rules]), **(defaults | rest))
+
+    return build
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all-cells", action="store_true", help="Judge every mutant in every cell, of the reference too.")

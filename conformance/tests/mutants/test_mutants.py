@@ -1,0 +1,195 @@
+"""Each fault turns exactly its declared checks red, and each check is turned red by some fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import pytest
+import yaml
+from tools_search_conformance.checks import registered, select
+from tools_search_conformance.invocation import Options, judge_servers
+from tools_search_conformance.model import CHECK_PREFIX, Run
+from tools_search_conformance.wire.eras import ERAS, LEGACY, MODERN, Era
+
+pytestmark = pytest.mark.anyio
+
+Command = Callable[..., tuple[str, ...]]
+
+AT_ONCE: Final = 3
+CHECKS: Final = {check.id.removeprefix(CHECK_PREFIX): check for check in registered()}
+WITHOUT_MUTANT: Final = {
+    "http-name-not-required": "a server that requires the header refuses every search, and so fails nearly every check",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """A row of mutants.yaml."""
+
+    name: str
+    kills: tuple[str, ...]
+    cells: tuple[str, ...] = ()
+    unverified: tuple[str, ...] = ()
+    because: str = ""
+    reference: bool = False
+
+    def shows_in(self, cell: str) -> bool:
+        """Tell whether the fault can be seen in the cell, apart from checks that do not apply there."""
+        return not self.cells or any(part in cell for part in self.cells)
+
+    @property
+    def era(self) -> Era:
+        """The first era in which one of the killed checks applies."""
+        eras = [era for rule in self.kills for era in CHECKS[rule].eras]
+        return MODERN if MODERN in eras else LEGACY
+
+    @property
+    def over_http(self) -> bool:
+        """Whether no killed check applies on stdio."""
+        return all("stdio" not in CHECKS[rule].transports for rule in self.kills)
+
+
+def _read() -> dict[str, Mutant]:
+    rows: dict[str, dict[str, Any]] = yaml.safe_load(
+        Path(__file__).with_name("mutants.yaml").read_text(encoding="utf-8")
+    )
+    return {name: _mutant(name, row) for name, row in rows.items()}
+
+
+def _mutant(name: str, row: dict[str, Any]) -> Mutant:
+    lists = {key: tuple(map(str, row.pop(key, ()))) for key in ("kills", "cells", "unverified")}
+    return Mutant(name=name, **lists, **row)
+
+
+MUTANTS: Final = _read()
+OF_THE_REFERENCE: Final = [name for name, mutant in MUTANTS.items() if mutant.reference]
+SAMPLE: Final = 12
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "mutant" in metafunc.fixturenames:
+        metafunc.parametrize("mutant", list(MUTANTS))
+    if "broken_reference" in metafunc.fixturenames:
+        every = metafunc.config.getoption("--all-cells")
+        step = 1 if every else max(1, len(OF_THE_REFERENCE) // SAMPLE)
+        metafunc.parametrize("broken_reference", OF_THE_REFERENCE[::step])
+
+
+class Verdicts:
+    """Judges all the mutants that were asked for, several at once, when the first verdict is wanted."""
+
+    def __init__(self, names: list[str], command: Callable[[str], Options]) -> None:
+        self._names = names
+        self._options = command
+        self._runs: dict[str, Run] = {}
+
+    async def of(self, name: str) -> Run:
+        """Return what was found out about one mutant."""
+        if not self._runs:
+            limiter = anyio.CapacityLimiter(AT_ONCE)
+            async with anyio.create_task_group() as tasks:
+                for each in self._names:
+                    tasks.start_soon(self._judge, each, limiter)
+        return self._runs[name]
+
+    async def _judge(self, name: str, limiter: anyio.CapacityLimiter) -> None:
+        async with limiter:
+            with anyio.fail_after(300):
+                self._runs[name] = await judge_servers(self._options(name), lambda _: None)
+
+
+def _wanted(request: pytest.FixtureRequest, parameter: str) -> list[str]:
+    specs = [
+        item.callspec.params
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+    ]
+    return [str(params[parameter]) for params in specs if parameter in params]
+
+
+@pytest.fixture(scope="module")
+def miniatures(request: pytest.FixtureRequest, target: Command, tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
+    every = bool(request.config.getoption("--all-cells"))
+
+    def options(name: str) -> Options:
+        mutant, argv = MUTANTS[name], target("miniature", "--fault", name)
+        return Options(
+            checks=select([]),
+            out=tmp_path_factory.mktemp(name),
+            argv=() if mutant.over_http and not every else argv,
+            http_argv=(*argv, "--http") if mutant.over_http or every else (),
+            era="auto" if every or mutant.name in _IN_BOTH_ERAS else mutant.era,
+            seed=1,
+            effort="quick",
+            timeout=5,
+        )
+
+    return Verdicts(_wanted(request, "mutant"), options)
+
+
+# Their target advertises the extension in one era only, so the other one has to be seen too.
+_IN_BOTH_ERAS: Final = {"not-discovered", "advertised-as-true", "legacy-unadvertised"}
+
+
+@pytest.fixture(scope="module")
+def references(request: pytest.FixtureRequest, target: Command, tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
+    every = bool(request.config.getoption("--all-cells"))
+
+    def options(name: str) -> Options:
+        argv = target("reference_mutant", name, "--page-size", "20")
+        return Options(
+            checks=select([]),
+            out=tmp_path_factory.mktemp(name),
+            argv=argv,
+            http_argv=(*argv, "--http", "127.0.0.1:0") if every else (),
+            era="auto" if every or name in _IN_BOTH_ERAS else MUTANTS[name].era,
+            seed=1,
+            effort="quick",
+            timeout=20,
+            start_timeout=60,
+        )
+
+    return Verdicts(_wanted(request, "broken_reference"), options)
+
+
+def _assert_exact(mutant: Mutant, run: Run) -> None:
+    seen: set[str] = set()
+    for cell in run.cells:
+        of_cell = {result.check.removeprefix(CHECK_PREFIX): result for result in run.results if result.cell == cell}
+        red = {rule: result.message for rule, result in of_cell.items() if result.status in {"fail", "warn"}}
+        stuck = {rule: result.message for rule, result in of_cell.items() if result.status in {"unverified", "error"}}
+        applicable = {rule for rule, result in of_cell.items() if result.status != "skip"}
+        expected = set(mutant.kills) & applicable if mutant.shows_in(cell.name) else set[str]()
+        assert red.keys() == expected, (cell.name, red, stuck)
+        assert stuck.keys() == (set(mutant.unverified) if expected else set()), (cell.name, stuck)
+        seen |= expected
+    assert seen == set(mutant.kills)
+
+
+async def test_each_fault_turns_exactly_its_checks_red(mutant: str, miniatures: Verdicts):
+    _assert_exact(MUTANTS[mutant], await miniatures.of(mutant))
+
+
+async def test_each_fault_of_the_reference_turns_exactly_its_checks_red(broken_reference: str, references: Verdicts):
+    _assert_exact(MUTANTS[broken_reference], await references.of(broken_reference))
+
+
+def test_each_check_has_a_fault_that_kills_it():
+    killed = {rule for mutant in MUTANTS.values() for rule in mutant.kills}
+    assert killed | WITHOUT_MUTANT.keys() == CHECKS.keys()
+    assert not killed & WITHOUT_MUTANT.keys()
+
+
+def test_a_fault_kills_two_checks_at_most_and_then_says_why():
+    for mutant in MUTANTS.values():
+        assert 1 <= len(mutant.kills) <= 2
+        assert bool(mutant.because) == (len(mutant.kills) == 2)
+
+
+def test_at_least_forty_five_checks_have_a_fault_of_their_own():
+    assert len({mutant.kills for mutant in MUTANTS.values()}) >= 45
+    assert ERAS == (MODERN, LEGACY)
