@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_ext_tools_search.hosts import HttpTarget, ServerEntry, StdioTarget, Target
+from mcp_ext_tools_search.hosts import HttpTarget, ServerEntry, StdioTarget, Target, qualified_name
 from mcp_ext_tools_search.ranking import ToolIndex
 from mcp_types import TextContent, Tool
 from tools_search_client.configuration import Configuration
@@ -32,6 +32,11 @@ def configured(**targets: Target) -> Configuration:
 
 def failures(answer: FederatedSearch) -> dict[str, str]:
     return {report.server: report.failure.kind for report in answer.failed if report.failure}
+
+
+def offer(catalog: Path, *names: str) -> None:
+    tools = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
+    catalog.write_text(json.dumps({"tools": tools}), encoding="utf-8")
 
 
 async def test_servers_with_and_without_the_extension_and_of_both_eras_are_one(
@@ -204,6 +209,18 @@ async def test_a_name_that_had_to_be_altered_leads_to_its_tool(catalog: Path, re
         async with open_federation(servers) as federation:
             assert (await federation.resolve(altered)).tool.name == "create_invoice"
     assert altered.startswith("our_shop__create_invoice_")
+
+
+@pytest.mark.parametrize("tool_name", ["天気を調べる", "read.file at once", "9_lives", "a" * 300])
+async def test_a_name_that_no_provider_allows_leads_to_its_tool(
+    tool_name: str, catalog: Path, reference_server: StdioTarget
+):
+    offer(catalog, "other", "天気", tool_name)
+    altered = qualified_name("one", tool_name)
+    assert altered.isascii()
+    with anyio.fail_after(10):
+        async with open_federation(configured(one=reference_server)) as federation:
+            assert (await federation.resolve(altered)).tool.name == tool_name
 
 
 async def test_everything_is_listed_by_the_names_to_call_it_by(liar: Any, plain_server: StdioTarget):

@@ -168,7 +168,11 @@ class Federation:
     async def _resolved(self, name: str, wanted: Mapping[str, str], deadline: float | None) -> FederatedTool:
         """Return the tool called `name`, asking each of the servers for the name that it would know."""
         servers = {server: self.supervised[server] for server in wanted}
-        answers = await ask_all(servers, lambda server, tools: candidates_for(tools, wanted[server]), deadline=deadline)
+
+        async def ask(server: str, tools: ServerTools) -> Found:
+            return await candidates_for(tools, wanted[server], server=server, full_name=name)
+
+        answers = await ask_all(servers, ask, deadline=deadline)
         candidates = [tool for answer in answers for tool in self._federated(answer)]
         tool = chosen(name, candidates, [answer.server for answer in answers if answer.failure])
         self._remember([tool], answers)

@@ -7,10 +7,10 @@ server that cannot is listed. So calling one tool of a catalogue of thousands co
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from mcp_ext_tools_search.hosts import qualified_name, without_digest
 from mcp_ext_tools_search.types import HitMetadata
 
 from tools_search_client.discovery import ServerTools
@@ -23,24 +23,36 @@ __all__ = ["candidates_for", "chosen"]
 _CLOSEST: Final = 3
 _CANDIDATES: Final = 10
 
-_DIGEST_SUFFIX: Final = re.compile(r"_[0-9a-f]{8}$")
-"""What a full name ends with where the tool's own name had to be altered; a server knows nothing of it."""
 
+async def candidates_for(tools: ServerTools, name: str, *, server: str, full_name: str) -> Found:
+    """Return tools of one server that may be meant: all of a server that has to be listed.
 
-async def candidates_for(tools: ServerTools, name: str) -> Found:
-    """Return tools of one server that may be meant by `name`: all of a server that has to be listed.
+    Args:
+        tools: The server's.
+        name: What the server may know the tool as.
+        server: What the server is known as.
+        full_name: As typed. One that was altered says too little to search for, so that a listing decides.
 
     Raises:
         ServerError: The server failed.
     """
     if tools.mode == "list":
-        return Found(tuple(FoundTool(tool, HitMetadata()) for tool in await tools.list()), "list")
+        return await _listed(tools)
     found = await tools.search(name, limit=_CANDIDATES)
-    shortened = _DIGEST_SUFFIX.sub("", name)
-    if shortened == name or any(hit.tool.name == name for hit in found.tools):
+    shortened = without_digest(name)
+    if shortened == name or _has(found, server, name, full_name):
         return found
-    more = await tools.search(shortened, limit=_CANDIDATES)
-    return Found((*found.tools, *more.tools), found.mode, found.fallback)
+    more = await tools.search(shortened, limit=_CANDIDATES) if shortened.strip("_") else found
+    return more if _has(more, server, name, full_name) else await _listed(tools)
+
+
+async def _listed(tools: ServerTools) -> Found:
+    return Found(tuple(FoundTool(tool, HitMetadata()) for tool in await tools.list()), "list")
+
+
+def _has(found: Found, server: str, name: str, full_name: str) -> bool:
+    names = [hit.tool.name for hit in found.tools]
+    return name in names or any(qualified_name(server, own) == full_name for own in names)
 
 
 def chosen(name: str, candidates: Sequence[FederatedTool], failed: Sequence[str]) -> FederatedTool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -19,8 +18,6 @@ from tools_search_server.paging import ToolPages
 from tools_search_server.upstream import Upstream
 
 __all__ = ["Gateway", "Offer"]
-
-logger = logging.getLogger(__name__)
 
 _GATHER_SECONDS = 0.05
 """Changes that come together are announced once."""
@@ -92,8 +89,7 @@ class Gateway:
         offers: dict[str, Offer] = {}
         for upstream in self.upstreams:
             for offer in self._offers_of.get(upstream.name, ()):
-                if offers.setdefault(offer.tool.name, offer) is not offer:
-                    logger.warning("%s: tool %r is left out: its name is taken", upstream.name, offer.original_name)
+                offers.setdefault(offer.tool.name, offer)  # qualified names are never equal
         if offers != self.offers:
             self.pages = ToolPages([offer.tool for offer in offers.values()], self._page_size)
             self._changed.set()

@@ -2,7 +2,13 @@
 
 from mcp_ext_tools_search.hosts.configuration import HostFile, load_host_file, parse_host_file
 from mcp_ext_tools_search.hosts.errors import ConfigurationError
-from mcp_ext_tools_search.hosts.names import MAX_NAME_LENGTH, SEPARATOR, qualified_name, split_candidates
+from mcp_ext_tools_search.hosts.names import (
+    MAX_NAME_LENGTH,
+    SEPARATOR,
+    qualified_name,
+    split_candidates,
+    without_digest,
+)
 from mcp_ext_tools_search.hosts.targets import HttpTarget, ServerEntry, StdioTarget, Target
 
 __all__ = [
@@ -18,4 +24,5 @@ __all__ = [
     "parse_host_file",
     "qualified_name",
     "split_candidates",
+    "without_digest",
 ]

@@ -50,7 +50,9 @@ def _value_of(reference: str, environment: Mapping[str, str], folder: Path) -> s
     default: str | None = match["default"]
     value = environment.get(match["name"], default)
     if value is None:
-        raise UnresolvedVariable(f"the environment variable {match['name']} is not set: set it, or give a default")
+        name = match["name"]
+        fault = f"the environment variable {name} is not set"
+        raise UnresolvedVariable(f"{fault}: set it, or give a default as in ${{{name}:-value}}")
     return value
 
 

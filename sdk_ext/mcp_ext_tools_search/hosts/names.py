@@ -1,17 +1,21 @@
 """Names that are unambiguous over many servers and valid for every model provider.
 
-A tool is known as `server__tool`: letters, digits, `_` and `-`, at most 64 characters. The same tool of the same server
-always gets the same name, whatever else is configured, found or listed before it: a name that has to be altered
-carries a digest of what it stands for, rather than a number that depends on its neighbours.
+A tool is known as `server__tool`: letters, digits, `_` and `-`, a letter or `_` first, at most 64 characters. The same
+tool of the same server always gets the same name, whatever else is configured, found or listed before it: a name that
+has to be altered carries a digest of what it stands for, rather than a number that depends on its neighbours.
+
+Why no two are equal: a name that was altered ends with a digest, and one that only looks as if it did is altered too;
+of the others, the first `__` stands where the server's name ends.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["MAX_NAME_LENGTH", "SEPARATOR", "qualified_name", "split_candidates"]
+__all__ = ["MAX_NAME_LENGTH", "SEPARATOR", "qualified_name", "split_candidates", "without_digest"]
 
 SEPARATOR: Final = "__"
 """Stands between the server's name and the tool's."""
@@ -19,8 +23,14 @@ SEPARATOR: Final = "__"
 MAX_NAME_LENGTH: Final = 64
 """The shortest limit among the model providers."""
 
-_DIGEST_LENGTH: Final = 8
+_DIGEST_LENGTH: Final = 12
+_MAX_STEM: Final = MAX_NAME_LENGTH - _DIGEST_LENGTH - 1
+_MAX_SERVER: Final = 24
+"""What is left of a server's name where the whole is too long: the tool's own name says more."""
+
+_VALID: Final = re.compile(rf"[A-Za-z_][A-Za-z0-9_-]{{0,{MAX_NAME_LENGTH - 1}}}")
 _NOT_ALLOWED: Final = re.compile(r"[^A-Za-z0-9_-]")
+_DIGEST_SUFFIX: Final = re.compile(rf"_[0-9a-f]{{{_DIGEST_LENGTH}}}\Z")
 
 
 def qualified_name(server: str, tool: str) -> str:
@@ -29,21 +39,40 @@ def qualified_name(server: str, tool: str) -> str:
     An empty `server` stands for the only one there is: its tools keep their own names, as far as providers allow.
     """
     exact = f"{server}{SEPARATOR}{tool}" if server else tool
-    allowed = _NOT_ALLOWED.sub("_", exact)
-    if allowed == exact and len(exact) <= MAX_NAME_LENGTH and not _splits_elsewhere(server, tool):
+    if _VALID.fullmatch(exact) and not _DIGEST_SUFFIX.search(exact) and not _splits_elsewhere(server, tool):
         return exact
     digest = hashlib.sha256(f"{server}\0{tool}".encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_LENGTH]
-    return f"{allowed[: MAX_NAME_LENGTH - _DIGEST_LENGTH - 1]}_{digest}"
+    return f"{_stem(server, tool)}_{digest}"
 
 
-def split_candidates(name: str, servers: list[str]) -> list[tuple[str, str]]:
-    """Return the `(server, rest)` readings of a qualified name that `servers` allow, the longest server name first."""
-    readings = [(server, name[len(prefix) :]) for server in servers if name.startswith(prefix := _prefix(server))]
-    return sorted(readings, key=lambda reading: -len(reading[0]))
+def split_candidates(name: str, servers: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the `(server, rest)` readings of a qualified name that `servers` allow, the longest match first."""
+    prefixes = {(server, prefix) for server in servers if server for prefix in _prefixes(server)}
+    readings = sorted((-len(prefix), server) for server, prefix in prefixes if name.startswith(prefix))
+    return [(server, name[-length:]) for length, server in readings]
 
 
-def _prefix(server: str) -> str:
-    return _NOT_ALLOWED.sub("_", server) + SEPARATOR if server else ""
+def without_digest(name: str) -> str:
+    """Return `name` without the digest of one that was altered: the beginning of a name that its server knows."""
+    return _DIGEST_SUFFIX.sub("", name)
+
+
+def _stem(server: str, tool: str) -> str:
+    whole = _spelled(f"{server}{SEPARATOR}{tool}" if server else tool)
+    if len(whole) > _MAX_STEM and server:
+        whole = f"{_spelled(server)[:_MAX_SERVER]}{SEPARATOR}{_NOT_ALLOWED.sub('_', tool)}"
+    return whole[:_MAX_STEM]
+
+
+def _prefixes(server: str) -> set[str]:
+    spelled = _spelled(server)
+    return {spelled + SEPARATOR, spelled[:_MAX_SERVER] + SEPARATOR}
+
+
+def _spelled(text: str) -> str:
+    """Return `text` in the characters that are allowed, and beginning as is allowed."""
+    allowed = _NOT_ALLOWED.sub("_", text)
+    return allowed if _VALID.match(allowed) else f"_{allowed}"
 
 
 def _splits_elsewhere(server: str, tool: str) -> bool:
