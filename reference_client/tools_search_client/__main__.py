@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Sequence
-from typing import Final
+from pathlib import Path
+from typing import Final, NoReturn
 
 import click
 
 from tools_search_client.commands.call import call
 from tools_search_client.commands.demo import demo
-from tools_search_client.commands.outcome import EXIT_FAILED, EXIT_USAGE
+from tools_search_client.commands.outcome import EXIT_FAILED, EXIT_OK, EXIT_SIGNAL, EXIT_USAGE
+from tools_search_client.commands.running import Interrupted
 from tools_search_client.commands.screen import print_json
 from tools_search_client.commands.show import search, servers, tools
 from tools_search_client.commands.wire_json import error_json
@@ -45,16 +49,56 @@ for command in (servers, tools, search, call, demo):
     commands.add_command(command)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line; exits with the code that the outcome deserves."""
     given = sys.argv[1:] if arguments is None else list(arguments)
+    if not sys.stdout:  # started with a closed standard output
+        _write_nowhere()
     try:
-        commands.main(given, prog_name="tools-search-client")
-    except ToolsSearchClientError as error:
-        if "--json" in given:
-            print_json(error_json(error))
-        click.echo(f"Error: {printable(str(error))}", err=True)
-        sys.exit(EXIT_USAGE if isinstance(error, LocalMistake) else EXIT_FAILED)
+        code = _outcome(given)
+        sys.stdout.flush()
+    except OSError as error:
+        code = EXIT_FAILED
+        _write_nowhere()  # what is left in the buffer cannot be written when the interpreter ends, either
+        if not isinstance(error, BrokenPipeError):
+            click.echo(f"Error: the answer cannot be written: {error.strerror or error}", err=True)
+    sys.exit(code)
+
+
+def _write_nowhere() -> None:
+    sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open until the program ends
+
+
+def _outcome(given: list[str]) -> int:
+    """Perform what was asked and return the exit code; errors are told on standard error, and in JSON if that is asked.
+
+    Raises:
+        OSError: Standard output cannot be written.
+    """
+    try:
+        return commands.main(given, prog_name="tools-search-client", standalone_mode=False) or EXIT_OK
+    except click.ClickException as error:
+        _tell_program(given, error, error.format_message())
+        error.show()
+        return error.exit_code
+    except (ToolsSearchClientError, Interrupted, click.Abort) as error:
+        message = str(error) or "aborted"
+        _tell_program(given, error, message)
+        click.echo(f"Error: {printable(message)}", err=True)
+        return _code_of(error)
+
+
+def _tell_program(given: list[str], error: Exception, message: str) -> None:
+    if "--json" in given:
+        print_json(error_json(error, message))
+
+
+def _code_of(error: Exception) -> int:
+    if isinstance(error, LocalMistake):
+        return EXIT_USAGE
+    if isinstance(error, ToolsSearchClientError):
+        return EXIT_FAILED
+    return EXIT_SIGNAL + (error.number if isinstance(error, Interrupted) else signal.SIGINT)
 
 
 if __name__ == "__main__":

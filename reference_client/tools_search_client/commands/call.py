@@ -6,11 +6,11 @@ import json
 import sys
 from typing import Any, cast
 
-import anyio
 import click
 from mcp_types import CallToolResult, TextContent
 
 from tools_search_client.commands.outcome import EXIT_CODES, EXIT_FAILED, EXIT_OK, leave
+from tools_search_client.commands.running import interruptible_question, run_until_signal
 from tools_search_client.commands.screen import print_json, print_note, print_text
 from tools_search_client.commands.targets import Target, server_options
 from tools_search_client.errors import LocalMistake
@@ -47,7 +47,7 @@ def call(name: str, arguments: str, target: Target, *, yes: bool, as_json: bool)
                 _ask(tool, parsed, may_ask=may_ask)
             return tool, await federation.call(tool.name, parsed)
 
-    tool, result = anyio.run(run)
+    tool, result = run_until_signal(run)
     if as_json:
         print_json({"name": tool.name, "server": tool.server, "result": _result_json(result)})
     else:
@@ -77,7 +77,9 @@ def _ask(tool: FederatedTool, arguments: dict[str, Any], *, may_ask: bool) -> No
         raise Unconfirmed(f"{tool.name} may change something and nobody can be asked here: add --yes to call it")
     click.echo(f"{one_line(tool.name)}: {shorten(tool.tool.description or 'says nothing of itself', 300)}", err=True)
     click.echo(f"arguments: {json.dumps(arguments)}", err=True)
-    if not click.confirm("It may change something. Call it?", err=True):
+    with interruptible_question():
+        agreed = click.confirm("It may change something. Call it?", err=True)
+    if not agreed:
         raise Unconfirmed(f"{tool.name} was not called")
 
 

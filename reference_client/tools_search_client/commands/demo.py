@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import textwrap
+from functools import partial
 from typing import Final
 
-import anyio
 import click
 
 from tools_search_client.commands.outcome import EXIT_FAILED, EXIT_OK, leave
+from tools_search_client.commands.running import run_until_signal
 from tools_search_client.commands.screen import print_json, print_note, print_text
 from tools_search_client.demo.installation import Installation, cache_folder, install_extra_servers
 from tools_search_client.demo.servers import missing_packages, notes
@@ -22,7 +23,10 @@ __all__ = ["demo"]
 _WIDTH: Final = 80
 
 _EPILOG: Final = """\b
-Exit codes: 0 every step succeeded, 1 a step failed (it is named), 2 packages of the demo are missing"""
+Exit codes:
+  0  every step succeeded
+  1  a step failed (it is named)
+  2  packages of the demo are missing"""
 
 
 @click.command(epilog=_EPILOG)
@@ -47,7 +51,7 @@ def demo(*, extra_servers: bool, as_json: bool) -> None:
     installation = install_extra_servers(cache_folder(), print_note) if extra_servers else None
     if not as_json:
         _print_opening(installation)
-    performed = anyio.run(_performed, installation, as_json)
+    performed = run_until_signal(partial(_performed, installation, as_json))
     if as_json:
         print_json(performed.to_json())
     else:

@@ -13,6 +13,7 @@ __all__ = [
     "EXIT_FAILED",
     "EXIT_INCOMPLETE",
     "EXIT_OK",
+    "EXIT_SIGNAL",
     "EXIT_USAGE",
     "answered_code",
     "leave",
@@ -22,13 +23,16 @@ EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_INCOMPLETE: Final = 3
+EXIT_SIGNAL: Final = 128
+"""Added to the number of the signal that ended the program."""
 
 EXIT_CODES: Final = """\b
 Exit codes:
   0  answered, even if some servers failed (they are reported)
   1  every server failed, or the called tool did
-  2  wrong use: options, configuration, an unknown tool, a missing confirmation
-  3  nothing was found, but some servers failed and might have had it"""
+  2  wrong use: options, configuration, unknown tool, missing confirmation
+  3  nothing was found, but some servers failed and might have had it
+  128 and more  interrupted by a signal: 130 is Ctrl-C"""
 """For the end of each command's help."""
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import anyio
 import click
 
 from tools_search_client.commands.outcome import EXIT_CODES, answered_code, leave
+from tools_search_client.commands.running import run_until_signal
 from tools_search_client.commands.screen import print_json, print_note, print_table, waiting
 from tools_search_client.commands.targets import Target, server_options
 from tools_search_client.commands.wire_json import description_json, listing_json, search_json
@@ -39,7 +39,7 @@ def servers(target: Target, *, as_json: bool) -> None:
             return await federation.describe(deadline=target.timeout)
 
     with waiting(_ASKING):
-        described = anyio.run(run)
+        described = run_until_signal(run)
     if as_json:
         print_json({"servers": [description_json(one) for one in described]})
     else:
@@ -59,7 +59,7 @@ def tools(target: Target, *, as_json: bool) -> None:
             return await federation.list(deadline=target.timeout)
 
     with waiting(_ASKING):
-        listing = anyio.run(run)
+        listing = run_until_signal(run)
     if as_json:
         print_json(listing_json(listing))
     else:
@@ -86,7 +86,7 @@ def search(query: str, limit: int, target: Target, *, as_json: bool) -> None:
 
     try:
         with waiting(_ASKING):
-            answer = anyio.run(run)
+            answer = run_until_signal(run)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     if as_json:

@@ -10,7 +10,6 @@ from typing import Any
 
 from mcp_types import Tool
 
-from tools_search_client.errors import ToolsSearchClientError
 from tools_search_client.reports import (
     FederatedListing,
     FederatedSearch,
@@ -52,9 +51,9 @@ def definition_json(tool: Tool) -> dict[str, Any]:
     return tool.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
-def error_json(error: ToolsSearchClientError) -> dict[str, Any]:
+def error_json(error: Exception, message: str) -> dict[str, Any]:
     """Return what is printed instead of an answer."""
-    return {"error": {"type": type(error).__name__, "message": str(error)}}
+    return {"error": {"type": type(error).__name__, "message": message}}
 
 
 def _named_json(tool: FederatedTool) -> dict[str, Any]:

@@ -1,0 +1,113 @@
+"""How the program ends when it is interrupted, misused or not listened to: an exit code, no traceback, nothing left."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+pytestmark = pytest.mark.anyio
+
+PROGRAM = [sys.executable, "-m", "tools_search_client"]
+Until = Callable[[Callable[[], bool]], Any]
+
+
+def is_alive(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def names_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+async def test_a_signal_ends_it_with_its_own_exit_code_and_leaves_no_process(
+    liar: Any, write_configuration: Any, until: Until, number: signal.Signals
+) -> None:
+    server = liar("hangs")
+    program = [*PROGRAM, "search", "x", "--json", "--config", str(write_configuration({"s": server.as_configured()}))]
+    with anyio.fail_after(30):
+        async with await anyio.open_process(program) as process:
+            await until(lambda: bool(server.asked("tools/search")))
+            process.send_signal(number)
+            assert process.stdout is not None
+            assert process.stderr is not None
+            output = b"".join([chunk async for chunk in process.stdout])
+            errors = b"".join([chunk async for chunk in process.stderr])
+            code = await process.wait()
+        await until(lambda: not is_alive(server.pid))
+    assert (code, errors.decode()) == (128 + number, f"Error: interrupted by {number.name}\n")
+    assert json.loads(output)["error"]["type"] == "Interrupted"
+
+
+async def test_the_demo_is_interrupted_at_once_even_while_it_waits_for_another_program(
+    tmp_path: Path, until: Until
+) -> None:
+    program = [*PROGRAM, "demo", "--no-extra-servers"]
+    shown = tmp_path / "shown"
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with anyio.fail_after(100), shown.open("wb") as output:
+        async with await anyio.open_process(program, stdout=output, stderr=output, env=environment) as process:
+            await until(lambda: "The verdict" in shown.read_text() and any(tmp_path.glob("tools-search-verdict-*")))
+            process.send_signal(signal.SIGTERM)
+            with anyio.fail_after(10):
+                assert await process.wait() == 128 + signal.SIGTERM
+    assert "Traceback" not in shown.read_text()
+    assert names_in(tmp_path) == ["shown"]
+
+
+async def test_a_question_is_interrupted_as_well(plain_server: Any) -> None:
+    command = " ".join([plain_server.command, *plain_server.args])
+    program = [*PROGRAM, "call", "add_numbers", '{"a": 1, "b": 2}', "--command", command]
+    ours, theirs = pty.openpty()
+    with anyio.fail_after(30):
+        async with await anyio.open_process(program, stdin=theirs) as process:
+            os.close(theirs)
+            assert process.stderr is not None
+            asked = b""
+            while b"Call it?" not in asked:
+                asked += await process.stderr.receive()
+            process.send_signal(signal.SIGINT)
+            assert await process.wait() == 128 + signal.SIGINT
+    os.close(ours)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["search", "x"],
+        ["search", "", "--command", "true"],
+        ["search", "x", "--limit", "0", "--command", "true"],
+        ["call", "x", "{bad", "--command", "true"],
+        ["search", "x", "--config", "nowhere.json"],
+        ["nothing"],
+    ],
+)
+def test_programs_get_every_mistake_as_json(arguments: list[str]) -> None:
+    done = subprocess.run([*PROGRAM, *arguments, "--json"], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 2
+    message = json.loads(done.stdout)["error"]["message"]
+    assert message
+    assert message.splitlines()[0] in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "said"),
+    [("| true; exit ${PIPESTATUS[0]}", 1, ""), (">/dev/full", 1, "cannot be written: No space left"), (">&-", 2, "")],
+)
+@pytest.mark.parametrize("asked", ["search x --json --config nowhere.json"])
+def test_an_output_that_cannot_be_written_is_no_crash(redirection: str, code: int, said: str, asked: str) -> None:
+    line = f"{sys.executable} -m tools_search_client {asked} {redirection}"
+    done = subprocess.run(["bash", "-c", line], stderr=subprocess.PIPE, text=True, timeout=30, check=False)
+    assert (done.returncode, "Traceback" in done.stderr, "Exception ignored" in done.stderr) == (code, False, False)
+    assert said in done.stderr

@@ -1,0 +1,74 @@
+"""Running a command's work so that a signal ends it in good order.
+
+Left alone, Ctrl-C cancels the work once, after which waiting for a process of ours goes on; and the signals of a
+service manager or of a closed terminal end the program at once, leaving processes and folders behind.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+import anyio
+
+__all__ = ["Interrupted", "interruptible_question", "run_until_signal"]
+
+T = TypeVar("T")
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupted(Exception):
+    """A signal ended the work before it was done; everything that it had started is gone."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(f"interrupted by {signal.Signals(number).name}")
+
+
+def run_until_signal(work: Callable[[], Awaitable[T]]) -> T:
+    """Run `work` to its end and return what it does.
+
+    Raises:
+        Interrupted: A signal came first. A second one ends the program without any cleaning up.
+        Exception: Whatever `work` raises, as it is.
+    """
+    return anyio.run(_run, work)
+
+
+@contextmanager
+def interruptible_question() -> Generator[None]:
+    """Let Ctrl-C interrupt a question that is asked while the event loop stands still."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
+async def _run(work: Callable[[], Awaitable[T]]) -> T:
+    received: list[int] = []
+    outcome: list[T] = []
+    raised: list[Exception] = []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_watch, tasks.cancel_scope, received)
+        try:
+            outcome.append(await work())
+        except Exception as error:  # the work's own: a task group would wrap it
+            raised.append(error)
+        tasks.cancel_scope.cancel()
+    if received:
+        raise Interrupted(received[0])
+    for error in raised:
+        raise error
+    return outcome[0]
+
+
+async def _watch(scope: anyio.CancelScope, received: list[int]) -> None:
+    with anyio.open_signal_receiver(*_SIGNALS) as signals:
+        async for number in signals:
+            received.append(number)
+            scope.cancel()
+            return
