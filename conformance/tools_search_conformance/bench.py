@@ -10,7 +10,7 @@ from tools_search_conformance.link import Link, Params, Setting
 from tools_search_conformance.pages import Listing, Page, read_page
 from tools_search_conformance.target import Target
 from tools_search_conformance.verdict import InapplicableError, UnverifiableError, ViolationError
-from tools_search_conformance.vocabulary import Vocabulary
+from tools_search_conformance.vocabulary import NONSENSE, Vocabulary
 from tools_search_conformance.wire.connection import RefusedError
 from tools_search_conformance.wire.eras import DECLARED
 from tools_search_conformance.wire.record import Exchange, Recorder
@@ -23,6 +23,7 @@ MISSING_CAPABILITY: Final = -32021
 Found = TypeVar("Found")
 
 _ROUNDS: Final = 3
+_ENOUGH: Final = 60
 
 
 class Bench(Link):
@@ -33,6 +34,7 @@ class Bench(Link):
         self.judged: list[int] = []
         """Numbers of the exchanges that expectations were tested against."""
         self._fertile: str | None = None
+        self._plain: str | None = None
 
     @asynccontextmanager
     async def fresh(self, *, catalog: str = "core", capabilities: Params = DECLARED) -> AsyncGenerator[Bench]:
@@ -46,6 +48,7 @@ class Bench(Link):
             yield other
         finally:
             self.judged += other.judged
+            self.deaths += other.deaths
             await other.aclose()
 
     async def vocabulary(self) -> Vocabulary:
@@ -67,15 +70,42 @@ class Bench(Link):
             before = after
         raise UnverifiableError("what tools/list returns changed while it was compared; see list-unchanged")
 
+    async def plain(self) -> str:
+        """Return a query that matches something, unless the target lists no tool at all: a tool's name."""
+        if self._plain is None:
+            self._plain = (await self.vocabulary()).plain
+        return self._plain
+
+    async def require_no_match_served(self) -> None:
+        """Go on only where a query that matches nothing is no error, as odd queries often do.
+
+        Raises:
+            UnverifiableError: it is one.
+        """
+        exchange = await self.search({"query": NONSENSE})
+        self.require(exchange.result is not None, "a query without matches is refused; see no-match-empty", exchange)
+
+    async def stocked(self) -> Listing:
+        """Return the listing of a target that has a tool.
+
+        Raises:
+            InapplicableError: it has none.
+        """
+        listing = await self.listing()
+        self.applies(bool(listing.tools), "the server lists no tool")
+        return listing
+
     async def fertile(self) -> str:
         """Return the query that was found to have most matches.
 
         Raises:
+            InapplicableError: the target lists no tool.
             UnverifiableError: no query that was tried matches more than one tool.
         """
         if self._fertile is None:
-            words = (await self.vocabulary()).broad()
-            counts = {word: len(dict.fromkeys((await self.whole(word)).names)) for word in words}
+            words = Vocabulary.of((await self.stocked()).tools).broad()
+            plenty = await self.plenty()
+            counts = {word: len({*(await self.walk(word, plenty, most=_ENOUGH)).names}) for word in words}
             best = max(counts, key=lambda word: counts[word], default=None)
             if best is None or counts[best] < 2:
                 raise UnverifiableError(f"no query matched two tools; tried {words}. A richer catalogue would help")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import shlex
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,8 +21,9 @@ from tools_search_conformance.model import Result, Run
 from tools_search_conformance.registry import UnknownCheckError
 from tools_search_conformance.report.plain import plain
 from tools_search_conformance.report.terminal import print_progress, print_run
-from tools_search_conformance.report.verdict import exit_status
+from tools_search_conformance.report.verdict import EXIT_SIGNAL, exit_status
 from tools_search_conformance.wire.eras import ERAS
+from tools_search_conformance.wire.http import check_address
 from tools_search_conformance.wire.process import TargetError
 
 __all__ = ["main"]
@@ -29,7 +31,6 @@ __all__ = ["main"]
 EXIT_USAGE: Final = 2
 EXIT_TARGET: Final = 3
 EXIT_SUITE: Final = 4
-EXIT_INTERRUPTED: Final = 130
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -39,11 +40,12 @@ def cli() -> None:
 
     \b
     Exit status:
-      0  conformant
+      0  conformant, or every check that --only chose passed
       1  not conformant
       2  wrong usage
       3  the target could not be started or spoken to, or does not offer the extension
       4  the suite itself failed
+      128 and more  a signal interrupted it: 130 is Ctrl-C
     """
 
 
@@ -125,6 +127,8 @@ def server(
         raise click.UsageError("name a server: -- ARGV, --http-command or --url")
     if url and (argv or http_command):
         raise click.UsageError("--url goes alone")
+    if url:
+        _see_to_address(url, allow_remote=rest["allow_remote"])
     options = Options(
         argv=argv,
         url=url,
@@ -135,6 +139,13 @@ def server(
         **rest,
     )
     _finish(_run(options, quiet=as_json), as_json=as_json, out=out)
+
+
+def _see_to_address(url: str, *, allow_remote: bool) -> None:
+    try:
+        check_address(url, allow_remote=allow_remote)
+    except TargetError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _selected(patterns: Sequence[str]) -> tuple[Any, ...]:
@@ -154,9 +165,9 @@ def _run(options: Options, *, quiet: bool) -> Run:
     except TargetError as error:
         click.echo(f"tools-search-conformance: {plain(str(error))}", err=True)
         sys.exit(EXIT_TARGET)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # before the run began to listen to signals, or a second time
         click.echo("tools-search-conformance: interrupted", err=True)
-        sys.exit(EXIT_INTERRUPTED)
+        sys.exit(EXIT_SIGNAL + signal.SIGINT)
 
 
 def _finish(run: Run, *, as_json: bool, out: Path) -> None:

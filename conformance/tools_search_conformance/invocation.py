@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,8 +15,9 @@ import anyio
 from anyio.abc import TaskGroup
 
 from tools_search_conformance.model import Check, Effort, Profile, Result, Run
+from tools_search_conformance.registry import registered
 from tools_search_conformance.report.files import write_reports
-from tools_search_conformance.runner import Plan, run_checks
+from tools_search_conformance.runner import Findings, Plan, run_checks
 from tools_search_conformance.target import HttpCommandTarget, StdioTarget, Target, UrlTarget
 from tools_search_conformance.wire.eras import ERAS, Era
 from tools_search_conformance.wire.process import TargetError
@@ -48,7 +52,7 @@ class Options:
 
 
 async def judge_servers(options: Options, progress: Callable[[Result], None]) -> Run:
-    """Run the checks and write the reports.
+    """Run the checks and write the reports, those of an interrupted run as well.
 
     Raises:
         TargetError: there is nothing to judge.
@@ -72,21 +76,48 @@ async def judge_servers(options: Options, progress: Callable[[Result], None]) ->
 
 
 async def _run(options: Options, plan: Plan) -> Run:
+    began, started = time.monotonic(), datetime.now(UTC)
+    found = Findings()
     failure: TargetError | None = None
+    received: list[int] = []
+    targets: list[Target] = []
     with tempfile.TemporaryDirectory(prefix="tools-search-") as folder:
         async with anyio.create_task_group() as tasks:
-            targets = _targets(options, tasks, Path(folder))
-            try:
-                return await run_checks(targets, plan)
-            except TargetError as error:
-                failure = error
-            finally:
-                with anyio.CancelScope(shield=True):
-                    for target in targets:
-                        await target.aclose()
-                tasks.cancel_scope.cancel()
-    assert failure is not None  # noqa: S101 - the group is only left by returning or with it
-    raise failure
+            with anyio.CancelScope() as checking:
+                tasks.start_soon(_watch, checking, received)
+                try:
+                    targets += _targets(options, tasks, Path(folder))
+                    await run_checks(targets, plan, found)
+                except TargetError as error:
+                    failure = error  # raised outside the group, which would wrap it
+            with anyio.CancelScope(shield=True):
+                for target in targets:
+                    await target.aclose()
+            tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    return Run(
+        target={"servers": [dict(target.description) for target in targets]},
+        profile=plan.profile,
+        effort=plan.effort,
+        seed=plan.seed,
+        started=started.isoformat(timespec="seconds"),
+        seconds=round(time.monotonic() - began, 2),
+        cells=tuple(found.cells),
+        unavailable=tuple(found.unavailable),
+        results=tuple(found.results),
+        partial=len(plan.checks) < len(registered()),
+        interrupted=received[0] if received else None,
+    )
+
+
+async def _watch(scope: anyio.CancelScope, received: list[int]) -> None:
+    """Cancel `scope` at the first signal that asks for an end; the second one finds no handler and ends all."""
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        async for number in signals:
+            received.append(number)
+            scope.cancel()
+            return
 
 
 def _targets(options: Options, tasks: TaskGroup, folder: Path) -> list[Target]:

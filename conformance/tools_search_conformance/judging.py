@@ -25,9 +25,13 @@ async def run_check(check: Check, bench: Bench, *, deadline: float) -> Result:
             check=check.id, level=check.level, cell=bench.cell, status="skip", skip=reason[0], message=reason[1]
         )
     bench.recorder.begin(check.id)
-    bench.judged = []
+    bench.judged, bench.deaths = [], []
     began = time.monotonic()
     status, verdict = await _judge(check, bench, deadline - began)
+    if bench.deaths and status in {"pass", "unverified", "skip"}:
+        ended, exchange = bench.deaths[0]
+        verdict = ViolationError(f"the target ended in the middle of this check: {ended}", exchange)
+        status = "fail" if check.level == "MUST" else "warn"
     return Result(
         check=check.id,
         level=check.level,

@@ -11,7 +11,7 @@ from tools_search_spec import METHOD
 
 from tools_search_conformance.model import Cell, Effort, Profile
 from tools_search_conformance.pages import Listing, Page, Walk, read_page
-from tools_search_conformance.shape import advertised
+from tools_search_conformance.shape import advertised, integer
 from tools_search_conformance.target import Target
 from tools_search_conformance.verdict import UnverifiableError
 from tools_search_conformance.wire.codec import JsonObject
@@ -29,6 +29,7 @@ Params = Mapping[str, Any]
 
 _MOST_STARTS: Final = 40
 _SILENCES: Final = 3
+_MOST_EMPTY: Final = 20
 _MOST_LIST_PAGES: Final = 2000
 
 
@@ -54,6 +55,10 @@ class Link:
         self._connection: Connection | None = None
         self._starts = 0
         self._silences = Counter[str]()
+        self.deaths: list[tuple[str, Exchange]] = []
+        """How the target ended by itself during the current check, and the request that was the last one."""
+        self.first_search: tuple[Listing, Listing, Listing] | None = None
+        """What was listed, listed again, and listed after the first search of all."""
 
     @property
     def cell(self) -> Cell:
@@ -132,6 +137,8 @@ class Link:
             method, params, seconds=seconds or patience, capabilities=capabilities, headers=headers
         )
         self._silences[method] = 0 if exchange.replied else self._silences[method] + 1
+        if (ended := connection.transport.ended) is not None:
+            self.deaths.append((ended, exchange))
         return exchange
 
     async def search(self, params: Params, **dress: Any) -> Exchange:
@@ -152,11 +159,28 @@ class Link:
         return read_page(await self.search(params), f"a search for {query!r}")
 
     async def walk(self, query: str, limit: int | None = None, *, most: int = 250) -> Walk:
-        """Return the pages of one search, up to `most` of them."""
-        pages = [await self.page(query, limit=limit)]
-        while pages[-1].next_cursor is not None and len(pages) < most:
-            pages.append(await self.page(query, limit=limit, cursor=pages[-1].next_cursor))
-        return Walk(query, limit, tuple(pages), ended=pages[-1].next_cursor is None)
+        """Return the pages of one search, up to `most` of them or until a cursor comes again.
+
+        An empty `nextCursor` ends it like none at all: that there is one is what cursor-nonempty is about.
+        """
+        pages, followed = [await self.page(query, limit=limit)], set[str]()
+        while (cursor := pages[-1].next_cursor) and cursor not in followed and len(pages) < most:
+            followed.add(cursor)
+            pages.append(await self.page(query, limit=limit, cursor=cursor))
+        return Walk(query, limit, tuple(pages), ended=not cursor, again=cursor in followed)
+
+    async def first(self, query: str, *, limit: int | None = None) -> Page:
+        """Return the first page of a search that holds a tool, or else its last one.
+
+        Raises:
+            UnverifiableError: as `page`.
+        """
+        page = await self.page(query, limit=limit)
+        for _ in range(_MOST_EMPTY):
+            if page.tools or not page.next_cursor:
+                break
+            page = await self.page(query, limit=limit, cursor=page.next_cursor)
+        return page
 
     async def onward(self, query: str, cursor: str, *, most: int = 250) -> list[Page]:
         """Return the pages from `cursor` on, without a limit, up to `most` of them.
@@ -165,14 +189,14 @@ class Link:
             UnverifiableError: as `page`.
         """
         pages = [await self.page(query, cursor=cursor)]
-        while (following := pages[-1].next_cursor) is not None and len(pages) < most:
+        while (following := pages[-1].next_cursor) and len(pages) < most:
             pages.append(await self.page(query, cursor=following))
         return pages
 
     async def plenty(self) -> int:
         """Return a limit that brings as much as the target says it returns at once, within reason."""
-        most = (advertised(await self.connection()) or {}).get("maxLimit")
-        return min(most, _PLENTY) if isinstance(most, int) and most > 0 else _PLENTY
+        most = integer((advertised(await self.connection()) or {}).get("maxLimit"))
+        return min(most, _PLENTY) if most is not None and most > 0 else _PLENTY
 
     async def whole(self, query: str, limit: int | None = None) -> Walk:
         """Return all pages of one search, large ones unless `limit` is given.

@@ -123,6 +123,8 @@ class UnavailableCell:
 
     cell: Cell
     reason: str
+    expected: bool = False
+    """Whether it should have been there: the target was to be started for it, or promises it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +141,10 @@ class Run:
     cells: tuple[Cell, ...]
     unavailable: tuple[UnavailableCell, ...]
     results: tuple[Result, ...]
+    partial: bool = False
+    """Whether only some of the checks were chosen, which makes no verdict on the whole."""
+    interrupted: int | None = None
+    """The number of the signal that ended the run before its time."""
 
     def of(self, *statuses: Status) -> list[Result]:
         """Return the results with one of `statuses`, in the order in which they were found."""

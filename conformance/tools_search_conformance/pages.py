@@ -37,7 +37,9 @@ class Walk:
     limit: int | None
     pages: tuple[Page, ...]
     ended: bool
-    """Whether the last page had no `nextCursor`; otherwise the walk was given up."""
+    """Whether the last page had no `nextCursor`, or an empty one; otherwise the walk was given up."""
+    again: bool = False
+    """Whether it was given up because a cursor came that had been followed already."""
 
     @property
     def names(self) -> list[str]:
@@ -76,6 +78,10 @@ class Listing:
     def same_as(self, other: Listing) -> bool:
         """Tell whether the other listing has the same definitions, in any order."""
         return len(self.tools) == len(other.tools) and same(self.by_name, other.by_name)
+
+    def same_sequence_as(self, other: Listing) -> bool:
+        """Tell whether the other listing has the same definitions in the same order."""
+        return same(list(self.tools), list(other.tools))
 
 
 def read_page(exchange: Exchange, what: str) -> Page:

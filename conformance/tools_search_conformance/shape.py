@@ -14,7 +14,7 @@ from tools_search_conformance.wire.codec import JsonObject, as_object
 from tools_search_conformance.wire.connection import Connection
 from tools_search_conformance.wire.eras import LEGACY, Era
 
-__all__ = ["advertised", "complaint", "page_schema", "settings_in"]
+__all__ = ["advertised", "complaint", "integer", "page_schema", "settings_in"]
 
 _EMPTY: Final[Registry[Any]] = Registry()
 
@@ -43,6 +43,13 @@ def complaint(value: Any, shape: str | Mapping[str, Any]) -> str | None:
 @cache
 def _definitions() -> Mapping[str, Any]:
     return schema()["$defs"]
+
+
+def integer(value: Any) -> int | None:
+    """Return a JSON number without a fractional part as an integer, however it was written; `None` for all else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+        return None
+    return int(value)
 
 
 def settings_in(capabilities: Any, place: str) -> JsonObject | None:

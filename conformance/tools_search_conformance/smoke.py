@@ -6,6 +6,7 @@ One sentence then says what forty failures would hide.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from importlib.resources import files
 
 from tools_search_spec import EXTENSION_ID
@@ -14,6 +15,7 @@ from tools_search_conformance import catalogs
 from tools_search_conformance.bench import Bench
 from tools_search_conformance.shape import advertised
 from tools_search_conformance.verdict import UnverifiableError
+from tools_search_conformance.vocabulary import Vocabulary
 from tools_search_conformance.wire.codec import as_array
 from tools_search_conformance.wire.connection import Connection
 from tools_search_conformance.wire.eras import LEGACY
@@ -34,8 +36,10 @@ def claims_legacy(connection: Connection) -> bool:
     return LEGACY in (as_array(connection.server.get("supportedVersions")) or [])
 
 
-async def smoke(bench: Bench) -> Connection:
+async def smoke(bench: Bench, *, known: bool = False) -> Connection:
     """Return the cell's connection once the target has shown that there is something to judge.
+
+    Of a `known` fixture, which served its catalogue before, another listing is a fault that list-unchanged tells.
 
     Raises:
         TargetError: it cannot be started or reached.
@@ -48,14 +52,19 @@ async def smoke(bench: Bench) -> Connection:
     except UnverifiableError as error:
         raise NotOfferedError(f"it cannot list its tools: {error.message}") from error
     if advertised(connection) is None:
-        probe = await bench.search({"query": "anything"})
+        probe = await bench.search({"query": await bench.plain()})
         if probe.result is None:
             raise UnadvertisedError(f"it does not advertise {EXTENSION_ID}, and refuses tools/search")
-    if bench.profile == "fixture" and set(listing.by_name) != _fixture_names():
+    if bench.profile == "fixture" and not known and set(listing.by_name) != _fixture_names():
         raise NotOfferedError(
             "it does not serve the catalogue that the environment variable TOOLS_SEARCH_CATALOG names;"
             " --profile live judges a server with its own tools"
         )
+    with suppress(UnverifiableError):  # that a listing fails later on, checks will tell
+        again = await bench.listing()
+        # The last tool: a server that moves what was found to the front shows it.
+        await bench.search({"query": Vocabulary.of(listing.tools[::-1]).plain})
+        bench.first_search = (listing, again, await bench.listing())
     return connection
 
 

@@ -157,7 +157,12 @@ class HttpCommandTarget(_Started):
             process = await self.start(catalog)
             url = await self._address(process)
             self._running[catalog] = process, url
-        return HttpTransport(url, headers=self._headers)
+        running = process
+        return HttpTransport(
+            url,
+            headers=self._headers,
+            gone=lambda: None if running.returncode is None else running.obituary(),
+        )
 
     async def aclose(self) -> None:
         """End every process."""

@@ -35,6 +35,7 @@ _COMMON_WORDS: Final = (
 _COMMON: Final = frozenset(_COMMON_WORDS.split())
 _SHORTEST: Final = 4
 _RARE: Final = 2
+_LONGEST: Final = 1024
 
 
 @lru_cache(maxsize=8192)
@@ -65,6 +66,12 @@ class Vocabulary:
     def names(self) -> list[str]:
         """The tools' names, in the order of the listing."""
         return [tool["name"] for tool in self.tools]
+
+    @property
+    def plain(self) -> str:
+        """A query that every conformant server has a match for, where there is any tool: a tool's name."""
+        fit = (name for name in self.names if name.strip(WHITE_SPACE) and len(name) <= _LONGEST)
+        return next(fit, "anything")
 
     @cached_property
     def frequency(self) -> Counter[str]:

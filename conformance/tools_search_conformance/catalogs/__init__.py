@@ -8,8 +8,9 @@ from typing import Final
 
 __all__ = ["NAMES", "write"]
 
-NAMES: Final = ("core", "empty", "single")
-"""`core`: 48 tools with distinctive words, nested schemas and several scripts. `empty`: none. `single`: one of them."""
+NAMES: Final = ("core", "empty", "large", "single")
+"""`core`: 48 tools with distinctive words, nested schemas and several scripts. `empty`: none. `large`: 120 that have a
+word in common. `single`: one of the first."""
 
 
 def write(name: str, folder: Path) -> Path:

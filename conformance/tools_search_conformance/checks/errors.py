@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tools_search_conformance.bench import INVALID_PARAMS
 from tools_search_conformance.registry import check
 from tools_search_conformance.shape import complaint
+from tools_search_conformance.wire.codec import as_object
 from tools_search_conformance.wire.eras import MODERN
 
 if TYPE_CHECKING:
@@ -15,20 +16,25 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-_BAD: Final[tuple[dict[str, Any], ...]] = (
-    {},
-    {"query": 5},
-    {"query": " "},
-    {"query": "anything", "limit": 0},
-    {"query": "anything", "limit": "3"},
-    {"query": "anything", "cursor": "no such cursor"},
+_BAD: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("query", {"query": 5}),
+    ("query", {"query": " "}),
+    ("limit", {"limit": 0}),
+    ("limit", {"limit": "3"}),
+    ("cursor", {"cursor": 5}),
+    ("cursor", {"cursor": "no such cursor"}),
 )
 
 
-async def _refusals(bench: Bench) -> list[Exchange]:
-    exchanges = [await bench.search(bad) for bad in _BAD]
-    refusals = [found for found in exchanges if found.error is not None and found.error.code == INVALID_PARAMS]
-    bench.require(bool(refusals), f"no invalid request was refused with {INVALID_PARAMS}", exchanges[-1])
+async def _refusals(bench: Bench) -> list[tuple[str, Exchange]]:
+    """Return the member at fault and the exchange of each invalid request that was refused as such."""
+    good = {"query": await bench.plain()}
+    exchanges = [("query", await bench.search({}))]
+    exchanges += [(field, await bench.search({**good, **bad})) for field, bad in _BAD]
+    refusals = [
+        (field, found) for field, found in exchanges if found.error is not None and found.error.code == INVALID_PARAMS
+    ]
+    bench.require(bool(refusals), f"no invalid request was refused with {INVALID_PARAMS}", exchanges[-1][1])
     return refusals
 
 
@@ -36,15 +42,19 @@ async def _refusals(bench: Bench) -> list[Exchange]:
     "error-data",
     title="A refusal says which member is wrong, and why",
     sends="Searches with one invalid member each.",
-    passes="`data` with the strings `field` and `reason` in each -32602.",
+    passes="`data` with the strings `field`, the member at fault, and `reason` in each -32602.",
     level="SHOULD",
 )
 async def say_what_is_wrong(bench: Bench) -> None:
-    for exchange in await _refusals(bench):
+    for field, exchange in await _refusals(bench):
         data = exchange.error.data if exchange.error else None
         wrong = complaint(data, "InvalidParamsData")
         params = {name: value for name, value in exchange.sent.get("params", {}).items() if name != "_meta"}
         bench.expect(wrong is None, exchange, f"the error's data is malformed at {wrong}", case=f"params {params}")
+        named = (as_object(data) or {}).get("field")
+        bench.expect(
+            named == field, exchange, f"the error's data blames {named!r} for `{field}`", case=f"params {params}"
+        )
 
 
 @check(
@@ -57,6 +67,6 @@ async def say_what_is_wrong(bench: Bench) -> None:
     transports=("http",),
 )
 async def have_status_400(bench: Bench) -> None:
-    for exchange in await _refusals(bench):
+    for _, exchange in await _refusals(bench):
         status = exchange.answer.status
         bench.expect(status == 400, exchange, f"HTTP status {status} with error {INVALID_PARAMS}")

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from tools_search_conformance.properties import explore, limits, queries
 from tools_search_conformance.registry import check
-from tools_search_conformance.shape import advertised
+from tools_search_conformance.shape import advertised, integer
+from tools_search_conformance.vocabulary import Vocabulary
+from tools_search_conformance.wire.codec import Spelled
 
 if TYPE_CHECKING:
     from tools_search_conformance.bench import Bench
@@ -33,7 +35,7 @@ async def honours_limit(bench: Bench) -> None:
             bench.expect(len(page.tools) <= limit, page.exchange, excess, case=f"query {query!r}, limit {limit}")
 
     fertile = await bench.fertile()
-    matches = len((await bench.whole(fertile)).names)
+    matches = len((await bench.walk(fertile, await bench.plenty(), most=12)).names)
     for limit in (limit for limit in (1, 2, 3, 5, 7) if limit < matches):
         await judge((fertile, limit))
     await explore(bench, st.tuples(queries(await bench.vocabulary()), limits()), judge)
@@ -42,33 +44,46 @@ async def honours_limit(bench: Bench) -> None:
 @check(
     "limit-clamped",
     title="A `limit` above the server's own maximum is clamped silently",
-    sends="Limits of 101, 10,000, 2^31 and 2^53 - 1.",
-    passes="A result for each, never an error.",
+    sends="A tool's name under limits of 101, 10,000, 2^31, 2^53 - 1, 2^53 and 10^20.",
+    passes="A result for each, never an error, that finds what a small limit finds.",
 )
 async def clamps_large_limits(bench: Bench) -> None:
-    for limit in (101, 10_000, 2**31, 2**53 - 1):
-        await bench.served({"query": "anything", "limit": limit}, f"limit {limit}")
+    query = await bench.plain()
+    few = await bench.first(query, limit=3)
+    for limit in (101, 10_000, 2**31, 2**53 - 1, 2**53, 10**20):
+        await bench.served({"query": query, "limit": limit}, f"limit {limit}")
+        page = await bench.first(query, limit=limit)
+        kept = bool(page.tools) or not few.tools
+        bench.expect(kept, page.exchange, f"nothing is found under limit {limit}", case=f"limit {limit}")
 
 
 @check(
     "max-limit-honoured",
     title="No page is larger than the advertised `maxLimit`",
-    sends="Broad queries without a limit and with one above `maxLimit`.",
+    sends="Broad queries without a limit and with one above `maxLimit`, to a fixture of 120 tools.",
     passes="No page holds more than `maxLimit` tools.",
 )
 async def honours_its_own_maximum(bench: Bench) -> None:
-    most = (advertised(await bench.connection()) or {}).get("maxLimit")
-    bench.applies(isinstance(most, int) and not isinstance(most, bool), "the settings have no maxLimit")
-    assert isinstance(most, int)  # noqa: S101 - told above
-    for query in (await bench.fertile(), *(await bench.vocabulary()).broad()):
-        for limit in (None, most + 1):
-            for page in (await bench.walk(query, limit, most=30)).pages:
-                bench.expect(
-                    len(page.tools) <= most,
-                    page.exchange,
-                    f"{len(page.tools)} tools where maxLimit is {most}",
-                    case=f"query {query!r}, limit {limit}",
-                )
+    most = integer((advertised(await bench.connection()) or {}).get("maxLimit"))
+    bench.applies(most is not None and most > 0, "the settings have no maxLimit")
+    assert most is not None  # noqa: S101 - told above
+    if bench.profile == "fixture":
+        async with bench.fresh(catalog="large") as other:
+            await _exceed(other, most)
+    else:
+        await _exceed(bench, most)
+
+
+async def _exceed(bench: Bench, most: int) -> None:
+    matches = 0
+    for query in Vocabulary.of((await bench.stocked()).tools).broad(3):
+        for limit in (None, most + 1, 10 * most):
+            walk = await bench.walk(query, limit, most=30)
+            matches = max(matches, len({*walk.names}))
+            for page in walk.pages:
+                message = f"{len(page.tools)} tools where maxLimit is {most}"
+                bench.expect(len(page.tools) <= most, page.exchange, message, case=walk.case)
+    bench.applies(matches > most, f"no query matches more than {matches} tools, and maxLimit is {most}")
 
 
 @check(
@@ -96,22 +111,29 @@ async def bounds_pages_by_default(bench: Bench) -> None:
     passes="Error -32602 for each.",
 )
 async def refuses_invalid_limits(bench: Bench) -> None:
+    good = {"query": await bench.plain(), "limit": 3}
     for value in _INVALID:
-        await bench.refused(
-            {"query": "anything", "limit": value}, {"query": "anything", "limit": 3}, f"limit {value!r}"
-        )
+        await bench.refused({**good, "limit": value}, good, f"limit {value!r}")
+    for query in (await bench.vocabulary()).broad(2):
+        if cursor := (await bench.page(query, limit=1)).next_cursor:
+            for value in (0, -1, 2.5, "3", True):
+                bad = {"query": query, "limit": value, "cursor": cursor}
+                await bench.refused(bad, good, f"limit {value!r} with a cursor")
+            break
 
 
 @check(
     "limit-integral-float",
     title="An integer is an integer however it is spelled",
-    sends="`limit` as the JSON number 2.0.",
-    passes="A result with at most two tools.",
+    sends="`limit` as the JSON numbers 2.0, 2e0 and 20e-1.",
+    passes="A result with at most two tools for each.",
 )
 async def accepts_integral_floats(bench: Bench) -> None:
-    query = await bench.fertile()
-    page = await bench.served({"query": query, "limit": 2.0}, "limit 2.0")
-    bench.expect(len(page.tools) <= 2, page.exchange, f"{len(page.tools)} tools under limit 2.0")
+    words = await bench.vocabulary()
+    for query in (words.plain, *words.broad(1)):
+        for spelled in (2.0, Spelled("2e0"), Spelled("20e-1")):
+            page = await bench.served({"query": query, "limit": spelled}, f"limit {spelled!r}")
+            bench.expect(len(page.tools) <= 2, page.exchange, f"{len(page.tools)} tools under limit {spelled!r}")
 
 
 @check(

@@ -13,17 +13,23 @@ from tools_search_conformance.wire.codec import JsonObject
 if TYPE_CHECKING:
     from tools_search_conformance.bench import Bench
 
-__all__: list[str] = []
+__all__ = ["chosen", "is_query"]
 
 _LIVE_TOOLS: Final = 25
 _LONGEST: Final = 1024
+_WHITE_SPACES: Final = ("  ", "\n\t", "\u3000\u2003", "\u0085", "\u00a0", "\u2028 ", "\u1680\u202f")
 
 
-def _chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
+def chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
     """Return all tools of a fixture, and some of a live server's, chosen by the seed."""
     if bench.profile == "fixture" or len(tools) <= _LIVE_TOOLS:
         return list(tools)
     return random.Random(bench.setting.seed).sample(list(tools), _LIVE_TOOLS)  # noqa: S311 - a choice that can be repeated
+
+
+def is_query(name: str) -> bool:
+    """Tell whether a tool's name, sent as a query, is bound to find that tool."""
+    return bool(name) and len(name) <= _LONGEST and name == name.strip(WHITE_SPACE)
 
 
 @check(
@@ -33,13 +39,13 @@ def _chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
     passes="Each result begins with that tool.",
 )
 async def put_exact_names_first(bench: Bench) -> None:
-    tools = [tool for tool in (await bench.listing()).tools if tool["name"].strip(WHITE_SPACE)]
-    for number, tool in enumerate(_chosen(bench, tools)):
+    tools = [tool for tool in (await bench.stocked()).tools if is_query(tool["name"])]
+    bench.applies(bool(tools), "no tool has a name that can be a query")
+    for number, tool in enumerate(chosen(bench, tools)):
         name: str = tool["name"]
-        query = (name, f"  {name}\n", f"\u3000{name}\u2003")[number % 3]
-        if name != name.strip(WHITE_SPACE) or len(query) > _LONGEST:
-            continue
-        page = await bench.page(query, limit=1 if number % 2 else None)
+        around = ("", *_WHITE_SPACES)[number % (len(_WHITE_SPACES) + 1)]
+        query = f"{around}{name}{around[::-1]}"
+        page = await bench.first(query if len(query) <= _LONGEST else name, limit=1 if number % 2 else None)
         bench.expect(
             page.names[:1] == [name],
             page.exchange,
@@ -56,10 +62,11 @@ async def put_exact_names_first(bench: Bench) -> None:
     level="SHOULD",
 )
 async def match_all_terms(bench: Bench) -> None:
-    words = Vocabulary.of((await bench.listing()).tools)
-    for number, tool in enumerate(_chosen(bench, words.tools)):
+    words = Vocabulary.of((await bench.stocked()).tools)
+    for number, tool in enumerate(chosen(bench, words.tools)):
         for query in _queries(words.distinctive(tool), number):
-            walk = await bench.whole(query)
+            walk = await bench.walk(query, await bench.plenty(), most=20)
+            bench.require(walk.ended or tool["name"] in walk.names, "a search does not end; see pages-end", walk.last)
             bench.expect(
                 tool["name"] in walk.names,
                 walk.last,

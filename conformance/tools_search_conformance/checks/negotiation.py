@@ -14,10 +14,16 @@ from tools_search_conformance.wire.eras import LEGACY, MODERN, UNDECLARED
 
 if TYPE_CHECKING:
     from tools_search_conformance.bench import Bench
+    from tools_search_conformance.wire.record import Exchange
 
 __all__: list[str] = []
 
-_ANYTHING: Final = {"query": "anything"}
+_NO_OBJECTS: Final[tuple[Any, ...]] = (True, None, "yes", [], [{}], 1)
+_UNDECLARED: Final[tuple[tuple[JsonObject, str], ...]] = (
+    ({}, "no capability"),
+    ({"extensions": {"com.example/other": {}}}, "another extension only"),
+    ({"experimental": {EXTENSION_ID: {}}}, "it where only legacy clients do"),
+)
 
 
 @check(
@@ -78,26 +84,38 @@ async def settings_have_their_shape(bench: Bench) -> None:
     eras=(MODERN,),
 )
 async def refuses_undeclared_clients(bench: Bench) -> None:
-    others: JsonObject = {"extensions": {"com.example/other": {}}}
-    for capabilities, case in ((UNDECLARED, "no capability"), (others, "another extension only")):
-        params = {"query": f"anything for a client that declares {case}"}
-        exchange = await bench.search(params, capabilities=capabilities)
-        await _control(bench, params)
-        bench.expect(
-            exchange.error is not None and exchange.error.code == MISSING_CAPABILITY,
-            exchange,
-            f"a client declaring {case} was answered by {exchange.describe()} instead of error {MISSING_CAPABILITY}",
-            case=case,
-        )
-        required: Any = exchange.error.data if exchange.error else None
-        for member in ("requiredCapabilities", "extensions", EXTENSION_ID):
-            required = (as_object(required) or {}).get(member)
-        bench.expect(
-            same(required, {}),
-            exchange,
-            f"the refusal's data has no empty object at requiredCapabilities.extensions[{EXTENSION_ID!r}]",
-            case=case,
-        )
+    async with bench.fresh() as other:
+        for capabilities, case in _UNDECLARED:
+            params = {"query": f"anything for a client that declares {case}"}
+            _expect_refusal(other, await other.search(params, capabilities=capabilities), case)
+        await _control(other, {"query": await bench.plain()})
+
+
+def _expect_refusal(bench: Bench, exchange: Exchange, case: str) -> None:
+    bench.expect(
+        exchange.error is not None and exchange.error.code == MISSING_CAPABILITY,
+        exchange,
+        f"a client declaring {case} was answered by {exchange.describe()} instead of error {MISSING_CAPABILITY}",
+        case=case,
+    )
+    required: Any = exchange.error.data if exchange.error else None
+    for member in ("requiredCapabilities", "extensions", EXTENSION_ID):
+        required = (as_object(required) or {}).get(member)
+    bench.expect(
+        same(required, {}),
+        exchange,
+        f"the refusal's data has no empty object at requiredCapabilities.extensions[{EXTENSION_ID!r}]",
+        case=case,
+    )
+
+
+async def _require_gate(bench: Bench) -> None:
+    exchange = await bench.search({"query": "anything, undeclared"}, capabilities=UNDECLARED)
+    bench.require(
+        exchange.error is not None,
+        "a client that declares nothing is served; see undeclared-client-refused",
+        exchange,
+    )
 
 
 async def _control(bench: Bench, params: JsonObject) -> None:
@@ -110,21 +128,23 @@ async def _control(bench: Bench, params: JsonObject) -> None:
 @check(
     "declaration-not-object",
     title="A declaration that is no object is no declaration",
-    sends="`tools/search` with `true`, `null` or a string at the extension's key of the client capabilities.",
+    sends="`tools/search` with `true`, `null`, a string or an array at the extension's key of the client capabilities.",
     passes=f"Error {MISSING_CAPABILITY}, or {INVALID_PARAMS} where an SDK refuses such capabilities as a whole.",
     eras=(MODERN,),
 )
 async def refuses_declarations_that_are_no_objects(bench: Bench) -> None:
-    for value in (True, None, "yes"):
-        params = {"query": f"anything for a client that declares {value!r}"}
-        exchange = await bench.search(params, capabilities={"extensions": {EXTENSION_ID: value}})
-        await _control(bench, params)
-        bench.expect(
-            exchange.error is not None,  # that its code is the right one is what undeclared-client-refused is about
-            exchange,
-            f"a client declaring {value!r} was answered by {exchange.describe()}",
-            case=f"declaration {value!r}",
-        )
+    async with bench.fresh() as other:
+        await _require_gate(other)
+        for value in _NO_OBJECTS:
+            params = {"query": f"anything for a client that declares {value!r}"}
+            exchange = await other.search(params, capabilities={"extensions": {EXTENSION_ID: value}})
+            other.expect(
+                exchange.error is not None,  # that its code is the right one is what undeclared-client-refused is about
+                exchange,
+                f"a client declaring {value!r} was answered by {exchange.describe()}",
+                case=f"declaration {value!r}",
+            )
+        await _control(other, {"query": await bench.plain()})
 
 
 @check(
@@ -135,12 +155,15 @@ async def refuses_declarations_that_are_no_objects(bench: Bench) -> None:
     eras=(MODERN,),
 )
 async def forgets_declarations(bench: Bench) -> None:
-    params = {"query": "anything that was searched for before"}
-    await _control(bench, params)
-    late = await bench.search(params, capabilities=UNDECLARED)
-    bench.expect(late.error is not None, late, "once a client had declared the extension, one that did not was served")
-    again = await bench.search(params)
-    bench.expect(again.result is not None, again, f"a later search that declares it got {again.describe()}")
+    params = {"query": await bench.plain()}
+    async with bench.fresh() as other:
+        await _require_gate(other)
+        await _control(other, params)
+        late = await other.search(params, capabilities=UNDECLARED)
+        served = "once a client had declared the extension, one that did not was served"
+        other.expect(late.error is not None, late, served)
+        again = await other.search(params)
+        other.expect(again.result is not None, again, f"a later search that declares it got {again.describe()}")
 
 
 @check(
@@ -151,11 +174,12 @@ async def forgets_declarations(bench: Bench) -> None:
 )
 async def ignores_unknown_members_of_declarations(bench: Bench) -> None:
     declared = {"extensions": {EXTENSION_ID: {"future": [1, {"deep": None}], "x": True}}}
+    good = {"query": await bench.plain()}
     if bench.cell.era == MODERN:
-        await bench.served(_ANYTHING, "a search whose declaration has unknown members", capabilities=declared)
+        await bench.served(good, "a search whose declaration has unknown members", capabilities=declared)
         return
     async with bench.fresh(capabilities=declared) as other:
-        await other.served(_ANYTHING, "a search whose declaration has unknown members")
+        await other.served(good, "a search whose declaration has unknown members")
 
 
 @check(
@@ -181,7 +205,13 @@ async def refuses_undeclared_clients_with_400(bench: Bench) -> None:
     eras=(MODERN,),
 )
 async def gates_before_reading_params(bench: Bench) -> None:
-    for params in (JsonObject(), {"query": 5}, {"query": "anything", "limit": 0}):
+    async with bench.fresh() as other:
+        await _require_gate(other)
+        await _expect_gate_first(other, {"query": await bench.plain(), "limit": 0})
+
+
+async def _expect_gate_first(bench: Bench, invalid: JsonObject) -> None:
+    for params in (JsonObject(), {"query": 5}, invalid):
         exchange = await bench.search(params, capabilities=UNDECLARED)
         bench.expect(
             exchange.error is not None and exchange.error.code == MISSING_CAPABILITY,
@@ -203,5 +233,6 @@ async def gates_before_reading_params(bench: Bench) -> None:
     eras=(LEGACY,),
 )
 async def serves_undeclared_legacy_clients(bench: Bench) -> None:
+    good = {"query": await bench.plain()}
     async with bench.fresh(capabilities=UNDECLARED) as other:
-        await other.served(_ANYTHING, "a search by a legacy client that declared nothing")
+        await other.served(good, "a search by a legacy client that declared nothing")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from tools_search_conformance.bench import INVALID_PARAMS
 from tools_search_conformance.properties import explore, texts
 from tools_search_conformance.registry import check
 from tools_search_conformance.wire.codec import same
@@ -13,12 +14,16 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-_GOOD: Final[dict[str, Any]] = {"query": "anything"}
 _OTHER_TYPES: Final[tuple[Any, ...]] = (None, 5, 2.5, True, [], ["anything"], {}, {"text": "anything"})
 _BLANK: Final = ("", " ", "\t\r\n", "\u00a0", "\u1680", "\u2003\u3000", "\u0085", "\u2028\u2029", "\u202f\u205f")
 
+_LONG: Final = (1025, 2000, 3000, 10_000, 100_000)
+_CONTENT_TOO_LARGE: Final = 413
+
 _UNUSUAL: Final = {
     "NUL": "anything\x00",
+    "C1 controls": "any\x80\x84\x86\x9fthing",
+    "directional marks": "any\u200e\u200f\u061cthing",
     "control characters": "\x01\x02any\x1b[31mthing\x7f",
     "a control character that is no white space": "\x1c",
     "a zero width space, which is no White_Space": "\u200b",
@@ -42,9 +47,14 @@ _UNUSUAL: Final = {
     passes="Error -32602.",
 )
 async def refuses_a_missing_query(bench: Bench) -> None:
-    await bench.refused({}, _GOOD, "params without query")
-    await bench.refused({"limit": 3}, {"limit": 3, **_GOOD}, "params with limit but no query")
-    await bench.refused({"Query": "anything"}, _GOOD, "`Query` in place of `query`")
+    good = {"query": await bench.plain()}
+    await bench.refused({}, good, "params without query")
+    await bench.refused({"limit": 3}, {"limit": 3, **good}, "params with limit but no query")
+    await bench.refused({"Query": "anything"}, good, "`Query` in place of `query`")
+    for query in (await bench.vocabulary()).broad(2):
+        if cursor := (await bench.page(query, limit=1)).next_cursor:
+            await bench.refused({"limit": 1, "cursor": cursor}, good, "params with a genuine cursor but no query")
+            break
 
 
 @check(
@@ -54,8 +64,9 @@ async def refuses_a_missing_query(bench: Bench) -> None:
     passes="Error -32602 for each.",
 )
 async def refuses_a_query_of_another_type(bench: Bench) -> None:
+    good = {"query": await bench.plain()}
     for value in _OTHER_TYPES:
-        await bench.refused({"query": value}, _GOOD, f"query {value!r}")
+        await bench.refused({"query": value}, good, f"query {value!r}")
 
 
 @check(
@@ -65,27 +76,32 @@ async def refuses_a_query_of_another_type(bench: Bench) -> None:
     passes="Error -32602 for each.",
 )
 async def refuses_a_blank_query(bench: Bench) -> None:
+    good = {"query": await bench.plain()}
     for value in _BLANK:
-        await bench.refused({"query": value}, _GOOD, f"query {value!a}")
+        await bench.refused({"query": value}, good, f"query {value!a}")
 
 
 @check(
     "query-long",
     title="A `query` of 1,024 characters is served; a longer one is served or refused with -32602",
-    sends="1,024 scalar values of one, three and four bytes each; then 5,000.",
+    sends="1,024 scalar values of one, three and four bytes each; then 1,025 to 100,000.",
     passes="A result for 1,024, however many bytes they take; a result or error -32602 for more.",
 )
 async def serves_long_queries(bench: Bench) -> None:
+    await bench.require_no_match_served()
     for character in ("x", "語", "🔧"):
         query = ("anything " + character * 1024)[:1024]
         await bench.served({"query": query}, f"a query of 1,024 characters, most of them {character!r}")
-    exchange = await bench.search({"query": "anything " * 555})
-    bench.expect(
-        exchange.result is not None or (exchange.error is not None and exchange.error.code == -32602),
-        exchange,
-        f"a query of 4,995 characters was answered by {exchange.describe()}",
-        case="query of 4,995 characters",
-    )
+    for length in _LONG:
+        exchange = await bench.search({"query": ("anything " * (length // 9 + 1))[:length]})
+        if exchange.answer.status == _CONTENT_TOO_LARGE:  # the body was refused, and no search with it
+            continue
+        bench.expect(
+            exchange.result is not None or (exchange.error is not None and exchange.error.code == INVALID_PARAMS),
+            exchange,
+            f"a query of {length:,} characters was answered by {exchange.describe()}",
+            case=f"query of {length:,} characters",
+        )
 
 
 @check(
@@ -98,11 +114,29 @@ async def serves_unusual_characters(bench: Bench) -> None:
     async def serve(query: str) -> None:
         await bench.served({"query": query}, f"the query {query!a}")
 
+    await bench.require_no_match_served()
+    good = {"query": await bench.plain()}
     for what, query in _UNUSUAL.items():
         await bench.served({"query": query}, f"a query with {what} ({query!a})")
-        after = await bench.search(_GOOD)
+        after = await bench.search(good)
         bench.expect(after.result is not None, after, f"after a query with {what}, a plain one got {after.describe()}")
     await explore(bench, texts(), serve)
+
+
+@check(
+    "surrogates-survived",
+    title="A message with unpaired surrogates ends nothing",
+    sends="Queries with unpaired surrogates, escaped in JSON, which may be refused or dropped; a plain one after each.",
+    passes="A result for each plain query, from the same process.",
+)
+async def survives_surrogates(bench: Bench) -> None:
+    good = {"query": await bench.plain()}
+    for query in ("\ud800", "any\udfffthing", "\udc00\ud800"):
+        sent = await bench.ask("tools/search", {"query": query}, seconds=0.5)
+        gone = [ended for ended, _ in bench.deaths]
+        bench.expect(not gone, sent, f"after the query {query!a}, {', '.join(gone)}", case=f"query {query!a}")
+        after = await bench.search(good)
+        bench.expect(after.result is not None, after, f"after the query {query!a}, a plain one got {after.describe()}")
 
 
 @check(
@@ -112,9 +146,10 @@ async def serves_unusual_characters(bench: Bench) -> None:
     passes="The same tools.",
 )
 async def ignores_unknown_members(bench: Bench) -> None:
-    query = await bench.fertile()
+    query = await bench.plain()
     plain, again = await bench.page(query), await bench.page(query)
     extras: tuple[dict[str, Any], ...] = (
+        {"_meta": {"com.example/trace": "1", "progressToken": 7}},
         {"filters": {"group": "no such group"}, "detail": "name_only"},
         {"offset": 1, "max_results": 1, "x": None, "deep": [[{"y": [1]}]]},
     )
@@ -134,5 +169,6 @@ async def ignores_unknown_members(bench: Bench) -> None:
     passes="Error -32602 for each.",
 )
 async def refuses_a_cursor_of_another_type(bench: Bench) -> None:
+    good = {"query": await bench.plain()}
     for value in _OTHER_TYPES:
-        await bench.refused({**_GOOD, "cursor": value}, _GOOD, f"cursor {value!r}")
+        await bench.refused({**good, "cursor": value}, good, f"cursor {value!r}")

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _HEADER_MISMATCH: Final = -32020
-_GOOD: Final = {"query": "anything"}
 
 
 @check(
@@ -27,9 +26,10 @@ _GOOD: Final = {"query": "anything"}
     transports=("http",),
 )
 async def require_the_method_header(bench: Bench) -> None:
+    good = {"query": await bench.plain()}
     for value in (None, "tools/list"):
         case = f"Mcp-Method {value or 'absent'}"
-        await bench.refused(_GOOD, _GOOD, case, code=_HEADER_MISMATCH, headers={"Mcp-Method": value})
+        await bench.refused(good, good, case, code=_HEADER_MISMATCH, headers={"Mcp-Method": value})
 
 
 @check(
@@ -41,4 +41,4 @@ async def require_the_method_header(bench: Bench) -> None:
     transports=("http",),
 )
 async def require_no_name_header(bench: Bench) -> None:
-    await bench.served(_GOOD, "a search without an Mcp-Name header")
+    await bench.served({"query": await bench.plain()}, "a search without an Mcp-Name header")

@@ -58,7 +58,7 @@ def report(run: Run) -> dict[str, Any]:
         "seed": run.seed,
         "started": run.started,
         "seconds": run.seconds,
-        "verdict": {"exitStatus": exit_status(run), "text": verdict_line(run)},
+        "verdict": {"exitStatus": exit_status(run), "text": verdict_line(run), "partial": run.partial},
         "cells": [
             {
                 "name": cell.name,

@@ -11,9 +11,11 @@ from typing import Any, Final
 import click
 
 from tools_search_conformance.explain import sentence_of
-from tools_search_conformance.model import Result, Run, Status
+from tools_search_conformance.model import CHECK_PREFIX, Result, Run, Status
 from tools_search_conformance.report.plain import plain
 from tools_search_conformance.report.verdict import exit_status, tally, verdict_line
+from tools_search_conformance.wire.codec import JsonObject, as_object
+from tools_search_conformance.wire.eras import DECLARED, envelope
 from tools_search_conformance.wire.record import Exchange
 
 __all__ = ["print_progress", "print_run"]
@@ -27,6 +29,17 @@ _COLOURS: Final[Mapping[Status, str]] = {
     "pass": "green",
 }
 _SHOWN: Final[tuple[Status, ...]] = ("error", "fail", "unverified", "warn")
+_MANY: Final = 3
+"""How many checks must come to the same message for it to be told once."""
+_WORDS: Final[Mapping[Status, str]] = {
+    "pass": "passed",
+    "error": "ended by a fault of the suite",
+    "fail": "failed",
+    "unverified": "unverified",
+    "warn": "not followed",
+    "info": "for information",
+    "skip": "not applicable",
+}
 
 
 def print_progress(result: Result) -> None:
@@ -42,8 +55,11 @@ def print_run(run: Run, out: Path) -> None:
     click.echo(f"target   {plain(_target(run))}")
     click.echo(f"profile  {run.profile}   effort {run.effort}   seed {run.seed}   {run.seconds:g} s")
     for status in _SHOWN:
-        for same in _by_check(run.of(status)):
-            _print_failure(same)
+        shared, single = _shared(run.of(status))
+        for message, results in shared.items():
+            _print_shared(message, results)
+        for results in _by_check(single):
+            _print_single(results, run.seed)
     _print_summary(run, out)
 
 
@@ -59,11 +75,35 @@ def _by_check(results: Iterable[Result]) -> list[list[Result]]:
     return list(groups.values())
 
 
-def _print_failure(results: list[Result]) -> None:
+def _shared(results: list[Result]) -> tuple[dict[str, list[Result]], list[Result]]:
+    """Return the results that share a message with those of many other checks, by message, and the rest.
+
+    A target that is gone, or answers nothing, leaves many with one reason, which is then told once.
+    """
+    checks: dict[str, set[str]] = {}
+    for result in results:
+        checks.setdefault(result.message, set()).add(result.check)
+    many = {message: list[Result]() for message, sharing in checks.items() if len(sharing) >= _MANY}
+    rest: list[Result] = []
+    for result in results:
+        many.get(result.message, rest).append(result)
+    return many, rest
+
+
+def _print_shared(message: str, results: list[Result]) -> None:
+    groups = _by_check(results)
+    click.echo()
+    click.echo(f"{_headline(results[0].status)}  {len(groups)} checks for one reason")
+    click.echo(f"      {plain(message)}")
+    for same in groups:
+        click.echo(f"      {same[0].check}  ({', '.join(result.cell.name for result in same)})")
+
+
+def _print_single(results: list[Result], seed: int) -> None:
     first = results[0]
     sentence, place = sentence_of(first.check)
     click.echo()
-    click.echo(f"{click.style(first.status.upper(), fg=_COLOURS[first.status], bold=True)}  {first.check}")
+    click.echo(f"{_headline(first.status)}  {first.check}")
     if sentence:
         click.echo(f'      "{sentence}"')
     click.echo(f"      {place}")
@@ -74,15 +114,29 @@ def _print_failure(results: list[Result]) -> None:
         click.echo(f"      case     {plain(first.evidence.case)}")
     if first.evidence.decisive is not None:
         _print_exchange(first.evidence.decisive)
+    again = f"--only {first.check.removeprefix(CHECK_PREFIX)} --era {first.cell.era} --seed {seed}"
+    click.echo(f"      again    the same command with {again}")
+
+
+def _headline(status: Status) -> str:
+    return click.style(status.upper(), fg=_COLOURS[status], bold=True)
 
 
 def _print_exchange(exchange: Exchange) -> None:
-    click.echo(f"      sent     {plain(_json(exchange.sent), most=_WIDTH)}")
+    click.echo(f"      sent     {plain(_json(_without_routine(exchange.sent)), most=_WIDTH)}")
     answer = exchange.answer
     status = f"HTTP {answer.status} " if answer.status is not None else ""
     shown = _json(answer.message) if answer.message is not None else f"no response: {answer.fault}"
     click.echo(f"      answer   {status}{plain(shown, most=_WIDTH)}")
     click.echo(f"      wire log {exchange.cell}.jsonl, exchange {exchange.number}")
+
+
+def _without_routine(sent: JsonObject) -> JsonObject:
+    """Return a request without what every modern one carries, unless something else is in its place."""
+    params = as_object(sent.get("params")) or {}
+    if as_object(params.get("_meta")) != envelope(DECLARED):
+        return sent
+    return {**sent, "params": {name: value for name, value in params.items() if name != "_meta"}}
 
 
 def _json(value: Any) -> str:
@@ -95,7 +149,7 @@ def _print_summary(run: Run, out: Path) -> None:
         parts: list[str] = []
         for level in ("MUST", "SHOULD"):
             counts = tally(run, cell, level)
-            told = [f"{counts[status]} {status}" for status in ("pass", *_SHOWN, "info", "skip") if counts[status]]
+            told = [f"{counts[status]} {word}" for status, word in _WORDS.items() if counts[status]]
             parts.append(f"{level} {', '.join(told) or 'none'}")
         click.echo(f"{cell.name:18} {'   '.join(parts)}")
     for entry in run.unavailable:

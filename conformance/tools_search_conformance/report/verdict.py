@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 
 from tools_search_conformance.model import Cell, Level, Result, Run, Status
 
-__all__ = ["counts_against", "exit_status", "tally", "verdict_line"]
+__all__ = ["EXIT_SIGNAL", "counts_against", "exit_status", "number_of", "tally", "verdict_line"]
+
+EXIT_SIGNAL: Final = 128
+"""Added to the number of the signal that ended a run."""
 
 
 def counts_against(run: Run, result: Result) -> bool:
@@ -18,10 +22,18 @@ def counts_against(run: Run, result: Result) -> bool:
 
 
 def exit_status(run: Run) -> int:
-    """Return 0 for conformant, 1 for not conformant, 4 where the suite itself failed."""
+    """Return the exit status that a run deserves.
+
+    That is 0 for conformant, 1 for not conformant, 3 where a cell that should be there could not be run, 4 where the
+    suite itself failed, and 128 more than the number of the signal that interrupted it.
+    """
+    if run.interrupted is not None:
+        return EXIT_SIGNAL + run.interrupted
     if run.of("error"):
         return 4
-    return 1 if any(counts_against(run, result) for result in run.results) else 0
+    if any(counts_against(run, result) for result in run.results):
+        return 1
+    return 3 if any(entry.expected for entry in run.unavailable) else 0
 
 
 def tally(run: Run, cell: Cell, level: Level) -> Counter[Status]:
@@ -29,17 +41,41 @@ def tally(run: Run, cell: Cell, level: Level) -> Counter[Status]:
     return Counter(result.status for result in run.results if result.cell == cell and result.level == level)
 
 
+def number_of(count: int, thing: str) -> str:
+    """Return a count and what is counted: `1 check`, `2 checks`."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
 def verdict_line(run: Run) -> str:
-    """Return the verdict in one sentence."""
-    against = [result for result in run.results if counts_against(run, result)]
-    warned = len({result.check for result in run.of("warn")})
-    advice = f"; {warned} recommendation{'s' if warned != 1 else ''} not followed" if warned else ""
-    if broken := run.of("error"):
-        return f"NO VERDICT: the suite failed in {len(broken)} check{'s' if len(broken) != 1 else ''}"
-    if against:
-        rules = len({result.check for result in against})
-        return f"NOT CONFORMANT: {rules} check{'s' if rules != 1 else ''} failed in {len(run.cells)} cells{advice}"
-    passed = len({result.check for result in run.of("pass") if result.level == "MUST"})
-    return (
-        f"CONFORMANT: {passed} MUST checks passed in {len(run.cells)} cell{'s' if len(run.cells) != 1 else ''}{advice}"
+    """Return the verdict in one sentence, in which each check counts once, as the worst that it came to in any cell."""
+    told = _tell(run)
+    if run.interrupted is not None:
+        return f"INTERRUPTED, NO VERDICT: until then, {told or 'no check was run'}"
+    missing = ", ".join(entry.cell.name for entry in run.unavailable if entry.expected)
+    match exit_status(run):
+        case 0:
+            return f"{'PASSED, BUT NOT EVERY CHECK WAS CHOSEN' if run.partial else 'CONFORMANT'}: {told}"
+        case 1:
+            return f"NOT CONFORMANT: {told}"
+        case 3:
+            return f"NO VERDICT: {missing} could not be run; {told}"
+        case _:
+            return f"NO VERDICT: {told}"
+
+
+def _tell(run: Run) -> str:
+    outcomes = (
+        (run.of("error"), "check", "hit a fault of the suite"),
+        (run.of("fail"), "check", "failed"),
+        (run.of("unverified"), "check", "could not be verified"),
+        (run.of("warn"), "recommendation", "not followed"),
+        ([result for result in run.of("pass") if result.level == "MUST"], "MUST check", "passed"),
     )
+    parts: list[str] = []
+    told: set[str] = set()
+    for results, thing, outcome in outcomes:
+        checks = {result.check for result in results} - told
+        told |= checks
+        if checks:
+            parts.append(f"{number_of(len(checks), thing)} {outcome}")
+    return f"{', '.join(parts)}, in {number_of(len(run.cells), 'cell')}" if parts else ""

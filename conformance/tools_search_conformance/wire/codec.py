@@ -18,6 +18,7 @@ __all__ = [
     "JsonObject",
     "Limits",
     "MalformedError",
+    "Spelled",
     "as_array",
     "as_object",
     "decode",
@@ -65,7 +66,34 @@ _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _NO_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _UNPAIRED: Final = re.compile("[\ud800-\udfff]")
+_MARKED: Final = re.compile('"\ufdd0([^"]*)\ufdd1"')
 _SEPARATORS: Final = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"}
+
+
+class Spelled(float):
+    """A number that `encode` writes as it is spelled, such as `3e0`."""
+
+    def __new__(cls, spelling: str) -> Spelled:
+        """Take the JSON number as text."""
+        return super().__new__(cls, spelling)
+
+    def __init__(self, spelling: str) -> None:
+        """Keep the text."""
+        self.spelling = spelling
+
+    def __repr__(self) -> str:
+        """Return the text."""
+        return self.spelling
+
+
+def _marked(value: Any) -> Any:
+    """Return `value` with each spelled number as a marked string, or itself where there is none."""
+    if isinstance(value, Spelled):
+        return f"\ufdd0{value.spelling}\ufdd1"
+    if (members := as_object(value)) is None:
+        return value
+    marked = {name: _marked(member) for name, member in members.items()}
+    return value if all(marked[name] is member for name, member in members.items()) else marked
 
 
 def as_object(value: Any) -> JsonObject | None:
@@ -87,7 +115,10 @@ def encode(message: object) -> bytes:
     Raises:
         ValueError: `message` holds a number that JSON cannot write.
     """
-    text = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    marked = _marked(message)
+    text = json.dumps(marked, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    if marked is not message:
+        text = _MARKED.sub(r"\1", text)
     for character, escape in _SEPARATORS.items():
         text = text.replace(character, escape)
     return _UNPAIRED.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode("utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Final, Self
 
@@ -62,13 +62,27 @@ class HttpTransport:
 
     name: TransportName = "http"
 
-    def __init__(self, url: str, *, headers: Mapping[str, str] | None = None, limits: Limits = DEFAULT_LIMITS) -> None:
-        self.ended: str | None = None
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        gone: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        """Take the address; `gone` tells how the process behind it ended, where that can be known."""
+        self._closed: str | None = None
+        self._gone = gone
         self.malformed: list[str] = []
         self._url = url
         self._limits = limits
         self._taken = 0
         self._client = httpx2.AsyncClient(headers=dict(headers or {}), trust_env=False, timeout=None, verify=True)
+
+    @property
+    def ended(self) -> str | None:
+        """Why nothing more can be sent, or `None` while something can."""
+        return self._closed or self._gone()
 
     async def __aenter__(self) -> Self:
         return self
@@ -96,7 +110,7 @@ class HttpTransport:
 
     async def aclose(self) -> None:
         """Close every connection to the endpoint."""
-        self.ended = self.ended or "the connection was closed"
+        self._closed = self._closed or "the connection was closed"
         await self._client.aclose()
 
     async def _post(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:

@@ -1,0 +1,241 @@
+"""What the body of a check says becomes a result, and nothing passes on no evidence."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from tools_search_conformance.bench import Bench
+from tools_search_conformance.judging import run_check
+from tools_search_conformance.link import Setting
+from tools_search_conformance.model import CHECK_PREFIX, Cell, Check, Result
+from tools_search_conformance.properties import explore, limits
+from tools_search_conformance.registry import UnknownCheckError, check, select
+from tools_search_conformance.target import StdioTarget
+from tools_search_conformance.verdict import UnverifiableError, ViolationError
+from tools_search_conformance.wire.eras import LEGACY, MODERN
+from tools_search_conformance.wire.process import TargetError
+from tools_search_conformance.wire.record import Recorder
+
+pytestmark = pytest.mark.anyio
+
+Command = Callable[..., tuple[str, ...]]
+Body = Callable[[Bench], Awaitable[None]]
+
+
+@asynccontextmanager
+async def bench_of(argv: tuple[str, ...], folder: Path, *, seed: int = 0) -> AsyncGenerator[Bench]:
+    cell = Cell(transport="stdio", era=MODERN)
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            target = StdioTarget(argv, tasks=tasks, folder=folder, env={}, cwd=None, start_seconds=10)
+            chosen = Setting(cell=cell, profile="fixture", seconds=5, seed=seed)
+            bench = Bench(chosen, target, Recorder("c"))
+            try:
+                yield bench
+            finally:
+                await bench.aclose()
+
+
+def a_check(body: Body, **rest: Any) -> Check:
+    return Check(id=CHECK_PREFIX + "x", title="", sends="", passes="", run=body, **rest)
+
+
+@pytest.fixture
+def judge(target: Command, tmp_path: Path) -> Callable[..., Awaitable[Result]]:
+    async def run(body: Body, *, left: float = 20, **rest: Any) -> Result:
+        async with bench_of(target("miniature"), tmp_path) as bench:
+            return await run_check(a_check(body, **rest), bench, deadline=time.monotonic() + left)
+
+    return run
+
+
+Judge = Callable[..., Awaitable[Result]]
+
+
+async def test_a_check_that_tests_an_expectation_passes(judge: Judge):
+    async def body(bench: Bench) -> None:
+        exchange = await bench.search({"query": "lumenfield"})
+        bench.expect(exchange.result is not None, exchange, "refused")
+
+    result = await judge(body)
+    assert (result.status, result.evidence.observations) == ("pass", 1)
+    assert result.evidence.exchanges
+    assert result.evidence.decisive is None
+
+
+async def test_a_check_that_tests_nothing_is_an_error_of_the_suite(judge: Judge):
+    async def body(bench: Bench) -> None:
+        for tool in (await bench.page("no such word whatever")).tools:
+            raise AssertionError(tool)
+
+    result = await judge(body)
+    assert result.status == "error"
+    assert "vacuous" in result.message
+
+
+@pytest.mark.parametrize(("level", "status"), [("MUST", "fail"), ("SHOULD", "warn")])
+async def test_an_expectation_that_does_not_hold_is_as_bad_as_its_level(judge: Judge, level: str, status: str):
+    async def body(bench: Bench) -> None:
+        exchange = await bench.search({"query": "lumenfield"})
+        bench.expect(False, exchange, "it is so", case="query 'lumenfield'")
+
+    result = await judge(body, level=level)
+    assert (result.status, result.message, result.evidence.case) == (status, "it is so", "query 'lumenfield'")
+    assert result.evidence.decisive is not None
+
+
+async def test_a_mended_request_that_is_refused_as_well_shows_nothing(judge: Judge):
+    async def body(bench: Bench) -> None:
+        await bench.refused({"query": ""}, {"query": " "}, "an empty query")
+
+    result = await judge(body)
+    assert result.status == "unverified"
+    assert "mended" in result.message
+
+
+async def test_a_rule_without_its_optional_part_is_skipped(judge: Judge):
+    async def body(bench: Bench) -> None:
+        bench.applies(False, "there is none")
+
+    result = await judge(body)
+    assert (result.status, result.skip, result.message) == ("skip", "not-offered", "there is none")
+
+
+async def test_a_fault_of_the_suite_is_no_fault_of_the_target(judge: Judge):
+    async def body(bench: Bench) -> None:
+        raise KeyError("oops")
+
+    result = await judge(body)
+    assert result.status == "error"
+    assert "KeyError" in result.message
+
+
+async def test_a_check_without_time_left_is_unverified(judge: Judge):
+    async def body(bench: Bench) -> None:
+        await anyio.sleep_forever()
+
+    assert (await judge(body, left=0)).status == "unverified"
+
+
+@pytest.mark.parametrize(
+    ("narrowed", "reason"),
+    [({"eras": (LEGACY,)}, "era"), ({"transports": ("http",)}, "transport"), ({"profiles": ("live",)}, "profile")],
+)
+async def test_a_check_that_does_not_apply_to_the_cell_is_skipped(judge: Judge, narrowed: dict[str, Any], reason: str):
+    async def body(bench: Bench) -> None:
+        raise NotImplementedError
+
+    result = await judge(body, **narrowed)
+    assert (result.status, result.skip) == ("skip", reason)
+
+
+async def test_a_target_that_cannot_be_started_again_is_unverified(tmp_path: Path):
+    async def body(bench: Bench) -> None:
+        await bench.search({"query": "anything"})
+
+    async with bench_of(("no-such-program",), tmp_path) as bench:
+        result = await run_check(a_check(body), bench, deadline=time.monotonic() + 5)
+    assert result.status == "unverified"
+    assert "no-such-program" in result.message
+
+
+async def test_a_target_that_keeps_dying_is_given_up(target: Command, tmp_path: Path):
+    async def body(bench: Bench) -> None:
+        while True:
+            await bench.search({"query": "anything"})
+
+    async with bench_of(target("nulls", "crash_on_search"), tmp_path) as bench:
+        with pytest.raises(TargetError, match="too often"):
+            await body(bench)
+
+
+async def test_a_target_that_ends_by_itself_fails_whatever_the_check_was_about(target: Command, tmp_path: Path):
+    async def body(bench: Bench) -> None:
+        await bench.search({"query": "anything"})
+        bench.applies(False, "there is nothing to see here")
+
+    async with bench_of(target("nulls", "crash_on_search"), tmp_path) as bench:
+        result = await run_check(a_check(body), bench, deadline=time.monotonic() + 30)
+    assert result.status == "fail"
+    assert result.message == "the target ended in the middle of this check: the process ended with exit status 3"
+    assert result.evidence.decisive is not None
+
+
+async def test_a_listing_that_never_rests_is_unverified(target: Command, tmp_path: Path):
+    async with bench_of(target("miniature"), tmp_path) as bench:
+        full, lacking = await bench.listing(), await bench.listing()
+        lacking = type(full)(full.tools[1:], full.exchange, None)
+        listings = iter([full, lacking, full, lacking])
+
+        async def changing() -> Any:
+            return next(listings)
+
+        async def nothing(_: object) -> None:
+            """Find nothing out meanwhile."""
+
+        bench.listing = changing  # pyright: ignore[reportAttributeAccessIssue] - a server of which each listing differs
+        with pytest.raises(UnverifiableError, match="changed while"):
+            await bench.sandwich(nothing)
+
+
+async def test_a_broken_invariant_comes_back_as_its_smallest_case(target: Command, tmp_path: Path):
+    async with bench_of(target("miniature"), tmp_path) as bench:
+        page = await bench.page("lumenfield")
+
+        async def holds_below_seven(limit: int) -> None:
+            bench.expect(limit < 7, page.exchange, "too much", case=str(limit))
+
+        with pytest.raises(ViolationError) as found:
+            await explore(bench, limits(), holds_below_seven)
+    assert found.value.case == "7"
+
+
+async def test_an_invariant_that_breaks_only_sometimes_is_broken(target: Command, tmp_path: Path):
+    async with bench_of(target("miniature"), tmp_path) as bench:
+        page, seen = await bench.page("lumenfield"), list[int]()
+
+        async def holds_the_second_time(limit: int) -> None:
+            seen.append(limit)
+            bench.expect(len(seen) != 3, page.exchange, "too much")
+
+        with pytest.raises(ViolationError, match="not every time"):
+            await explore(bench, limits(), holds_the_second_time)
+
+
+async def test_the_same_seed_generates_the_same_cases(target: Command, tmp_path: Path):
+    async def generated(seed: int) -> list[int]:
+        async with bench_of(target("miniature"), tmp_path, seed=seed) as bench:
+            cases: list[int] = []
+
+            async def keep(limit: int) -> None:
+                cases.append(limit)
+
+            await explore(bench, limits(), keep)
+            return cases
+
+    assert await generated(1) == await generated(1)
+    assert await generated(1) != await generated(2)
+
+
+def test_ids_are_unique_and_prefixed():
+    async def body(bench: Bench) -> None:
+        raise NotImplementedError
+
+    with pytest.raises(ValueError, match="two checks"):
+        check("advertised", title="", sends="", passes="")(body)
+    with pytest.raises(ValueError, match="begins with"):
+        Check(id="advertised", title="", sends="", passes="", run=body)
+
+
+def test_checks_are_chosen_by_id_with_or_without_prefix_and_by_glob():
+    assert [found.id for found in select(["advertised"])] == ["tools-search-server-advertised"]
+    assert select(["tools-search-server-advertised"]) == select(["advertised"])
+    assert {found.id for found in select(["cursor-*", "advertised"])} > {"tools-search-server-cursor-type"}
+    with pytest.raises(UnknownCheckError, match="no-such"):
+        select(["advertised", "no-such"])

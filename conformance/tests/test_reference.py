@@ -1,0 +1,65 @@
+"""Two servers that share no code are green in every cell, with their own tools as with the fixture's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+from tools_search_conformance import catalogs
+from tools_search_conformance.invocation import Options, judge_servers
+from tools_search_conformance.model import Run
+from tools_search_conformance.report.verdict import exit_status
+
+pytestmark = pytest.mark.anyio
+
+Command = Callable[..., tuple[str, ...]]
+CELLS = {"stdio-2026-07-28", "stdio-2025-11-25", "http-2026-07-28", "http-2025-11-25"}
+NOT_OFFERED = {"era", "transport", "profile"}
+PAGED = ("tools-search-server", "--page-size", "20")
+
+
+def assert_green(run: Run) -> None:
+    assert {cell.name for cell in run.cells} == CELLS
+    assert [
+        (result.check, result.cell.name, result.message) for result in run.of("fail", "warn", "unverified", "error")
+    ] == []
+    assert exit_status(run) == 0
+    assert run.unavailable == ()
+
+
+async def test_the_reference_server_serving_the_fixture_is_green(options: Callable[..., Options]):
+    with anyio.fail_after(300):
+        chosen = options(argv=PAGED, http_argv=(*PAGED, "--http", "127.0.0.1:0"), timeout=20, start_timeout=60)
+        run = await judge_servers(chosen, lambda _: None)
+    assert_green(run)
+    assert {result.skip for result in run.of("skip")} <= NOT_OFFERED
+
+
+async def test_the_reference_server_serving_its_own_tools_is_green(options: Callable[..., Options]):
+    with anyio.fail_after(300):
+        chosen = options(
+            argv=PAGED, http_argv=(*PAGED, "--http", "127.0.0.1:0"), profile="live", timeout=20, start_timeout=60
+        )
+        run = await judge_servers(chosen, lambda _: None)
+    assert_green(run)
+
+
+async def test_the_miniature_is_green(target: Command, options: Callable[..., Options]):
+    with anyio.fail_after(120):
+        chosen = options(argv=target("miniature"), http_argv=target("miniature", "--http"), effort="default")
+        run = await judge_servers(chosen, lambda _: None)
+    assert_green(run)
+    assert {result.skip for result in run.of("skip")} <= NOT_OFFERED
+
+
+@pytest.mark.parametrize("catalog", ["single", "empty"])
+async def test_a_server_of_next_to_nothing_is_not_found_wanting(
+    catalog: str, target: Command, options: Callable[..., Options], tmp_path: Path
+):
+    variable = {"TOOLS_SEARCH_CATALOG": str(catalogs.write(catalog, tmp_path))}
+    with anyio.fail_after(60):
+        run = await judge_servers(options(argv=target("miniature"), profile="live", env=variable), lambda _: None)
+    assert run.of("fail", "error", "warn") == []
+    assert exit_status(run) == 0

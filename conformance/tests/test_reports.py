@@ -1,0 +1,207 @@
+"""Reports: valid by their schema, readable by the official tools, harmless on a terminal."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from tools_search_conformance.model import Cell, Evidence, Result, Run, Status, UnavailableCell
+from tools_search_conformance.report.files import official_checks, report, report_schema, write_reports
+from tools_search_conformance.report.plain import plain
+from tools_search_conformance.report.terminal import print_run
+from tools_search_conformance.report.verdict import exit_status, verdict_line
+from tools_search_conformance.wire.eras import DECLARED, LEGACY, MODERN, envelope
+from tools_search_conformance.wire.record import Answer, Exchange
+
+FIRST, SECOND = Cell(transport="stdio", era=MODERN), Cell(transport="http", era=LEGACY)
+EVIL = '\x1b[2J</script>\u202e[red]\ud800"\n'
+
+
+def result(
+    status: Status, *, cell: Cell = FIRST, rule: str = "limit-honoured", level: Any = "MUST", size: int = 1
+) -> Result:
+    message = {"jsonrpc": "2.0", "id": 1, "result": {"tools": [EVIL] * size}}
+    exchange = Exchange(
+        number=3,
+        cell=cell.name,
+        check=rule,
+        sent={"id": 1, "query": EVIL},
+        answer=Answer(message=message, status=200),
+        milliseconds=1,
+    )
+    decided = status not in {"pass", "skip"}
+    return Result(
+        check=f"tools-search-server-{rule}",
+        level=level,
+        cell=cell,
+        status=status,
+        message="" if status == "pass" else f"what happened {EVIL}",
+        skip="era" if status == "skip" else None,
+        evidence=Evidence(
+            observations=1, exchanges=(3,), decisive=exchange if decided else None, case=EVIL if decided else None
+        ),
+    )
+
+
+def run_of(*results: Result, profile: Any = "fixture", **rest: Any) -> Run:
+    return Run(
+        target={"servers": [{"transport": "stdio", "argv": ["server", EVIL]}]},
+        profile=profile,
+        effort="quick",
+        seed=1,
+        started="2026-11-20T12:00:00+00:00",
+        seconds=1.5,
+        cells=(FIRST, SECOND),
+        unavailable=(UnavailableCell(cell=Cell(transport="http", era=MODERN), reason=EVIL),),
+        results=results,
+        **rest,
+    )
+
+
+EVERY: tuple[Status, ...] = ("pass", "fail", "warn", "unverified", "skip", "info", "error")
+
+
+@pytest.mark.parametrize("status", EVERY)
+def test_a_report_is_valid_by_its_schema(status: Status, tmp_path: Path):
+    write_reports(run_of(result(status), result("pass", cell=SECOND)), tmp_path)
+    written = json.loads((tmp_path / "report.json").read_text(encoding="ascii"))
+    Draft202012Validator.check_schema(report_schema())
+    Draft202012Validator(report_schema()).validate(written)  # pyright: ignore[reportUnknownMemberType] - untyped
+    assert written["results"][0]["requirements"][0].startswith("R-")
+    assert written["cells"][0]["counts"]["MUST"] == {status: 1}
+
+
+def test_an_exchange_beyond_all_bounds_is_left_to_the_wire_log():
+    shown = report(run_of(result("fail", size=10_000)))["results"][0]["exchange"]
+    assert shown["number"] == 3
+    assert "see the wire log" in shown["omitted"]
+
+
+@pytest.mark.parametrize(
+    ("status", "level", "profile", "expected"),
+    [
+        ("pass", "MUST", "fixture", 0),
+        ("fail", "MUST", "live", 1),
+        ("warn", "SHOULD", "fixture", 0),
+        ("unverified", "MUST", "fixture", 1),
+        ("unverified", "MUST", "live", 0),
+        ("unverified", "SHOULD", "fixture", 0),
+        ("skip", "MUST", "fixture", 0),
+        ("info", "MUST", "fixture", 0),
+        ("error", "MUST", "live", 4),
+    ],
+)
+def test_the_exit_status_follows_from_the_results(status: Status, level: str, profile: str, expected: int):
+    run = run_of(result(status, level=level), profile=profile)
+    assert exit_status(run) == expected
+    assert verdict_line(run).startswith({0: "CONFORMANT", 1: "NOT CONFORMANT", 4: "NO VERDICT"}[expected])
+
+
+@pytest.mark.parametrize(
+    ("status", "level", "official"),
+    [
+        ("pass", "MUST", "SUCCESS"),
+        ("fail", "MUST", "FAILURE"),
+        ("warn", "SHOULD", "WARNING"),
+        ("unverified", "MUST", "FAILURE"),
+        ("unverified", "SHOULD", "WARNING"),
+        ("skip", "MUST", "SKIPPED"),
+        ("info", "MUST", "INFO"),
+        ("error", "MUST", "FAILURE"),
+    ],
+)
+def test_a_check_is_told_as_the_official_suite_tells_it(status: Status, level: str, official: str):
+    (entry,) = official_checks(run_of(result("pass", cell=SECOND, level=level), result(status, level=level)))
+    assert entry["status"] == official
+    assert {"id", "name", "description", "timestamp", "specReferences", "details"} <= entry.keys()
+    assert entry["details"]["cells"] == {"stdio-2026-07-28": status, "http-2025-11-25": "pass"}
+    assert entry["details"].get("untestable", False) is (status == "unverified")
+    assert entry["details"].get("harnessError", False) is (status == "error")
+    assert ("errorMessage" in entry) is (official in {"FAILURE", "WARNING"})
+
+
+@pytest.mark.parametrize("status", EVERY)
+def test_nothing_that_a_target_sent_reaches_the_terminal_as_it_is(
+    status: Status, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    print_run(run_of(result(status), result(status, cell=SECOND), result("pass", rule="advertised")), tmp_path)
+    shown = capsys.readouterr().out
+    assert not {"\x1b", "\u202e", "\ud800"} & set(shown)
+    assert "CONFORMANT" in shown or "NO VERDICT" in shown
+    assert (status.upper() + "  tools-search-server-limit-honoured" in shown) is (
+        status in {"fail", "warn", "unverified", "error"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("results", "line"),
+    [
+        ([result("pass"), result("fail", cell=SECOND)], "NOT CONFORMANT: 1 check failed, in 2 cells"),
+        (
+            [result("fail"), result("unverified", rule="query-long"), result("pass", rule="callable")],
+            "NOT CONFORMANT: 1 check failed, 1 check could not be verified, 1 MUST check passed, in 2 cells",
+        ),
+        (
+            [result("warn", rule="error-data", level="SHOULD"), result("pass")],
+            "CONFORMANT: 1 recommendation not followed, 1 MUST check passed, in 2 cells",
+        ),
+        ([result("error"), result("fail", rule="callable")], "NO VERDICT: 1 check hit a fault of the suite, 1 check"),
+    ],
+)
+def test_the_verdict_counts_each_check_once_as_the_worst_it_came_to(results: list[Result], line: str):
+    assert verdict_line(run_of(*results)).startswith(line)
+
+
+def test_an_interrupted_run_has_no_verdict():
+    run = run_of(result("pass"), interrupted=2)
+    assert exit_status(run) == 130
+    assert verdict_line(run) == "INTERRUPTED, NO VERDICT: until then, 1 MUST check passed, in 2 cells"
+    assert verdict_line(run_of(interrupted=15)) == "INTERRUPTED, NO VERDICT: until then, no check was run"
+
+
+def test_one_reason_of_many_failures_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    rules = ["limit-honoured", "query-long", "callable", "no-duplicates"]
+    gone = [replace(result("fail", rule=rule), message="the target is gone") for rule in rules]
+    print_run(run_of(*gone, result("fail", rule="advertised")), tmp_path)
+    shown = capsys.readouterr().out
+    assert shown.count("the target is gone") == 1
+    assert shown.count("FAIL") == 2
+    assert all(f"tools-search-server-{rule}" in shown for rule in rules)
+
+
+def test_what_every_request_carries_is_left_out_of_what_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    def sending(capabilities: dict[str, Any], rule: str) -> Result:
+        shown = result("fail", rule=rule)
+        assert shown.evidence.decisive is not None
+        sent = {"id": 1, "params": {"query": "x", "_meta": envelope(capabilities)}}
+        return replace(shown, evidence=replace(shown.evidence, decisive=replace(shown.evidence.decisive, sent=sent)))
+
+    print_run(run_of(sending(dict(DECLARED), "query-long"), sending({}, "undeclared-client-refused")), tmp_path)
+    shown = capsys.readouterr().out
+    assert 'sent     {"id": 1, "params": {"query": "x"}}' in shown
+    assert '"io.modelcontextprotocol/clientCapabilities": {}' in shown
+
+
+def test_the_worst_comes_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    print_run(
+        run_of(result("warn", rule="error-data", level="SHOULD"), result("fail"), result("error", rule="advertised")),
+        tmp_path,
+    )
+    shown = capsys.readouterr().out
+    assert shown.index("ERROR") < shown.index("FAIL") < shown.index("WARN") < shown.index("NO VERDICT")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("plain — ü 检索", "plain — ü 检索"), ("a\nb", "a\\u000ab"), ("\U000e0001", "\\U000e0001"), ("\u2028", "\\u2028")],
+)
+def test_text_is_shown_on_one_line(text: str, shown: str):
+    assert plain(text) == shown
+
+
+def test_long_text_is_cut():
+    assert plain("x" * 50, most=10) == "xxxxxxxxxx… (50 characters)"
