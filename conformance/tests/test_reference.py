@@ -37,10 +37,11 @@ async def test_the_reference_server_serving_the_fixture_is_green(options: Callab
     assert {result.skip for result in run.of("skip")} <= NOT_OFFERED
 
 
-async def test_the_reference_server_serving_its_own_tools_is_green(options: Callable[..., Options]):
+async def test_the_reference_server_serving_tools_of_its_own_is_green(options: Callable[..., Options], tmp_path: Path):
+    own = (*PAGED, "--catalog", str(catalogs.write("large", tmp_path)))
     with anyio.fail_after(300):
         chosen = options(
-            argv=PAGED, http_argv=(*PAGED, "--http", "127.0.0.1:0"), profile="live", timeout=20, start_timeout=60
+            argv=own, http_argv=(*own, "--http", "127.0.0.1:0"), profile="live", timeout=20, start_timeout=60
         )
         run = await judge_servers(chosen, lambda _: None)
     assert_green(run)
