@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from dataclasses import replace
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from jsonschema import Draft202012Validator
 from tools_search_conformance.model import Cell, Evidence, Result, Run, Status, UnavailableCell
-from tools_search_conformance.report.files import official_checks, report, report_schema, write_reports
+from tools_search_conformance.report.badge import badge_json, badge_svg
+from tools_search_conformance.report.document import report, report_schema
+from tools_search_conformance.report.files import write_reports
+from tools_search_conformance.report.html import page
+from tools_search_conformance.report.junit import junit
+from tools_search_conformance.report.official import official_checks
 from tools_search_conformance.report.plain import plain
+from tools_search_conformance.report.summary import summary
 from tools_search_conformance.report.terminal import print_run
 from tools_search_conformance.report.verdict import exit_status, verdict_line
 from tools_search_conformance.wire.eras import DECLARED, LEGACY, MODERN, envelope
@@ -205,3 +215,115 @@ def test_text_is_shown_on_one_line(text: str, shown: str):
 
 def test_long_text_is_cut():
     assert plain("x" * 50, most=10) == "xxxxxxxxxx… (50 characters)"
+
+
+def test_every_report_is_written(tmp_path: Path):
+    write_reports(run_of(result("fail")), tmp_path)
+    written = {"report.json", "checks.json", "badge.json", "badge.svg", "junit.xml", "report.html", "summary.md"}
+    assert {path.name for path in tmp_path.iterdir()} == written
+
+
+@pytest.mark.parametrize("status", EVERY)
+def test_the_page_shows_what_a_target_sent_as_text_and_asks_for_nothing(status: Status):
+    shown = page(report(run_of(result(status), result("pass", cell=SECOND))))
+    read = Page(shown)
+    assert read.balanced
+    assert read.tags.isdisjoint({"script", "link", "img", "iframe", "object", "embed", "base", "form"})
+    assert read.addresses == []
+    assert "default-src 'none'" in shown
+    assert not {"\x1b", "\u202e", "\ud800"} & set(shown)
+    assert "&lt;/script&gt;" in shown
+    assert ('id="problems"' in shown) is (status in {"fail", "warn", "unverified", "error"})
+
+
+class Page(HTMLParser):
+    """Which elements a page has, whether they are closed, and what it would load."""
+
+    EMPTY = frozenset({"meta", "br", "input"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.addresses: list[str | None] = []
+        self.balanced = True
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        self.balanced &= not self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.addresses += [value for name, value in attrs if name in {"src", "href", "action", "style"}]
+        if tag not in self.EMPTY:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        self.balanced &= bool(self._open) and self._open.pop() == tag
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
+@pytest.mark.parametrize("width", [400, 1200])
+def test_a_browser_shows_the_verdict_first_and_nothing_beyond_the_edge(width: int, tmp_path: Path):
+    write_reports(run_of(result("fail"), result("pass", cell=SECOND)), tmp_path)
+    measuring = (
+        "document.title = [document.documentElement.scrollWidth <= innerWidth, document.querySelector('h1').innerText]"
+    )
+    copy = tmp_path / "measured.html"
+    shown = (tmp_path / "report.html").read_text(encoding="utf-8")
+    allowed = shown.replace("style-src 'unsafe-inline'", "style-src 'unsafe-inline'; script-src 'unsafe-inline'")
+    copy.write_text(allowed.replace("</body>", f"<script>{measuring}</script></body>"), encoding="utf-8")
+    browser = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},900", "--dump-dom"]
+    dumped = subprocess.run([*browser, copy.as_uri()], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "<title>true,NOT CONFORMANT: 1 check failed" in dumped
+
+
+def test_junit_counts_what_counts_against_the_target():
+    run = run_of(
+        result("fail"),
+        result("unverified", rule="query-long"),
+        result("unverified", rule="error-data", level="SHOULD"),
+        result("warn", rule="default-limit", level="SHOULD"),
+        result("skip", rule="callable"),
+        result("error", rule="no-duplicates"),
+        result("pass", rule="query-type"),
+        result("pass", cell=SECOND),
+    )
+    tree = ElementTree.fromstring(junit(report(run)))  # noqa: S314 - our own
+    first, second, missing = tree.findall("testsuite")
+    assert {name: first.get(name) for name in ("name", "tests", "failures", "errors", "skipped")} == {
+        "name": "stdio-2026-07-28", "tests": "7", "failures": "2", "errors": "1", "skipped": "3",
+    }  # fmt: skip
+    assert (second.get("tests"), second.get("failures")) == ("1", "0")
+    assert missing.get("name") == "http-2026-07-28"
+    assert "what happened \\u001b" in junit(report(run))
+
+
+def test_junit_of_a_live_server_fails_nothing_that_could_not_be_verified():
+    tree = ElementTree.fromstring(junit(report(run_of(result("unverified"), profile="live"))))  # noqa: S314 - our own
+    assert (tree.get("failures"), tree.get("skipped")) == ("0", "2")
+
+
+def test_the_summary_says_what_is_wrong_in_text_that_markdown_leaves_alone():
+    text = summary(report(run_of(result("fail"), result("fail", cell=SECOND), result("pass", rule="callable"))))
+    assert "| stdio-2026-07-28 | 1 fail, 1 pass | none |" in text
+    (row,) = (line for line in text.splitlines() if line.startswith("| fail"))
+    assert row.endswith("| stdio-2026-07-28, http-2025-11-25 |")
+    assert "\\<" in row
+    assert "<" not in row.replace("\\<", "")
+
+
+@pytest.mark.parametrize(
+    ("run", "message", "colour"),
+    [
+        (run_of(result("pass"), result("skip", rule="callable")), "1/1 MUST", "2e7d32"),
+        (run_of(result("pass"), result("fail", cell=SECOND)), "0/1 MUST", "c62828"),
+        (run_of(result("pass"), result("unverified", rule="callable"), profile="live"), "1/2 MUST", "616161"),
+        (run_of(result("pass"), partial=True), "1/1 MUST", "616161"),
+        (run_of(interrupted=2), "0/0 MUST", "616161"),
+    ],
+)
+def test_the_badge_is_green_only_where_nothing_is_missing(run: Run, message: str, colour: str):
+    document = report(run)
+    assert (badge_json(document)["message"], badge_json(document)["color"]) == (message, colour)
+    image = ElementTree.fromstring(badge_svg(document))  # noqa: S314 - our own
+    assert image.get("aria-label") == f"tools/search: {message}"

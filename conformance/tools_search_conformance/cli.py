@@ -106,7 +106,7 @@ def _command(_: click.Context, __: click.Parameter, value: str | None) -> tuple[
 @click.option("--allow-remote", is_flag=True, help="Speak to another machine.")
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("conformance-report"), show_default=True,
-    help="Folder for report.json, checks.json and the wire log.",
+    help="Folder for the reports and the wire log.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def server(

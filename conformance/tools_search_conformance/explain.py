@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tools_search_spec import Requirement, requirements
 
-from tools_search_conformance.model import Check
+from tools_search_conformance.model import CHECK_PREFIX, Check
 
 __all__ = ["DRAFT", "explain_check", "list_checks", "rows_of", "run_version", "sentence_of"]
 
@@ -79,6 +79,6 @@ def explain_check(check: Check) -> str:
         f"  level   {check.level}",
         "  cells   " + "; ".join(" and ".join(each) for each in (check.transports, check.eras, check.profiles)),
         "",
-        f"  tools-search-conformance server --only {check.id} -- COMMAND",
+        f"  tools-search-conformance server --only {check.id.removeprefix(CHECK_PREFIX)} -- COMMAND",
     ]
     return "\n".join(lines)

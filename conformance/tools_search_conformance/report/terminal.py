@@ -157,4 +157,6 @@ def _print_summary(run: Run, out: Path) -> None:
     click.echo()
     colour = "green" if exit_status(run) == 0 else "red"
     click.echo(click.style(verdict_line(run), fg=colour, bold=True))
-    click.echo(f"reports in {plain(str(out))}; `tools-search-conformance explain CHECK` tells more of a check")
+    click.echo(
+        f"{plain(str(out / 'report.html'))} shows every check; `tools-search-conformance explain CHECK` tells what one is about"
+    )

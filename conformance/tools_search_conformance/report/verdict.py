@@ -56,7 +56,7 @@ def verdict_line(run: Run) -> str:
         case 0:
             return f"{'PASSED, BUT NOT EVERY CHECK WAS CHOSEN' if run.partial else 'CONFORMANT'}: {told}"
         case 1:
-            return f"NOT CONFORMANT: {told}"
+            return f"NOT CONFORMANT: {told}{f'; {missing} could not be run' if missing else ''}"
         case 3:
             return f"NO VERDICT: {missing} could not be run; {told}"
         case _:

@@ -1,0 +1,98 @@
+"""The run as one JSON document after a versioned schema. Every other report is made from it."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from tools_search_conformance.checks import registered
+from tools_search_conformance.explain import DRAFT, list_checks, rows_of, run_version
+from tools_search_conformance.model import Check, Result, Run
+from tools_search_conformance.report.verdict import exit_status, tally, verdict_line
+
+__all__ = ["REPORT_VERSION", "report", "report_schema"]
+
+REPORT_VERSION: Final = 1
+"""Version of the format of `report.json`."""
+
+_BYTES_SHOWN: Final = 64 * 1024
+
+
+@cache
+def report_schema() -> dict[str, Any]:
+    """Return the JSON Schema of `report.json`."""
+    return json.loads((files(__package__ or "") / "report.schema.json").read_bytes())
+
+
+def report(run: Run) -> dict[str, Any]:
+    """Return the run as `report.json` has it."""
+    return {
+        "reportVersion": REPORT_VERSION,
+        "suite": {"name": "tools-search-conformance", "version": run_version()},
+        "target": dict(run.target),
+        "profile": run.profile,
+        "effort": run.effort,
+        "seed": run.seed,
+        "started": run.started,
+        "seconds": run.seconds,
+        "verdict": {"exitStatus": exit_status(run), "text": verdict_line(run), "partial": run.partial},
+        "cells": [
+            {
+                "name": cell.name,
+                "transport": cell.transport,
+                "era": cell.era,
+                "counts": {level: dict(tally(run, cell, level)) for level in ("MUST", "SHOULD")},
+            }
+            for cell in run.cells
+        ],
+        "unavailable": [
+            {"cell": entry.cell.name, "reason": entry.reason, "expected": entry.expected} for entry in run.unavailable
+        ],
+        "checks": [_check(entry) for entry in list_checks(_judged(run))],
+        "results": [_result(result) for result in run.results],
+    }
+
+
+def _judged(run: Run) -> list[Check]:
+    ids = {result.check for result in run.results}
+    return [check for check in registered() if check.id in ids]
+
+
+def _check(entry: dict[str, Any]) -> dict[str, Any]:
+    sentences = [
+        {"id": row.id, "level": row.level, "text": row.text, "place": f"{DRAFT}{row.section}"}
+        for row in rows_of(entry["id"])
+    ]
+    return {name: entry[name] for name in ("id", "level", "title", "sends", "passes")} | {"requirements": sentences}
+
+
+def _result(result: Result) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "check": result.check,
+        "level": result.level,
+        "cell": result.cell.name,
+        "status": result.status,
+        "requirements": [row.id for row in rows_of(result.check)],
+        "milliseconds": result.milliseconds,
+        "observations": result.evidence.observations,
+        "exchanges": list(result.evidence.exchanges),
+    }
+    optional = {
+        "message": result.message or None,
+        "skip": result.skip,
+        "case": result.evidence.case,
+        "exchange": _exchange(result),
+    }
+    return entry | {name: value for name, value in optional.items() if value is not None}
+
+
+def _exchange(result: Result) -> dict[str, Any] | None:
+    if result.evidence.decisive is None:
+        return None
+    shown = result.evidence.decisive.to_json()
+    size = len(json.dumps(shown))
+    if size > _BYTES_SHOWN:
+        shown = {"number": result.evidence.decisive.number, "omitted": f"{size} bytes; see the wire log"}
+    return shown

@@ -1,0 +1,80 @@
+"""The run as one offline page: the verdict first, then what is wrong, then every check in every cell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
+
+from tools_search_conformance.report.plain import plain
+
+__all__ = ["page"]
+
+_SHOWN: Final = ("error", "fail", "unverified", "warn")
+_MARKS: Final = {"pass": "✓", "fail": "✗", "warn": "!", "unverified": "?", "skip": "–", "info": "i", "error": "‼"}  # noqa: RUF001
+_WORDS: Final = {
+    "pass": "passed",
+    "fail": "failed",
+    "warn": "not followed",
+    "unverified": "could not be verified",
+    "skip": "not applicable",
+    "info": "for information",
+    "error": "ended by a fault of the suite",
+}
+
+
+def page(document: Mapping[str, Any]) -> str:
+    """Return the text of `report.html`. It needs no script and asks for nothing from elsewhere."""
+    results: dict[str, dict[str, Any]] = {}
+    for result in document["results"]:
+        results.setdefault(result["check"], {})[result["cell"]] = result
+    checks = [{**check, **_verdict(results[check["id"]])} for check in document["checks"]]
+    return _template().render(
+        document=document,
+        target=_target(document),
+        good=document["verdict"]["exitStatus"] == 0,
+        checks=checks,
+        problems=sorted((c for c in checks if c["worst"] in _SHOWN), key=lambda c: _SHOWN.index(c["worst"])),
+        marks=_MARKS,
+        words=_WORDS,
+    )
+
+
+def _verdict(by_cell: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what came of one check: its results by cell, the worst status, and each message with its cells."""
+    worst = next((status for status in _SHOWN if any(r["status"] == status for r in by_cell.values())), "pass")
+    told: dict[str, list[str]] = {}
+    for cell, result in by_cell.items():
+        if result["status"] == worst:
+            told.setdefault(result.get("message", ""), []).append(cell)
+    first = next((result for result in by_cell.values() if result["status"] == worst), None)
+    return {"results": by_cell, "worst": worst, "told": told, "first": first}
+
+
+def _target(document: Mapping[str, Any]) -> str:
+    return "; ".join(str(server.get("url") or " ".join(server["argv"])) for server in document["target"]["servers"])
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["plain"] = plain
+    environment.filters["pretty"] = _pretty
+    environment.filters["prose"] = _prose
+    return environment.from_string((files(__package__ or "") / "report.html.jinja").read_text(encoding="utf-8"))
+
+
+def _prose(text: str) -> Markup:
+    """Return a sentence of ours with what stands between backticks as code."""
+    parts = text.split("`")
+    return Markup().join(Markup("<code>{}</code>").format(part) if i % 2 else part for i, part in enumerate(parts))
+
+
+def _pretty(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    return "\n".join(plain(line, most=4000) for line in text.split("\n"))

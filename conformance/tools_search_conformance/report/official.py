@@ -1,0 +1,55 @@
+"""The run in the format of the official MCP suite: `checks.json`, a list of checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tools_search_conformance.explain import DRAFT, rows_of
+from tools_search_conformance.model import SEVERITY, Result, Run, Status
+
+__all__ = ["official_checks"]
+
+_OFFICIAL: Final[Mapping[Status, str]] = {
+    "pass": "SUCCESS",
+    "fail": "FAILURE",
+    "warn": "WARNING",
+    "skip": "SKIPPED",
+    "info": "INFO",
+    "error": "FAILURE",
+}
+
+
+def official_checks(run: Run) -> list[dict[str, Any]]:
+    """Return the run as the official suite's `checks.json`: each check once, by the worst that it did in any cell."""
+    worst: dict[str, Result] = {}
+    for result in run.results:
+        held = worst.get(result.check)
+        if held is None or SEVERITY.index(result.status) < SEVERITY.index(held.status):
+            worst[result.check] = result
+    return [_official(run, result) for result in worst.values()]
+
+
+def _official(run: Run, result: Result) -> dict[str, Any]:
+    rows = rows_of(result.check)
+    unverified = result.status == "unverified"
+    status = ("FAILURE" if result.level == "MUST" else "WARNING") if unverified else _OFFICIAL[result.status]
+    details: dict[str, Any] = {
+        "cells": {other.cell.name: other.status for other in run.results if other.check == result.check}
+    }
+    if unverified:
+        details["untestable"] = True
+    if result.status == "error":
+        details["harnessError"] = True
+    entry: dict[str, Any] = {
+        "id": result.check,
+        "name": result.check,
+        "description": rows[0].text if rows else result.check,
+        "status": status,
+        "timestamp": run.started,
+        "specReferences": [{"id": row.id, "url": f"{DRAFT}{row.section}"} for row in rows],
+        "details": details,
+    }
+    if status in {"FAILURE", "WARNING"}:
+        entry["errorMessage"] = f"Not testable: {result.message}" if unverified else result.message
+    return entry

@@ -1,0 +1,52 @@
+"""The run as a short Markdown page, for a job summary or a pull request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tools_search_conformance.report.plain import plain
+
+__all__ = ["summary"]
+
+_SHOWN: Final = ("error", "fail", "unverified", "warn")
+_LONGEST: Final = 300
+
+
+def summary(document: Mapping[str, Any]) -> str:
+    """Return the text of `summary.md`."""
+    lines = [f"## tools/search: {_text(document['verdict']['text'])}", ""]
+    lines += [
+        f"Profile {document['profile']}, effort {document['effort']}, seed {document['seed']}, "
+        f"{document['seconds']:g} s, suite {_text(document['suite']['version'])}.",
+        "",
+        "| Cell | MUST | SHOULD |",
+        "|---|---|---|",
+    ]
+    lines += [f"| {cell['name']} | {_counts(cell, 'MUST')} | {_counts(cell, 'SHOULD')} |" for cell in document["cells"]]
+    lines += [f"| {entry['cell']} | not run: {_text(entry['reason'])} | |" for entry in document["unavailable"]]
+    if rows := _problems(document):
+        lines += ["", "| | Check | What happened | In |", "|---|---|---|---|", *rows]
+    return "\n".join(lines) + "\n"
+
+
+def _counts(cell: Mapping[str, Any], level: str) -> str:
+    return ", ".join(f"{count} {status}" for status, count in cell["counts"][level].items()) or "none"
+
+
+def _problems(document: Mapping[str, Any]) -> list[str]:
+    cells: dict[tuple[int, str, str], list[str]] = {}
+    for result in document["results"]:
+        if result["status"] in _SHOWN:
+            key = (_SHOWN.index(result["status"]), result["check"], result.get("message", ""))
+            cells.setdefault(key, []).append(result["cell"])
+    return [
+        f"| {_SHOWN[rank]} | {check} | {_text(message)} | {', '.join(where)} |"
+        for (rank, check, message), where in sorted(cells.items())
+    ]
+
+
+def _text(text: str) -> str:
+    """Return text of a target so that Markdown takes it for text: every mark that might mean something escaped."""
+    return re.sub(r"([\\`*_{}\[\]<>#|~!&@:])", r"\\\1", plain(text, most=_LONGEST))
