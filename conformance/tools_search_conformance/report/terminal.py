@@ -157,6 +157,4 @@ def _print_summary(run: Run, out: Path) -> None:
     click.echo()
     colour = "green" if exit_status(run) == 0 else "red"
     click.echo(click.style(verdict_line(run), fg=colour, bold=True))
-    click.echo(
-        f"{plain(str(out / 'report.html'))} shows every check; `tools-search-conformance explain CHECK` tells what one is about"
-    )
+    click.echo(f"every check: {plain(str(out / 'report.html'))}   one check: tools-search-conformance explain CHECK")
