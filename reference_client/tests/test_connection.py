@@ -10,7 +10,7 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from mcp import MCPError
 from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget
-from mcp_types import CONNECTION_CLOSED, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
+from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
 from tools_search_client.connection import ConnectionOptions, open_server
 from tools_search_client.discovery import ServerTools
 from tools_search_client.errors import InvalidServerResult, ServerUnavailable
@@ -141,7 +141,9 @@ async def test_what_the_block_raises_passes_through_as_it_is(liar: Any):
     [
         (ExceptionGroup("outer", [ExceptionGroup("inner", [OSError("disk on fire")])]), "disk on fire"),
         (ExceptionGroup("outer", [OSError(), InvalidServerResult("lies")]), "cannot be reached: OSError"),
-        (MCPError(CONNECTION_CLOSED, "bye"), "the connection ended: bye"),
+        (MCPError(CONNECTION_CLOSED, "Connection closed"), "the connection ended"),
+        (MCPError(CONNECTION_CLOSED, "Out of stock"), "Out of stock (-32000)"),
+        (MCPError(REQUEST_TIMEOUT, "Quota used up"), "Quota used up (-32001)"),
         (anyio.BrokenResourceError(), "BrokenResourceError"),
     ],
 )

@@ -10,7 +10,7 @@ import anyio
 import httpx2
 from mcp import MCPError
 from mcp_ext_tools_search.client import InvalidSearchResult
-from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
+from mcp_ext_tools_search.client.endings import connection_ended, timed_out
 from pydantic import ValidationError
 
 from tools_search_client.errors import (
@@ -64,9 +64,9 @@ def _single(error: BaseException) -> ServerError:
     match error:
         case ServerError():
             return error
-        case MCPError(code=code) if code == REQUEST_TIMEOUT:
+        case MCPError() if timed_out(error):
             return ServerTimedOut("no answer in time")
-        case MCPError(code=code) if code == CONNECTION_CLOSED:
+        case MCPError() if connection_ended(error):
             return ServerUnavailable(f"the connection ended: {error.message}")
         case MCPError():
             return ServerRefused(error.code, error.message, error.data)

@@ -166,3 +166,22 @@ async def test_a_legacy_server_is_found_and_called_from_either_era(gateway: Any,
             result = await client.session.call_tool(tool.name, {})
     assert tool.name == "old__plain"
     assert text_of(result).startswith("tools/call by ")
+
+
+@both_eras
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [(-32000, "Out of stock"), (-32001, "Quota used up"), (-32000, "Session 7 is not open"), (-32600, "No session")],
+)
+async def test_an_error_with_a_code_of_the_sdk_stays_the_answer_of_a_server_that_lives_on(
+    gateway: Any, raw: Any, mode: str, code: int, message: str
+) -> None:
+    with anyio.fail_after(60):
+        async with gateway(mode, shop=raw("refusing")) as client:
+            before = await client.session.call_tool("shop__plain", {})
+            with pytest.raises(MCPError) as refused:
+                await client.session.call_tool("shop__plain", {"code": code, "message": message})
+            after = await client.session.call_tool("shop__plain", {})
+    assert message in refused.value.message
+    assert refused.value.code == (INTERNAL_ERROR if code == -32600 else code)
+    assert text_of(before) == text_of(after)  # which tells the process that answered

@@ -13,8 +13,8 @@ from mcp import MCPError
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
+from mcp_ext_tools_search.client.endings import connection_ended
 from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target
-from mcp_types import CONNECTION_CLOSED
 from pydantic import ValidationError
 
 from tools_search_server.child_process import child_streams
@@ -83,7 +83,7 @@ def explain(error: BaseException, target: Target) -> str:
             return f"{target.command!r} may not be executed"
         case httpx2.ConnectError() if isinstance(target, HttpTarget):
             return f"nothing answers at {httpx2.URL(target.url).copy_with(userinfo=b'', query=None)}"
-        case MCPError(code=code) if code == CONNECTION_CLOSED:
+        case MCPError() as ended if connection_ended(ended):
             return "it closed the connection before it was ready"
         case MCPError(code=code, message=message):
             return _one_line(f"it answered with error {code}: {message}")

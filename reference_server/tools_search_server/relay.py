@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 from mcp import MCPError
 from mcp.server import ServerRequestContext
+from mcp_ext_tools_search.client.endings import timed_out
 from mcp_types import (
     CORE_RESULT_TYPES,
     HEADER_MISMATCH,
@@ -15,7 +16,6 @@ from mcp_types import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     PARSE_ERROR,
-    REQUEST_TIMEOUT,
     SERVER_INFO_META_KEY,
     UNSUPPORTED_PROTOCOL_VERSION,
     methods,
@@ -91,8 +91,8 @@ def _answerable(ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
 
 
 def _translated(error: MCPError, server: str) -> MCPError:
-    if error.code == REQUEST_TIMEOUT:
-        return MCPError(REQUEST_TIMEOUT, f"The MCP server {server!r} did not answer in time", error.data)
+    if timed_out(error):
+        return MCPError(error.code, f"The MCP server {server!r} did not answer in time", error.data)
     if error.code in _OF_THE_CONNECTION:
         message = f"The MCP server {server!r} refused the call with error {error.code}: {error.message}"
         return MCPError(INTERNAL_ERROR, message, error.data)

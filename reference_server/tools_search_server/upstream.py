@@ -14,8 +14,9 @@ import anyio
 from mcp import Client, MCPError
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.dispatcher import ProgressFnT
-from mcp_ext_tools_search.hosts import ServerEntry
-from mcp_types import CONNECTION_CLOSED, Implementation, Tool, ToolListChangedNotification
+from mcp_ext_tools_search.client.endings import connection_ended
+from mcp_ext_tools_search.hosts import HttpTarget, ServerEntry
+from mcp_types import Implementation, Tool, ToolListChangedNotification
 
 from tools_search_server.connecting import explain, open_transport
 from tools_search_server.ending import Ending
@@ -123,8 +124,9 @@ class Upstream:
         try:
             return await raw_request(client, method, params, seconds=self._call_seconds, **options)
         except MCPError as error:
-            is_forgotten = is_session_gone(client, error)
-            if not is_forgotten and error.code != CONNECTION_CLOSED:
+            # A program has no session to forget: when it is started again, the connection ends as well.
+            is_forgotten = isinstance(self._target, HttpTarget) and is_session_gone(client, error)
+            if not is_forgotten and not connection_ended(error):
                 raise
             self._lose(client)
             if is_forgotten:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import inspect
 from typing import Any, cast
 
+import anyio
 import pytest
-from mcp import Client, ClientSession
+from mcp import Client, ClientSession, MCPError
+from mcp.client.streamable_http import StreamableHTTPTransport
 from mcp.server import MCPServer, Server
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_ext_tools_search import METHOD
 from mcp_ext_tools_search.client._absorb import absorb
+from mcp_ext_tools_search.client.endings import connection_ended, timed_out
 from mcp_ext_tools_search.server._chain import complete_chain
 from mcp_ext_tools_search.server._lowlevel import lowlevel_server
-from mcp_types import ListToolsResult, Tool
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT, ListToolsResult, Tool
 from mcp_types.methods import SPEC_CLIENT_METHODS
 
 pytestmark = pytest.mark.anyio
@@ -89,3 +93,40 @@ async def test_the_sdk_still_takes_extensions_out_of_the_legacy_handshake() -> N
     lowlevel_server(server).extensions["com.example/thing"] = {}
     async with Client(server, mode="legacy") as client:
         assert client.server_capabilities.extensions is None
+
+
+async def test_the_sdk_still_says_in_words_that_a_connection_ended_and_that_time_ran_out(era: str) -> None:
+    async def wait_for_ever() -> str:
+        await anyio.sleep_forever()
+        return ""
+
+    server = MCPServer[Any]("slow")
+    server.tool()(wait_for_ever)
+    with anyio.fail_after(10):
+        async with Client(server, mode=era) as client:
+            with pytest.raises(MCPError) as late:
+                await client.call_tool("wait_for_ever", read_timeout_seconds=0.01)
+    assert timed_out(late.value)
+    source = inspect.getsource(JSONRPCDispatcher)
+    assert source.count('MCPError(code=CONNECTION_CLOSED, message="Connection closed")') == 2
+    assert "timed out" in source
+    assert 'f"SSE stream failed: ' in inspect.getsource(StreamableHTTPTransport)
+    assert '"SSE stream ended ' in inspect.getsource(StreamableHTTPTransport)
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "ended", "late"),
+    [
+        (CONNECTION_CLOSED, "Connection closed", True, False),
+        (CONNECTION_CLOSED, "SSE stream ended without a response", True, False),
+        (CONNECTION_CLOSED, "The connection closed at noon", False, False),
+        (REQUEST_TIMEOUT, "Request 'tools/call' timed out", False, True),
+        (REQUEST_TIMEOUT, "Session not found", False, False),
+        (INTERNAL_ERROR, "Connection closed", False, False),
+    ],
+)
+def test_only_the_words_of_the_sdk_count_as_an_end_or_a_timeout(
+    code: int, message: str, ended: bool, late: bool
+) -> None:
+    error = MCPError(code, message)
+    assert (connection_ended(error), timed_out(error)) == (ended, late)

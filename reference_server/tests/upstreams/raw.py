@@ -59,5 +59,7 @@ for line in sys.stdin:
         continue
     if message["method"] == "server/discover":
         send({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
+    elif BEHAVIOUR == "refusing" and (error := message.get("params", {}).get("arguments")):
+        send({"id": message["id"], "error": error})
     elif (result := answer(message["method"], message.get("params", {}))) is not None:
         send({"id": message["id"], "result": result})
