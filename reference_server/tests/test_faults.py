@@ -78,6 +78,23 @@ async def test_parameters_that_no_revision_allows_stay_the_callers_mistake(mode:
                 assert (error.code, error.message) == (-32602, "Invalid request parameters")
 
 
+async def test_a_handshake_that_declares_nonsense_is_the_callers_mistake() -> None:
+    async def list_tools(_: Any, __: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult(tools=[])
+
+    server = Server[Any]("plain", on_list_tools=list_tools)
+    hide_faults(server)
+    nonsense = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"extensions": {"com.example/x": True}},
+        "clientInfo": {"name": "x", "version": "1"},
+    }
+    with anyio.fail_after(20):
+        async with Client(server, mode="legacy", raise_exceptions=False) as client:
+            error = await _error_of(client, "initialize", nonsense)
+    assert (error.code, error.message) == (-32602, "Invalid request parameters")
+
+
 async def _error_of(client: Client, method: str, params: dict[str, Any]) -> MCPError:
     request = Request[Any, str](method=method, params=params)
     with pytest.raises(MCPError) as refused:

@@ -13,7 +13,7 @@ from mcp import MCPError
 from mcp.server import Server
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp_ext_tools_search.server.failure import internal_faults_hidden
-from mcp_types import INVALID_PARAMS, methods
+from mcp_types import INVALID_PARAMS, InitializeRequestParams, methods
 from pydantic import ValidationError
 
 __all__ = ["hide_faults"]
@@ -43,6 +43,8 @@ async def _hide(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Han
 def _is_refused(method: str, protocol_version: str, params: Mapping[str, Any] | None) -> bool:
     """Tell whether it is the parameters that `protocol_version` does not allow."""
     try:
+        if method == "initialize":  # the SDK reads it by a model of its own, stricter than that of the revision
+            InitializeRequestParams.model_validate(params or {}, by_name=False)
         methods.validate_client_request(method, protocol_version, params)
     except ValidationError:
         return True
