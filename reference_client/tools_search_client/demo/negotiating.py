@@ -59,5 +59,10 @@ def _lines(era: str, facts: dict[str, Any]) -> list[str]:
         if facts["clientDeclares"]
         else "           the client declares   nothing",
         f"           the server advertises in {' and '.join(facts['serverAdvertises'])}",
-        f"           {settings.get('catalogSize')} tools on {', '.join(settings.get('topics', []))}",
+        f"           {_size(settings)} on {', '.join(settings.get('topics', []))}",
     ]
+
+
+def _size(settings: dict[str, Any]) -> str:
+    # A gateway that was just started may not have heard from every server behind it.
+    return f"{settings['catalogSize']} tools" if "catalogSize" in settings else "tools not counted yet"
