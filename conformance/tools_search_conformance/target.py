@@ -23,6 +23,9 @@ __all__ = ["CATALOG_VARIABLE", "HttpCommandTarget", "StdioTarget", "Target", "Ur
 CATALOG_VARIABLE: Final = "TOOLS_SEARCH_CATALOG"
 """Names the catalogue file that a fixture serves."""
 
+_STARTED_AHEAD: Final = "core"
+"""The catalogue of nearly all connections."""
+
 Note = Callable[[str], None]
 
 
@@ -84,9 +87,17 @@ class _Started:
 
 
 class StdioTarget(_Started):
-    """A program that speaks over its stdin and stdout: one process a connection."""
+    """A program that speaks over its stdin and stdout: one process a connection.
+
+    Starting is what takes longest, so that one more fixture is always started ahead and is ready when it is needed. Of
+    a live server there are only as many as there are connections: two may be in each other's way.
+    """
 
     transport: TransportName = "stdio"
+
+    def __init__(self, argv: Sequence[str], **options: Any) -> None:
+        super().__init__(argv, **options)
+        self._ready: TargetProcess | None = None
 
     @property
     def description(self) -> Mapping[str, Any]:
@@ -94,11 +105,21 @@ class StdioTarget(_Started):
         return {"transport": "stdio", "argv": list(self._argv)}
 
     async def connect(self, note: Note, catalog: str | None) -> Transport:
-        """Start another process."""
-        return StdioTransport(await self.start(catalog), tasks=self._tasks, note=note)
+        """Give a process that nobody has spoken to."""
+        ready = self._ready if catalog == _STARTED_AHEAD else None
+        if ready is None or ready.returncode is not None:
+            process = await self.start(catalog)
+        else:
+            process, self._ready = ready, None
+        if catalog == _STARTED_AHEAD and self._ready is None:
+            self._ready = await self.start(catalog)
+        return StdioTransport(process, tasks=self._tasks, note=note)
 
     async def aclose(self) -> None:
-        """Do nothing: each transport ends its own process."""
+        """End the process that is ready; each transport ends its own."""
+        if self._ready is not None:
+            await self._ready.end()
+            self._ready = None
 
 
 class UrlTarget:

@@ -1,0 +1,50 @@
+"""How targets are started, and that nothing of them is left."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+import pytest
+from tools_search_conformance.target import StdioTarget
+
+pytestmark = pytest.mark.anyio
+
+TELLS_WHO_IT_IS = "import os, sys; open(sys.argv[1], 'a').write(f'{os.getpid()}\\n'); sys.stdin.read()"
+
+
+def is_alive(pid: int) -> bool:
+    with suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return True
+    return False
+
+
+def pids_in(file: Path) -> list[int]:
+    return [int(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+@pytest.mark.parametrize(("catalog", "started"), [("core", 3), ("single", 2), (None, 2)])
+async def test_each_connection_has_a_process_of_its_own_and_fixtures_one_ahead(
+    catalog: str | None, started: int, tmp_path: Path
+):
+    file = tmp_path / "pids"
+    pids: list[int] = []
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            argv = (sys.executable, "-c", TELLS_WHO_IT_IS, str(file))
+            target = StdioTarget(argv, tasks=tasks, folder=tmp_path, env={}, cwd=None, start_seconds=5)
+            transports = [await target.connect(lambda _: None, catalog) for _ in range(2)]
+            while len(pids := pids_in(file)) < started:
+                await anyio.lowlevel.checkpoint()
+            assert len({*pids}) == started
+            assert all(map(is_alive, pids))
+            for transport in transports:
+                await transport.aclose()
+            await target.aclose()
+            tasks.cancel_scope.cancel()
+    assert pids_in(file) == pids
+    assert not any(map(is_alive, pids))
