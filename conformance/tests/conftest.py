@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any, Final
 
 import pytest
 from tools_search_conformance.checks import select
+from tools_search_conformance.clients.checks import select_client_checks
+from tools_search_conformance.clients.judge import ClientOptions
 from tools_search_conformance.invocation import Options
 from tools_search_conformance.model import CHECK_PREFIX
 
@@ -32,6 +35,19 @@ def options(tmp_path: Path) -> Callable[..., Options]:
     def build(*rules: str, **rest: Any) -> Options:
         defaults: dict[str, Any] = {"out": tmp_path / "report", "seed": 1, "effort": "quick", "timeout": 5}
         return Options(checks=select([CHECK_PREFIX + rule for rule in rules]), **(defaults | rest))
+
+    return build
+
+
+@pytest.fixture
+def client_options(tmp_path: Path) -> Callable[..., ClientOptions]:
+    """Return options for a run over a client, checks given by their rules."""
+
+    def build(*rules: str, **rest: Any) -> ClientOptions:
+        # A driver of ours runs from the sources, wherever those are.
+        env = {name: value for name, value in os.environ.items() if name == "PYTHONPATH"}
+        defaults: dict[str, Any] = {"out": tmp_path / "report", "timeout": 10, "start_timeout": 60, "env": env}
+        return ClientOptions(checks=select_client_checks(rules), **(defaults | rest))
 
     return build
 

@@ -9,22 +9,25 @@ import pytest
 from jsonschema import Draft202012Validator
 from tools_search_conformance import catalogs
 from tools_search_conformance.checks import registered
+from tools_search_conformance.clients.checks import client_checks
 from tools_search_conformance.explain import rows_of
 from tools_search_conformance.model import Check
 from tools_search_spec import requirements
 
+EVERY = (*registered(), *client_checks())
+
 
 def test_every_check_that_a_row_names_is_registered():
-    named = {check for row in requirements() for check in row.checks if check.startswith("tools-search-server-")}
-    assert named == {check.id for check in registered()}
+    named = {check for row in requirements() for check in row.checks}
+    assert named == {check.id for check in EVERY}
 
 
-@pytest.mark.parametrize("check", registered(), ids=lambda check: check.id)
+@pytest.mark.parametrize("check", EVERY, ids=lambda check: check.id)
 def test_a_check_is_as_binding_as_its_sentences(check: Check):
     assert {row.level.removesuffix(" NOT") for row in rows_of(check.id)} == {check.level}
 
 
-@pytest.mark.parametrize("check", registered(), ids=lambda check: check.id)
+@pytest.mark.parametrize("check", EVERY, ids=lambda check: check.id)
 def test_a_check_says_what_it_is_about(check: Check):
     assert all(text.strip() for text in (check.title, check.sends, check.passes))
     assert check.sends.endswith(".")

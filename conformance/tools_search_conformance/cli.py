@@ -7,7 +7,8 @@ import secrets
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,9 +16,11 @@ import anyio
 import click
 
 from tools_search_conformance.checks import registered, select
+from tools_search_conformance.clients.checks import client_checks, select_client_checks
+from tools_search_conformance.clients.judge import ClientOptions, judge_client
 from tools_search_conformance.explain import explain_check, list_checks, run_version
 from tools_search_conformance.invocation import Options, judge_servers
-from tools_search_conformance.model import Result, Run
+from tools_search_conformance.model import Check, Result, Run
 from tools_search_conformance.registry import UnknownCheckError
 from tools_search_conformance.report.plain import plain
 from tools_search_conformance.report.terminal import print_progress, print_run
@@ -138,7 +141,35 @@ def server(
         out=out,
         **rest,
     )
-    _finish(_run(options, quiet=as_json), as_json=as_json, out=out)
+    _finish(_run(lambda progress: judge_servers(options, progress), quiet=as_json), as_json=as_json, out=out)
+
+
+@cli.command("client")
+@click.argument("argv", nargs=-1, type=click.UNPROCESSED, required=True)
+@click.option(
+    "--era", type=click.Choice(["auto", *ERAS]), default="auto", help="Protocol revision; auto is every one spoken."
+)
+@click.option(
+    "--transport", type=click.Choice(["auto", "stdio", "http"]), default="auto", help="How the client is spoken to."
+)
+@click.option("--only", multiple=True, metavar="CHECK", help="Run only this check; a glob; repeatable.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="Seconds for one operation."
+)
+@click.option(
+    "--start-timeout", type=click.FloatRange(min=0.1), default=20.0, show_default=True, help="Seconds to start."
+)
+@click.option("--env", multiple=True, callback=_pairs, metavar="NAME=VALUE", help="Environment variable of the driver.")
+@click.option("--cwd", type=click.Path(exists=True, file_okay=False), help="Working directory of the driver.")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("conformance-report"), show_default=True,
+    help="Folder for the reports and the wire log.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+def client(argv: tuple[str, ...], only: tuple[str, ...], out: Path, as_json: bool, **rest: Any) -> None:
+    """Judge a client: `client -- ARGV` starts its driver, which conformance/DRIVER.md describes."""
+    options = ClientOptions(argv=argv, checks=_selected(only, select_client_checks), out=out, **rest)
+    _finish(_run(lambda progress: judge_client(options, progress), quiet=as_json), as_json=as_json, out=out)
 
 
 def _see_to_address(url: str, *, allow_remote: bool) -> None:
@@ -148,20 +179,22 @@ def _see_to_address(url: str, *, allow_remote: bool) -> None:
         raise click.UsageError(str(error)) from error
 
 
-def _selected(patterns: Sequence[str]) -> tuple[Any, ...]:
+def _selected(
+    patterns: Sequence[str], choose: Callable[[Sequence[str]], tuple[Check, ...]] = select
+) -> tuple[Check, ...]:
     try:
-        return select(patterns)
+        return choose(patterns)
     except UnknownCheckError as error:
         raise click.UsageError(str(error)) from error
 
 
-def _run(options: Options, *, quiet: bool) -> Run:
+def _run(judge: Callable[[Callable[[Result], None]], Awaitable[Run]], *, quiet: bool) -> Run:
     def progress(result: Result) -> None:
         if not quiet:
             print_progress(result)
 
     try:
-        return anyio.run(judge_servers, options, progress)
+        return anyio.run(judge, progress)
     except TargetError as error:
         click.echo(f"tools-search-conformance: {plain(str(error))}", err=True)
         sys.exit(EXIT_TARGET)
@@ -182,7 +215,7 @@ def _finish(run: Run, *, as_json: bool, out: Path) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def list_command(as_json: bool) -> None:
     """List the checks: id, level and title."""
-    entries = list_checks(registered())
+    entries = list_checks((*registered(), *client_checks()))
     if as_json:
         click.echo(json.dumps(entries, indent=2, ensure_ascii=False))
         return
@@ -194,8 +227,14 @@ def list_command(as_json: bool) -> None:
 @click.argument("check")
 def explain(check: str) -> None:
     """Explain a check: the sentences of the draft behind it, what is sent, what passes."""
-    for found in _selected([check]):
-        click.echo(explain_check(found))
+    found: list[Check] = []
+    for choose in (select, select_client_checks):
+        with suppress(UnknownCheckError):
+            found += choose([check])
+    if not found:
+        raise click.UsageError(f"{check!r} matches no check; see `tools-search-conformance list`")
+    for each in found:
+        click.echo(explain_check(each))
 
 
 def main() -> None:

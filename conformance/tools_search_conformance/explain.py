@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tools_search_spec import Requirement, requirements
 
-from tools_search_conformance.model import CHECK_PREFIX, Check
+from tools_search_conformance.model import CLIENT_PREFIX, Check
 
 __all__ = ["DRAFT", "explain_check", "list_checks", "rows_of", "run_version", "sentence_of"]
 
@@ -66,6 +66,7 @@ def list_checks(checks: Iterable[Check]) -> list[dict[str, Any]]:
 
 def explain_check(check: Check) -> str:
     """Return a check's page as text."""
+    party = "client" if check.id.startswith(CLIENT_PREFIX) else "server"
     lines = [check.id, f"  {check.title}", ""]
     for row in rows_of(check.id):
         lines += [
@@ -79,6 +80,6 @@ def explain_check(check: Check) -> str:
         f"  level   {check.level}",
         "  cells   " + "; ".join(" and ".join(each) for each in (check.transports, check.eras, check.profiles)),
         "",
-        f"  tools-search-conformance server --only {check.id.removeprefix(CHECK_PREFIX)} -- COMMAND",
+        f"  tools-search-conformance {party} --only {check.rule} -- {'DRIVER' if party == 'client' else 'COMMAND'}",
     ]
     return "\n".join(lines)

@@ -22,7 +22,7 @@ from tools_search_conformance.target import HttpCommandTarget, StdioTarget, Targ
 from tools_search_conformance.wire.eras import ERAS, Era
 from tools_search_conformance.wire.process import TargetError
 
-__all__ = ["Options", "judge_servers"]
+__all__ = ["Options", "judge_servers", "watch"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ async def _run(options: Options, plan: Plan) -> Run:
     with tempfile.TemporaryDirectory(prefix="tools-search-") as folder:
         async with anyio.create_task_group() as tasks:
             with anyio.CancelScope() as checking:
-                tasks.start_soon(_watch, checking, received)
+                tasks.start_soon(watch, checking, received)
                 try:
                     targets += _targets(options, tasks, Path(folder))
                     await run_checks(targets, plan, found)
@@ -111,7 +111,7 @@ async def _run(options: Options, plan: Plan) -> Run:
     )
 
 
-async def _watch(scope: anyio.CancelScope, received: list[int]) -> None:
+async def watch(scope: anyio.CancelScope, received: list[int]) -> None:
     """Cancel `scope` at the first signal that asks for an end; the second one finds no handler and ends all."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         async for number in signals:

@@ -3,22 +3,48 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from typing import Final, Protocol
 
 import anyio
 
-from tools_search_conformance.bench import Bench
-from tools_search_conformance.model import Check, Effort, Evidence, Result, SkipReason, Status
+from tools_search_conformance.link import Setting
+from tools_search_conformance.model import Cell, Check, Effort, Evidence, Profile, Result, SkipReason, Status
 from tools_search_conformance.verdict import InapplicableError, UnverifiableError, VerdictError, ViolationError
 from tools_search_conformance.wire.connection import RefusedError
 from tools_search_conformance.wire.process import TargetError
+from tools_search_conformance.wire.record import Exchange, Recorder
 
-__all__ = ["run_check"]
+__all__ = ["Workbench", "run_check"]
 
 _CHECK_SECONDS: Final[dict[Effort, float]] = {"quick": 30, "default": 60, "deep": 600}
 
 
-async def run_check(check: Check, bench: Bench, *, deadline: float) -> Result:
+class Workbench(Protocol):
+    """What a check's body works with, as far as its verdict stands on it."""
+
+    recorder: Recorder
+    judged: list[int]
+    """Numbers of the exchanges that expectations were tested against."""
+    deaths: list[tuple[str, Exchange]]
+    """How the target ended by itself during the current check, and the request that was the last one."""
+
+    @property
+    def setting(self) -> Setting:
+        """The circumstances."""
+        ...
+
+    @property
+    def cell(self) -> Cell:
+        """Which transport and era."""
+        ...
+
+    @property
+    def profile(self) -> Profile:
+        """Whose catalogue is served."""
+        ...
+
+
+async def run_check(check: Check, bench: Workbench, *, deadline: float) -> Result:
     """Run one check in one cell, until the monotonic `deadline` at most. Whatever happens becomes a result."""
     if (reason := _inapplicable(check, bench)) is not None:
         return Result(
@@ -44,7 +70,7 @@ async def run_check(check: Check, bench: Bench, *, deadline: float) -> Result:
     )
 
 
-async def _judge(check: Check, bench: Bench, left: float) -> tuple[Status, VerdictError | None]:
+async def _judge(check: Check, bench: Workbench, left: float) -> tuple[Status, VerdictError | None]:
     seconds = min(_CHECK_SECONDS[bench.setting.effort], max(0, left))
     try:
         with anyio.fail_after(seconds):
@@ -66,7 +92,7 @@ async def _judge(check: Check, bench: Bench, left: float) -> tuple[Status, Verdi
     return "pass", None
 
 
-def _evidence(bench: Bench, status: Status, verdict: VerdictError | None) -> Evidence:
+def _evidence(bench: Workbench, status: Status, verdict: VerdictError | None) -> Evidence:
     taken = bench.recorder.taken
     decisive = (verdict.exchange if verdict else None) or (taken[-1] if taken else None)
     return Evidence(
@@ -77,7 +103,7 @@ def _evidence(bench: Bench, status: Status, verdict: VerdictError | None) -> Evi
     )
 
 
-def _inapplicable(check: Check, bench: Bench) -> tuple[SkipReason, str] | None:
+def _inapplicable(check: Check, bench: Workbench) -> tuple[SkipReason, str] | None:
     if bench.cell.era not in check.eras:
         return "era", f"holds in {', '.join(check.eras)} only"
     if bench.cell.transport not in check.transports:

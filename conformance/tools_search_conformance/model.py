@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from tools_search_conformance.wire.eras import ERAS, Era
 from tools_search_conformance.wire.record import Exchange
 from tools_search_conformance.wire.transport import TransportName
 
-if TYPE_CHECKING:
-    from tools_search_conformance.bench import Bench
-
 __all__ = [
     "CHECK_PREFIX",
+    "CLIENT_PREFIX",
     "SEVERITY",
     "Cell",
     "Check",
@@ -32,6 +30,9 @@ __all__ = [
 CHECK_PREFIX: Final = "tools-search-server-"
 """What the ids of server checks begin with."""
 
+CLIENT_PREFIX: Final = "tools-search-client-"
+"""What the ids of client checks begin with."""
+
 Level = Literal["MUST", "SHOULD"]
 """How binding the sentence behind a check is; `MUST NOT` counts as `MUST`, `SHOULD NOT` as `SHOULD`."""
 
@@ -41,8 +42,9 @@ Status = Literal["pass", "fail", "warn", "unverified", "skip", "info", "error"]
 SEVERITY: Final[tuple[Status, ...]] = ("error", "fail", "unverified", "warn", "info", "skip", "pass")
 """The worst first."""
 
-SkipReason = Literal["era", "transport", "profile", "not-offered"]
-"""Why a check does not apply: to this era, transport or profile, or to a target without the optional part it judges."""
+SkipReason = Literal["era", "transport", "profile", "not-offered", "driver-feature"]
+"""Why a check does not apply: to this era, transport or profile, to a target without the optional part that it judges,
+or to a client whose driver cannot do what it needs."""
 
 Profile = Literal["fixture", "live"]
 """Whether the target serves a catalogue of the suite, or its own."""
@@ -61,15 +63,21 @@ class Check:
     """What goes over the wire, in a sentence."""
     passes: str
     """What a conformant target does, in a sentence."""
-    run: Callable[[Bench], Awaitable[None]]
+    run: Callable[[Any], Awaitable[None]]
+    """The body. It takes a `Bench`, or a `ClientBench` where it judges clients."""
     level: Level = "MUST"
     eras: tuple[Era, ...] = ERAS
     transports: tuple[TransportName, ...] = ("stdio", "http")
     profiles: tuple[Profile, ...] = ("fixture", "live")
 
     def __post_init__(self) -> None:
-        if not self.id.startswith(CHECK_PREFIX):
-            raise ValueError(f"a server check's id begins with {CHECK_PREFIX!r}: {self.id!r}")
+        if not self.id.startswith((CHECK_PREFIX, CLIENT_PREFIX)):
+            raise ValueError(f"a check's id begins with {CHECK_PREFIX!r} or {CLIENT_PREFIX!r}: {self.id!r}")
+
+    @property
+    def rule(self) -> str:
+        """The id without what it begins with."""
+        return self.id.removeprefix(CHECK_PREFIX).removeprefix(CLIENT_PREFIX)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from tools_search_conformance.wire.eras import LEGACY, MODERN, Era
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Recorder
 
-__all__ = ["Findings", "Plan", "run_checks"]
+__all__ = ["Findings", "Plan", "run_checks", "why_nothing"]
 
 
 def _say_nothing(result: Result) -> None:
@@ -64,7 +64,7 @@ async def run_checks(targets: Sequence[Target], plan: Plan, found: Findings) -> 
     for target in targets:
         await _run_target(target, plan, found, deadline)
     if not found.cells:
-        raise TargetError(_why_nothing(found.unavailable))
+        raise TargetError(why_nothing(found.unavailable))
 
 
 async def _run_target(target: Target, plan: Plan, found: Findings, deadline: float) -> None:
@@ -127,7 +127,8 @@ def _setting(cell: Cell, plan: Plan) -> Setting:
     return Setting(cell=cell, profile=plan.profile, effort=plan.effort, seed=plan.seed, seconds=plan.request_seconds)
 
 
-def _why_nothing(unavailable: Sequence[UnavailableCell]) -> str:
+def why_nothing(unavailable: Sequence[UnavailableCell]) -> str:
+    """Return in one sentence why no cell could be run."""
     reasons = dict.fromkeys(entry.reason for entry in unavailable)
     told = [f"{', '.join(e.cell.name for e in unavailable if e.reason == reason)}: {reason}" for reason in reasons]
     return "there is nothing to judge: " + "; ".join(told)

@@ -39,6 +39,16 @@ async def test_a_server_that_does_not_advertise_is_never_probed(liar: Any, era: 
     assert server.asked("tools/search", "tools/list") == ["tools/list"]
 
 
+@pytest.mark.parametrize("place", ["extensions", "experimental"])
+async def test_an_advertisement_that_is_no_object_is_none_and_costs_no_connection(liar: Any, era: str, place: str):
+    server = liar("advertises-true", era=era, place=place)
+    with anyio.fail_after(10):
+        async with open_server(server.target) as tools:
+            assert tools.settings is None
+            assert (await tools.search("alpha")).mode == "list"
+    assert server.asked("tools/search") == []
+
+
 async def test_an_advertisement_in_the_older_legacy_place_counts(liar: Any):
     server = liar(era="legacy", place="experimental")
     with anyio.fail_after(10):

@@ -13,7 +13,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target
 
-from tools_search_client.wire import Streams, WireObserver, watched
+from tools_search_client.wire import Streams, WireObserver, mended, watched
 
 __all__ = ["MAX_EVENT_BYTES", "open_transport"]
 
@@ -52,7 +52,7 @@ async def open_transport(
     else:
         opened = _streamable_http(target, diagnostics)
     async with opened as streams:
-        yield streams if observer is None else watched(streams, observer)
+        yield mended(streams if observer is None else watched(streams, observer))
 
 
 def _parameters(target: StdioTarget) -> StdioServerParameters:

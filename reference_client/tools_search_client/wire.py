@@ -7,9 +7,10 @@ from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 import anyio
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCMessage
+from mcp_ext_tools_search.types import EXTENSION_ID
+from mcp_types import JSONRPCMessage, JSONRPCResponse
 
-__all__ = ["Reading", "Streams", "WireObserver", "Writing", "watched"]
+__all__ = ["Reading", "Streams", "WireObserver", "Writing", "mended", "watched"]
 
 Item_co = TypeVar("Item_co", covariant=True)
 Item_contra = TypeVar("Item_contra", contravariant=True)
@@ -64,10 +65,18 @@ def watched(streams: Streams, observer: WireObserver) -> Streams:
     return _WatchedReading(reading, observer), _WatchedWriting(writing, observer)
 
 
-class _WatchedReading:
-    def __init__(self, inner: Reading[SessionMessage | Exception], observer: WireObserver) -> None:
+def mended(streams: Streams) -> Streams:
+    """Return streams that behave like `streams`, except that an advertisement which is no object never arrives.
+
+    It counts as absent, and the SDK would refuse the whole server for it.
+    """
+    reading, writing = streams
+    return _MendedReading(reading), writing
+
+
+class _PassedReading:
+    def __init__(self, inner: Reading[SessionMessage | Exception]) -> None:
         self._inner = inner
-        self._observer = observer
 
     @property
     def last_context(self) -> Any:
@@ -75,14 +84,7 @@ class _WatchedReading:
         return getattr(self._inner, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
-        try:
-            item = await self._inner.receive()
-        except (anyio.EndOfStream, anyio.ClosedResourceError):
-            self._observer.closed()
-            raise
-        if isinstance(item, SessionMessage):
-            self._observer.received(item.message)
-        return item
+        return await self._inner.receive()
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -104,6 +106,34 @@ class _WatchedReading:
         self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
     ) -> bool | None:
         return await self._inner.__aexit__(exc_type, exc_val, exc_tb)
+
+
+class _WatchedReading(_PassedReading):
+    def __init__(self, inner: Reading[SessionMessage | Exception], observer: WireObserver) -> None:
+        super().__init__(inner)
+        self._observer = observer
+
+    async def receive(self) -> SessionMessage | Exception:
+        try:
+            item = await self._inner.receive()
+        except (anyio.EndOfStream, anyio.ClosedResourceError):
+            self._observer.closed()
+            raise
+        if isinstance(item, SessionMessage):
+            self._observer.received(item.message)
+        return item
+
+
+class _MendedReading(_PassedReading):
+    async def receive(self) -> SessionMessage | Exception:
+        item = await self._inner.receive()
+        if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
+            capabilities = item.message.result.get("capabilities")
+            for place in ("extensions", "experimental"):
+                held: Any = capabilities.get(place) if isinstance(capabilities, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
+                if isinstance(held, dict) and not isinstance(held.get(EXTENSION_ID, {}), dict):  # pyright: ignore[reportUnknownMemberType] - JSON
+                    del held[EXTENSION_ID]
+        return item
 
 
 class _WatchedWriting:

@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from tools_search_conformance.checks import registered
+from tools_search_conformance.clients.checks import client_checks
 from tools_search_conformance.explain import DRAFT, list_checks, rows_of, run_version
 from tools_search_conformance.model import Check, Result, Run
 from tools_search_conformance.report.verdict import exit_status, tally, verdict_line
@@ -57,7 +58,7 @@ def report(run: Run) -> dict[str, Any]:
 
 def _judged(run: Run) -> list[Check]:
     ids = {result.check for result in run.results}
-    return [check for check in registered() if check.id in ids]
+    return [check for check in (*registered(), *client_checks()) if check.id in ids]
 
 
 def _check(entry: dict[str, Any]) -> dict[str, Any]:

@@ -57,7 +57,8 @@ def _verdict(by_cell: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _target(document: Mapping[str, Any]) -> str:
-    return "; ".join(str(server.get("url") or " ".join(server["argv"])) for server in document["target"]["servers"])
+    targets = document["target"].get("servers") or document["target"]["clients"]
+    return "; ".join(str(server.get("url") or " ".join(server["argv"])) for server in targets)
 
 
 @cache

@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from tools_search_conformance.explain import sentence_of
-from tools_search_conformance.model import CHECK_PREFIX, Result, Run, Status
+from tools_search_conformance.model import CHECK_PREFIX, CLIENT_PREFIX, Result, Run, Status
 from tools_search_conformance.report.plain import plain
 from tools_search_conformance.report.verdict import exit_status, tally, verdict_line
 from tools_search_conformance.wire.codec import JsonObject, as_object
@@ -64,7 +64,7 @@ def print_run(run: Run, out: Path) -> None:
 
 
 def _target(run: Run) -> str:
-    servers: list[dict[str, Any]] = run.target["servers"]
+    servers: list[dict[str, Any]] = run.target.get("servers") or run.target["clients"]
     return "; ".join(str(server.get("url") or " ".join(server["argv"])) for server in servers)
 
 
@@ -114,7 +114,9 @@ def _print_single(results: list[Result], seed: int) -> None:
         click.echo(f"      case     {plain(first.evidence.case)}")
     if first.evidence.decisive is not None:
         _print_exchange(first.evidence.decisive)
-    again = f"--only {first.check.removeprefix(CHECK_PREFIX)} --era {first.cell.era} --seed {seed}"
+    again = f"--only {first.check.removeprefix(CHECK_PREFIX).removeprefix(CLIENT_PREFIX)} --era {first.cell.era}"
+    if first.check.startswith(CHECK_PREFIX):  # nothing about clients is generated
+        again += f" --seed {seed}"
     click.echo(f"      again    the same command with {again}")
 
 

@@ -62,7 +62,9 @@ class Liar:
 
     def capabilities(self) -> dict[str, Any]:
         tools = {"tools": {"listChanged": True}}
-        settings = {"catalogSize": len(self.tools)} if self.fault != "uncounted" else {}
+        settings: Any = {"catalogSize": len(self.tools)} if self.fault != "uncounted" else {}
+        if self.fault == "advertises-true":
+            settings = True
         return tools if self.place == "nowhere" else tools | {self.place: {ID: settings}}
 
     def initialize(self, params: dict[str, Any]) -> dict[str, Any]:

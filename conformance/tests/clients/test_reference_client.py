@@ -1,0 +1,29 @@
+"""The reference client, driven as an implementer would drive it, is green in every cell."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+from tools_search_conformance.clients.judge import ClientOptions, judge_client
+from tools_search_conformance.report.verdict import exit_status
+
+pytestmark = pytest.mark.anyio
+
+DRIVER = Path(__file__).parents[2] / "drivers" / "reference_client.py"
+CELLS = {"stdio-2026-07-28", "stdio-2025-11-25", "http-2026-07-28", "http-2025-11-25"}
+
+
+async def test_the_reference_client_is_green_in_every_cell(client_options: Callable[..., ClientOptions]):
+    with anyio.fail_after(240):
+        run = await judge_client(client_options(argv=(sys.executable, str(DRIVER))), lambda _: None)
+    assert {cell.name for cell in run.cells} == CELLS
+    assert run.unavailable == ()
+    assert [
+        (result.check, result.cell.name, result.message) for result in run.of("fail", "warn", "unverified", "error")
+    ] == []
+    assert {result.skip for result in run.of("skip")} == {"era", "transport"}
+    assert exit_status(run) == 0

@@ -1,0 +1,261 @@
+"""What the body of a client check works with, in one cell: a driver, peers to connect it to, and expectations."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any, Final
+
+import anyio
+
+from tools_search_conformance.clients.contract import DriverError, Told
+from tools_search_conformance.clients.driver import Driver
+from tools_search_conformance.clients.peer import Peer
+from tools_search_conformance.clients.script import Script
+from tools_search_conformance.clients.stage import Stage
+from tools_search_conformance.link import Setting
+from tools_search_conformance.model import Cell, Profile, SkipReason
+from tools_search_conformance.verdict import InapplicableError, UnverifiableError, ViolationError
+from tools_search_conformance.wire.record import Exchange, Recorder
+
+__all__ = ["ClientBench", "FederationSession", "NoDriverFeatureError", "Session"]
+
+_MOST_STARTS: Final = 40
+_CLOSE_SECONDS: Final = 5.0
+
+StartDriver = Callable[[Callable[[str], None]], Awaitable[Driver]]
+"""Starts another driver; what it is given learns of every line."""
+
+
+class NoDriverFeatureError(InapplicableError):
+    """The driver cannot do what the check needs."""
+
+    kind: SkipReason = "driver-feature"
+
+
+class _Operations:
+    """What a driver can be asked to do on what it has connected to."""
+
+    def __init__(self, driver: Driver, latest: Callable[[], Exchange | None], bench: ClientBench) -> None:
+        self._driver = driver
+        self._latest = latest
+        self._bench = bench
+
+    async def search(self, query: str, limit: int | None = None) -> Told:
+        """Have the client find tools for a need, at most `limit` of them where there is one."""
+        return await self.ask("search", query=query, **({} if limit is None else {"limit": limit}))
+
+    async def search_all(self, query: str) -> Told:
+        """Have the client find every tool for a need."""
+        return await self.ask("search_all", query=query)
+
+    async def list_tools(self) -> Told:
+        """Have the client list all tools."""
+        return await self.ask("list_tools")
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> Told:
+        """Have the client call a tool."""
+        return await self.ask("call", name=name, arguments=dict(arguments))
+
+    async def ask(self, op: str, **members: Any) -> Told:
+        """Have the client do something.
+
+        Raises:
+            NoDriverFeatureError: it cannot.
+            DriverError: the driver ended or did not answer.
+        """
+        try:
+            told = await self._driver.ask(op, **members)
+        except DriverError as error:
+            if (exchange := self._latest()) is not None:
+                self._bench.deaths.append((str(error), exchange))
+            raise
+        if told.unsupported:
+            raise NoDriverFeatureError(f"the driver does not support `{op}`")
+        return told
+
+
+class Session(_Operations):
+    """One connection of the client to one peer."""
+
+    def __init__(self, driver: Driver, peer: Peer, bench: ClientBench) -> None:
+        super().__init__(driver, lambda: self.latest, bench)
+        self.peer = peer
+
+    @property
+    def latest(self) -> Exchange | None:
+        """The last exchange, if there is any."""
+        return self.peer.exchanges[-1] if self.peer.exchanges else None
+
+    @property
+    def opening(self) -> Exchange:
+        """The exchange that opened the connection.
+
+        Raises:
+            UnverifiableError: there was none in this era.
+        """
+        if (opening := self.peer.opening) is None:
+            raise UnverifiableError("the client did not open the connection in this era", self.latest)
+        return opening
+
+    @property
+    def last_search(self) -> Exchange:
+        """The exchange of the last search.
+
+        Raises:
+            UnverifiableError: the client never searched.
+        """
+        if not self.peer.searches:
+            raise UnverifiableError("the client did not send tools/search, although it was offered", self.latest)
+        return self.peer.searches[-1]
+
+
+class FederationSession(_Operations):
+    """One client connected to several peers, by name."""
+
+    def __init__(self, driver: Driver, peers: Mapping[str, Peer], bench: ClientBench) -> None:
+        super().__init__(driver, lambda: self.latest, bench)
+        self.peers = peers
+
+    @property
+    def latest(self) -> Exchange | None:
+        """The last exchange with any of the peers."""
+        every = [exchange for peer in self.peers.values() for exchange in peer.exchanges]
+        return max(every, key=lambda exchange: exchange.number, default=None)
+
+    @property
+    def evidence(self) -> Exchange:
+        """The last exchange.
+
+        Raises:
+            UnverifiableError: the client spoke to none of the peers.
+        """
+        if (latest := self.latest) is None:
+            raise UnverifiableError("the client spoke to none of the servers")
+        return latest
+
+
+class ClientBench:
+    """One cell's workbench. The driver serves all checks of the cell and is started again when it has ended."""
+
+    profile: Profile = "fixture"
+
+    def __init__(self, setting: Setting, start: StartDriver, stage: Stage, recorder: Recorder) -> None:
+        self.setting = setting
+        self.recorder = recorder
+        self.judged: list[int] = []
+        """Numbers of the exchanges that expectations were tested against."""
+        self.deaths: list[tuple[str, Exchange]] = []
+        """How the driver ended during the current check, and the exchange that was the last one."""
+        self._start = start
+        self._stage = stage
+        self._driver: Driver | None = None
+        self._starts = 0
+
+    @property
+    def cell(self) -> Cell:
+        """Which transport and era."""
+        return self.setting.cell
+
+    async def driver(self) -> Driver:
+        """Return the cell's driver, started anew if it has ended.
+
+        Raises:
+            DriverError: it cannot be started.
+        """
+        if self._driver is None or self._driver.ended is not None:
+            await self.aclose()
+            self._starts += 1
+            if self._starts > _MOST_STARTS:
+                raise DriverError("the driver had to be started too often; see the wire log")
+            self._driver = await self._start(self.recorder.note)
+        return self._driver
+
+    @asynccontextmanager
+    async def connected(self, script: Script | None = None, *, opens: bool = False) -> AsyncGenerator[Session]:
+        """Connect the client to a new peer; where `opens`, that it can do so is what the check is about.
+
+        Raises:
+            ViolationError, UnverifiableError: the client says that it cannot connect.
+            NoDriverFeatureError: the driver cannot.
+        """
+        driver = await self.driver()
+        peer = Peer(self.cell.era, script or Script(), self.recorder)
+        async with self._stage.standing(peer, self.cell.transport) as target:
+            session = Session(driver, peer, self)
+            try:
+                told = await session.ask("connect", target=target, era=self.cell.era)
+                if told.ok is None:
+                    message = f"the client did not connect: {told.describe()}"
+                    raise (ViolationError if opens and session.latest else UnverifiableError)(message, session.latest)
+                yield session
+            finally:
+                await self._close(driver)
+
+    @asynccontextmanager
+    async def federated(self, scripts: Mapping[str, Script]) -> AsyncGenerator[FederationSession]:
+        """Connect the client to one peer for each script.
+
+        Raises:
+            NoDriverFeatureError: the driver cannot.
+            UnverifiableError: the client says that it cannot connect.
+        """
+        driver = await self.driver()
+        if "federation" not in driver.features:
+            raise NoDriverFeatureError("the driver does not name `federation` among its features")
+        peers = {name: Peer(self.cell.era, script, self.recorder) for name, script in scripts.items()}
+        async with AsyncExitStack() as stack:
+            targets = {
+                name: await stack.enter_async_context(self._stage.standing(peer, self.cell.transport))
+                for name, peer in peers.items()
+            }
+            session = FederationSession(driver, peers, self)
+            try:
+                told = await session.ask("federate", targets=targets, era=self.cell.era)
+                self.require(told.ok is not None, f"the client did not connect: {told.describe()}", session.latest)
+                yield session
+            finally:
+                await self._close(driver)
+
+    async def aclose(self) -> None:
+        """Let the driver go, if there is one."""
+        if self._driver is not None:
+            await self._driver.aclose()
+            self._driver = None
+
+    def expect(self, condition: bool, exchange: Exchange, message: str, *, case: str | None = None) -> None:
+        """Test one expectation against an exchange. What was never tested cannot pass.
+
+        Raises:
+            ViolationError: it does not hold.
+        """
+        if exchange.replied:
+            self.judged.append(exchange.number)
+        if not condition:
+            raise ViolationError(message, exchange, case)
+
+    def require(self, condition: bool, message: str, exchange: Exchange | None = None) -> None:
+        """Go on only where the rule can be exercised.
+
+        Raises:
+            UnverifiableError: it cannot.
+        """
+        if not condition:
+            raise UnverifiableError(message, exchange)
+
+    def applies(self, condition: bool, message: str) -> None:
+        """Go on only where the client has the optional part that the rule is about.
+
+        Raises:
+            InapplicableError: it has not.
+        """
+        if not condition:
+            raise InapplicableError(message)
+
+    async def _close(self, driver: Driver) -> None:
+        """Have the client leave; a driver that cannot even do that is started anew for the next check."""
+        with anyio.CancelScope(shield=True):
+            patience, driver.seconds = driver.seconds, min(driver.seconds, _CLOSE_SECONDS)
+            with suppress(DriverError):
+                await driver.ask("close")
+            driver.seconds = patience

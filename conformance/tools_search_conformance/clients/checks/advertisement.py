@@ -1,0 +1,120 @@
+"""Reading the advertisement: where it stands, what counts as one, and what its settings may be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tools_search_conformance.clients.registry import client_check
+from tools_search_conformance.clients.script import SETTINGS, Script
+from tools_search_conformance.wire.eras import LEGACY, MODERN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tools_search_conformance.clients.bench import ClientBench
+    from tools_search_conformance.wire.codec import JsonObject
+
+__all__: list[str] = []
+
+_NEED: Final = "dispatch a courier"
+_NO_OBJECTS: Final[tuple[Any, ...]] = (True, None, "yes", [{}])
+
+
+async def _expect_no_search(bench: ClientBench, advertised: Mapping[str, Any], case: str) -> None:
+    async with bench.connected(Script(advertised=advertised), opens=True) as session:
+        await session.search(_NEED)
+        sent = session.peer.searches
+        where = sent[0] if sent else session.opening
+        bench.expect(not sent, where, f"{case}, and the client sent tools/search all the same", case=case)
+
+
+async def _expect_search(bench: ClientBench, advertised: Mapping[str, Any], case: str) -> None:
+    async with bench.connected(Script(advertised=advertised), opens=True) as session:
+        told = await session.search(_NEED)
+        sent = session.peer.searches
+        where = sent[0] if sent else session.opening
+        bench.expect(bool(sent), where, f"{case}, and the client did not send tools/search", case=case)
+        bench.expect(told.ok is not None, where, f"{case}, and the search came to {told.describe()}", case=case)
+
+
+@client_check(
+    "advertisement-not-object",
+    title="An advertisement that is no object is none",
+    sends="Peers that have `true`, `null`, a string or an array at the extension's key of their capabilities.",
+    passes="The client connects, and sends no `tools/search`.",
+)
+async def takes_no_other_value_for_an_advertisement(bench: ClientBench) -> None:
+    places = ("extensions",) if bench.cell.era == MODERN else ("extensions", "experimental")
+    for value in _NO_OBJECTS:
+        await _expect_no_search(bench, dict.fromkeys(places, value), f"the server advertised {value!r}")
+
+
+@client_check(
+    "advertisement-either-place",
+    title="A legacy advertisement is found in either place",
+    sends="Two legacy peers: one advertises under `capabilities.extensions` only, one under `experimental` only.",
+    passes="`tools/search` to both.",
+    eras=(LEGACY,),
+)
+async def reads_both_places(bench: ClientBench) -> None:
+    for place in ("extensions", "experimental"):
+        await _expect_search(bench, {place: SETTINGS}, f"the server advertised under capabilities.{place} only")
+
+
+@client_check(
+    "advertisement-experimental-ignored",
+    title="A modern advertisement does not stand under `experimental`",
+    sends="A modern peer that has the settings under `capabilities.experimental` only.",
+    passes="No `tools/search`.",
+    eras=(MODERN,),
+)
+async def ignores_experimental_in_discovery(bench: ClientBench) -> None:
+    case = "the server had the settings under capabilities.experimental of its discovery"
+    await _expect_no_search(bench, {"experimental": SETTINGS}, case)
+
+
+@client_check(
+    "settings-unknown-members",
+    title="Unknown settings are ignored",
+    sends="A peer whose settings have members that this draft does not know.",
+    passes="The client searches as ever.",
+)
+async def ignores_unknown_settings(bench: ClientBench) -> None:
+    settings: JsonObject = {**SETTINGS, "future": {"deep": [1, None]}, "maxQueries": "many", "x": True}
+    await _expect_search(bench, dict.fromkeys(_places(bench), settings), "the settings had members nobody knows")
+
+
+@client_check(
+    "settings-malformed",
+    title="Malformed settings do not take the search away",
+    sends="Peers whose `maxLimit` or `topics` have a wrong type or range.",
+    passes="The client searches as ever.",
+    level="SHOULD",
+)
+async def bears_malformed_settings(bench: ClientBench) -> None:
+    wrong: tuple[tuple[str, Any], ...] = (
+        ("maxLimit", 0), ("maxLimit", "fifty"), ("topics", "invoices"), ("topics", [1, {}]),
+    )  # fmt: skip
+    for member, value in wrong:
+        settings = {place: {**SETTINGS, member: value} for place in _places(bench)}
+        await _expect_search(bench, settings, f"the setting {member} was {value!r}")
+
+
+@client_check(
+    "never-probes",
+    title="Without an advertisement nothing is searched",
+    sends="A peer that does not advertise the extension, and would answer `tools/search` if it were asked.",
+    passes="No `tools/search`, whether the client searches for a little, for all, or lists.",
+)
+async def never_probes(bench: ClientBench) -> None:
+    async with bench.connected(Script(advertised={}), opens=True) as session:
+        await session.search(_NEED, limit=2)
+        await session.search_all(_NEED)
+        await session.list_tools()
+        sent = session.peer.searches
+        message = "the server did not advertise the extension, and the client sent tools/search"
+        bench.expect(not sent, sent[0] if sent else session.opening, message)
+
+
+def _places(bench: ClientBench) -> tuple[str, ...]:
+    return ("extensions",) if bench.cell.era == MODERN else ("extensions", "experimental")

@@ -1,0 +1,128 @@
+"""What a client may answer from what it keeps. A client that keeps nothing has nothing to fear here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from tools_search_conformance.clients.bench import NoDriverFeatureError
+from tools_search_conformance.clients.peer import CHANGED, params_of
+from tools_search_conformance.clients.registry import client_check
+from tools_search_conformance.clients.script import LISTED, Reply, Script, found, serves, tool
+from tools_search_conformance.wire.eras import MODERN
+
+if TYPE_CHECKING:
+    from tools_search_conformance.clients.bench import ClientBench, Session
+    from tools_search_conformance.wire.codec import JsonObject
+
+__all__: list[str] = []
+
+_NEED: Final = "fold a crane"
+_HOUR: Final = 3_600_000
+_NEWS_SECONDS: Final = 2.0
+"""How long a client may take to act on a notification."""
+
+
+def _kept(*tools: JsonObject, scope: str = "public", cursor: str | None = None) -> Reply:
+    return found(*tools, cursor=cursor, ttlMs=_HOUR, cacheScope=scope)
+
+
+@client_check(
+    "cache-key",
+    title="A kept page answers its own request only",
+    sends="Results that may be kept for an hour, of several pages; the client searches for one need, with another "
+    "limit, for another need, and for all.",
+    passes="A request for each page that differs from those before in `query`, `limit` or `cursor`.",
+)
+async def keeps_pages_apart(bench: ClientBench) -> None:
+    def by_params(params: JsonObject) -> Reply:
+        page = {"": 1, "p2": 2, "p3": 3}.get(params.get("cursor", ""), 1)
+        name = f"tool_{len(params['query'])}_{params.get('limit', 'none')}_{page}"
+        return _kept(tool(name), cursor={1: "p2", 2: "p3"}.get(page))
+
+    async with bench.connected(Script(search=by_params)) as session:
+        await _expect_request(bench, session, "a search", "fold a crane", 1)
+        if "limit" in params_of(session.last_search):
+            await _expect_request(bench, session, "the same search with another limit", "fold a crane", 2)
+        await _expect_request(bench, session, "a search for something else", "graft an orchid", 1)
+        told = await session.search_all("brew a pot of coffee")
+        pages = {name.rpartition("_")[2] for name in told.names}
+        message = f"of three pages the client has {told.describe()}"
+        bench.expect(pages == {"1", "2", "3"}, session.last_search, message, case="three pages, by cursor")
+
+
+async def _expect_request(bench: ClientBench, session: Session, case: str, query: str, limit: int) -> None:
+    before = len(session.peer.searches)
+    await session.search(query, limit=limit)
+    sent = [params_of(exchange) for exchange in session.peer.searches[before:]]
+    message = f"{case} was answered without a request"
+    bench.expect(any(params.get("query") == query for params in sent), session.last_search, message, case=case)
+
+
+@client_check(
+    "cache-private",
+    title="A private page is not given to another user",
+    sends="A result that may be kept for an hour and is `private`; the client searches as one user, then as another.",
+    passes="A request for each of them.",
+    eras=(MODERN,),
+)
+async def keeps_users_apart(bench: ClientBench) -> None:
+    if "authorization" not in (await bench.driver()).features:
+        raise NoDriverFeatureError("the driver does not name `authorization` among its features")
+    async with bench.connected(Script(search=serves(_kept(LISTED[5], scope="private")))) as session:
+        await session.ask("authorize", **{"as": "alice"})
+        await session.search(_NEED, limit=5)
+        before = len(session.peer.searches)
+        await session.ask("authorize", **{"as": "bob"})
+        await session.search(_NEED, limit=5)
+        message = "a private result of one user was given to another"
+        bench.expect(len(session.peer.searches) > before, session.last_search, message)
+
+
+@client_check(
+    "cache-not-crossed",
+    title="A listing is not answered from search results",
+    sends="A result that may be kept for an hour; the client searches, then lists.",
+    passes="`tools/list`, and all that it lists.",
+)
+async def lists_what_was_searched(bench: ClientBench) -> None:
+    async with bench.connected(Script(search=serves(_kept(LISTED[5])))) as session:
+        await session.search_all(_NEED)
+        bench.require(not session.peer.listings, "the client lists before it searches", session.latest)
+        where = session.last_search
+        told = await session.list_tools()
+        listed = session.peer.listings
+        message = f"after a search the client listed without tools/list: {told.describe()}"
+        bench.expect(bool(listed), listed[-1] if listed else where, message)
+
+
+@client_check(
+    "list-change-drops-cache",
+    title="A list change makes what was kept stale",
+    sends="A result that may be kept for an hour, then `notifications/tools/list_changed`, then the same search.",
+    passes="A new request for the same search.",
+)
+async def forgets_after_a_list_change(bench: ClientBench) -> None:
+    async with bench.connected(Script(search=serves(_kept(LISTED[5])))) as session:
+        await session.search(_NEED, limit=5)
+        before = len(session.peer.searches)
+        bench.require(before > 0, "the client did not send tools/search", session.latest)
+        await session.search(_NEED, limit=5)
+        keeps = len(session.peer.searches) == before
+        # Who keeps nothing need not listen; who keeps something and does not listen never receives the notification.
+        bench.applies(not keeps or await _listens(session), "the client does not listen to list changes")
+        before = len(session.peer.searches)
+        await session.peer.notify(CHANGED)
+        with anyio.move_on_after(_NEWS_SECONDS):
+            while len(session.peer.searches) == before:
+                await session.search(_NEED, limit=5)
+        message = f"{_NEWS_SECONDS:g} s after a list change the search was still answered from what was kept"
+        bench.expect(len(session.peer.searches) > before, session.last_search, message)
+
+
+async def _listens(session: Session) -> bool:
+    """Wait a moment for a subscription that the client may be about to open."""
+    with anyio.move_on_after(_NEWS_SECONDS):
+        await session.peer.heeded.wait()
+    return session.peer.heeded.is_set()

@@ -1,0 +1,120 @@
+"""Reading on: the query with every cursor, empty pages, cursors that are odd, refused or go round in circles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tools_search_conformance.clients.peer import params_of
+from tools_search_conformance.clients.registry import client_check
+from tools_search_conformance.clients.script import LISTED, Pages, Refusal, Reply, Script, found, tool
+
+if TYPE_CHECKING:
+    from tools_search_conformance.clients.bench import ClientBench, Session
+    from tools_search_conformance.wire.codec import JsonObject
+
+__all__: list[str] = []
+
+_ODD_QUERY: Final = "  Export  THE almanac: \u00e9\u0301 \u202eabc & =?\n"
+_LOOP_ENDS: Final = 40
+
+
+def _params(session: Session) -> list[JsonObject]:
+    return [params_of(exchange) for exchange in session.peer.searches]
+
+
+@client_check(
+    "query-repeated",
+    title="The query is repeated unchanged with every cursor",
+    sends="A search of three pages, for a query with odd characters and white space at its ends.",
+    passes="The requests with a cursor carry the `query` of the first one, character by character.",
+)
+async def repeats_the_query(bench: ClientBench) -> None:
+    async with bench.connected(Script(search=Pages(LISTED[:2], LISTED[2:4], LISTED[4:5]))) as session:
+        await session.search_all(_ODD_QUERY)
+        first, *following = _params(session) or [{}]
+        bench.require(bool(following), "the client did not read on from the first page", session.latest)
+        for exchange, params in zip(session.peer.searches[1:], following, strict=True):
+            message = f"the query was {first.get('query')!r}, and with a cursor {params.get('query')!r}"
+            bench.expect(params.get("query") == first.get("query"), exchange, message)
+
+
+@client_check(
+    "empty-page-not-end",
+    title="An empty page is not the end",
+    sends="A search whose second page is empty and has a `nextCursor`, and whose third page has a tool.",
+    passes="The client asks for the third page, and has its tool.",
+)
+async def reads_on_after_an_empty_page(bench: ClientBench) -> None:
+    pages = Pages(LISTED[:1], (), LISTED[5:6])
+    async with bench.connected(Script(search=pages)) as session:
+        told = await session.search_all("fold a crane")
+        await _expect_followed(bench, session, pages.cursors[1], "the page after an empty one was not asked for")
+        message = f"the tool after an empty page is missing: the client has {told.describe()}"
+        bench.expect(LISTED[5]["name"] in told.names, session.last_search, message)
+
+
+@client_check(
+    "empty-cursor-followed",
+    title="An empty `nextCursor` is a cursor",
+    sends="A search whose first page has an empty string as `nextCursor`.",
+    passes='A request with `"cursor": ""`, before the client is done with it.',
+)
+async def follows_an_empty_cursor(bench: ClientBench) -> None:
+    async with bench.connected(Script(search=Pages(LISTED[:1], LISTED[5:6], cursors=("",)))) as session:
+        await session.search_all("fold a crane")
+        await _expect_followed(bench, session, "", "an empty nextCursor was taken for the end")
+
+
+async def _expect_followed(bench: ClientBench, session: Session, cursor: str, message: str) -> None:
+    followed = [params["cursor"] for params in _params(session) if "cursor" in params]
+    bench.expect(cursor in followed, session.last_search, message, case=f"cursors followed: {followed}")
+
+
+@client_check(
+    "cursor-loop",
+    title="A search that goes round in circles ends with an error",
+    sends=f"A search whose pages lead to each other without end; after {_LOOP_ENDS} requests the peer ends it.",
+    passes="An end after a few requests: with an error, or with all tools listed instead, as after an invalid result.",
+    level="SHOULD",
+)
+async def stops_at_a_cursor_loop(bench: ClientBench) -> None:
+    count = 0
+
+    def go_round(params: JsonObject) -> Reply:
+        nonlocal count
+        count += 1
+        return found(LISTED[count % 2], cursor=None if count >= _LOOP_ENDS else f"loop {count % 2}")
+
+    async with bench.connected(Script(search=go_round)) as session:
+        told = await session.search_all("keep the books")
+        sent = len(session.peer.searches)
+        bench.require(sent > 1, "the client did not read on from the first page", session.latest)
+        bench.expect(sent < _LOOP_ENDS, session.last_search, f"the client followed the circle for {sent} requests")
+        message = f"the client took the circle for the end of the search: it has {told.describe()}"
+        bench.expect(told.error is not None or bool(session.peer.listings), session.last_search, message)
+
+
+@client_check(
+    "refused-cursor-discards",
+    title="After a refused cursor the pages of that search are dropped",
+    sends="A search whose second page is refused with -32602, since the catalogue has changed; a new search finds "
+    "another tool.",
+    passes="An error, or what a search that started over found and nothing of the old one.",
+)
+async def discards_pages_of_a_refused_cursor(bench: ClientBench) -> None:
+    gone, there = (tool("old_one"), tool("old_two")), tool("new_one")
+    refused = False
+
+    def change(params: JsonObject) -> Reply:
+        nonlocal refused
+        if "cursor" in params:
+            refused = True
+            raise Refusal(-32602, "the cursor has expired", {"field": "cursor", "reason": "expired"})
+        return found(there) if refused else found(*gone, cursor="before the change")
+
+    async with bench.connected(Script(search=change, listed=(there,))) as session:
+        told = await session.search_all("keep the books")
+        bench.require(refused, "the client did not read on from the first page", session.latest)
+        kept = [name for name in told.names if name in {"old_one", "old_two"}]
+        message = f"the cursor was refused, and the client still has {kept} of the pages before"
+        bench.expect(not kept, session.last_search, message)

@@ -1,0 +1,69 @@
+"""Results with more in them than the draft knows, or than the era knows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tools_search_spec import METHOD
+
+from tools_search_conformance.clients.registry import client_check
+from tools_search_conformance.clients.script import LISTED, Script, found, serves
+from tools_search_conformance.wire.codec import JsonObject
+from tools_search_conformance.wire.eras import LEGACY
+
+if TYPE_CHECKING:
+    from tools_search_conformance.clients.bench import ClientBench
+
+__all__: list[str] = []
+
+_NEED: Final = "fold a crane"
+_HOUR: Final = 3_600_000
+_ONE: Final = LISTED[5]
+
+
+async def _expect_found(bench: ClientBench, script: Script, case: str) -> None:
+    async with bench.connected(script) as session:
+        told = await session.search(_NEED)
+        message = f"{case}, and the search came to {told.describe()}"
+        bench.expect(_ONE["name"] in told.names, session.last_search, message, case=case)
+        listed = session.peer.listings
+        bench.expect(not listed, session.last_search, f"{case}, and the client listed the tools instead", case=case)
+
+
+@client_check(
+    "result-unknown-members",
+    title="Unknown members of a result are ignored",
+    sends=f"A result of `{METHOD}` with members that this draft does not know.",
+    passes="The client has the tool, and does not take the result for an invalid one.",
+)
+async def ignores_unknown_members_of_results(bench: ClientBench) -> None:
+    extra: JsonObject = {"facets": {"group": ["a"]}, "future": None, "warnings": ["x"], "_meta": {"example.com/x": [1]}}
+    await _expect_found(bench, Script(search=serves(found(_ONE, **extra))), "the result had members nobody knows")
+
+
+@client_check(
+    "legacy-members-ignored",
+    title="On a legacy connection the modern members of a result count for nothing",
+    sends="Legacy results whose `resultType`, `ttlMs` and `cacheScope` are none; then the same search twice, with a "
+    "`ttlMs` of an hour and without.",
+    passes="The client has the tool each time, and `ttlMs` makes no difference to when it asks again.",
+    eras=(LEGACY,),
+)
+async def ignores_modern_members_of_legacy_results(bench: ClientBench) -> None:
+    misfits: tuple[JsonObject, ...] = (
+        {"resultType": "surprise"},
+        {"ttlMs": "soon"},
+        {"ttlMs": -5},
+        {"cacheScope": "everyone"},
+    )
+    for wrong in misfits:
+        await _expect_found(bench, Script(search=serves(found(_ONE, **wrong))), f"a legacy result had {wrong}")
+    hints: tuple[JsonObject, ...] = ({}, {"ttlMs": _HOUR})
+    asked: list[int] = []
+    for hint in hints:
+        async with bench.connected(Script(search=serves(found(_ONE, **hint)))) as session:
+            await session.search(_NEED)
+            await session.search(_NEED)
+            asked.append(len(session.peer.searches))
+            message = f"the same search twice made {asked[0]} requests, and with ttlMs {asked[-1]}"
+            bench.expect(asked[-1] == asked[0], session.last_search, message)

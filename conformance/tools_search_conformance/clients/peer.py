@@ -1,0 +1,201 @@
+"""The scripted peer: one server for one connection of the client, whatever the transport. It records all it hears."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from time import perf_counter
+from typing import Any, Final
+
+import anyio
+from tools_search_spec import EXTENSION_ID, METHOD
+
+from tools_search_conformance.clients.script import SETTINGS, Refusal, Reply, Script
+from tools_search_conformance.shape import integer
+from tools_search_conformance.vocabulary import WHITE_SPACE
+from tools_search_conformance.wire.codec import JsonObject, as_object, encode
+from tools_search_conformance.wire.eras import LEGACY, LEGACY_REVISIONS, MODERN, Era
+from tools_search_conformance.wire.record import Answer, Exchange, Recorder
+
+__all__ = ["CHANGED", "LISTEN", "Peer", "params_of", "status_of"]
+
+LISTEN: Final = "subscriptions/listen"
+"""The modern request whose answer is a stream of notifications."""
+
+CHANGED: Final[JsonObject] = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+"""What a server sends when its tools have changed."""
+
+_PREFIX: Final = "io.modelcontextprotocol/"
+_STAMPS: Final[Mapping[str, Any]] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+_STATUS: Final = {-32601: 404, -32602: 400, -32600: 400, -32700: 400, -32020: 400, -32021: 400}
+_MOST_EXCHANGES: Final = 1000
+
+Send = Callable[[JsonObject], Awaitable[None]]
+
+
+def params_of(exchange: Exchange) -> JsonObject:
+    """Return the params of the client's request; none where it has none."""
+    return as_object(exchange.sent.get("params")) or {}
+
+
+def status_of(era: Era, reply: Reply) -> int:
+    """Return the HTTP status that a server of that era gives a reply."""
+    code = (reply.error or {}).get("code")
+    return _STATUS.get(code or 0, 200) if era == MODERN else 200
+
+
+class Peer:
+    """Serves one script to one client and keeps every exchange."""
+
+    def __init__(self, era: Era, script: Script, recorder: Recorder) -> None:
+        self.era: Era = era
+        self.script = script
+        self.exchanges: list[Exchange] = []
+        """What the client asked so far, and what it was told."""
+        self.heeded = anyio.Event()
+        """Set when the client listens, so that a notification reaches it."""
+        self.closed = anyio.Event()
+        """Set when the check has no more use for the peer."""
+        self._recorder = recorder
+        self._outlets: list[tuple[Send, JsonObject]] = []
+
+    def asked(self, *methods: str) -> list[Exchange]:
+        """Return the exchanges of these methods, in their order."""
+        return [exchange for exchange in self.exchanges if exchange.sent.get("method") in methods]
+
+    @property
+    def searches(self) -> list[Exchange]:
+        """The searches that were asked for."""
+        return self.asked(METHOD)
+
+    @property
+    def listings(self) -> list[Exchange]:
+        """The pages of `tools/list` that were asked for."""
+        return self.asked("tools/list")
+
+    @property
+    def opening(self) -> Exchange | None:
+        """The first exchange that opened the connection in this era."""
+        return next(
+            (e for e in self.asked("server/discover" if self.era == MODERN else "initialize") if e.result), None
+        )
+
+    async def hear(self, message: JsonObject, headers: Mapping[str, str] | None = None) -> Reply | None:
+        """Return the reply to one message of the client; `None` to what is no request."""
+        if "method" not in message or "id" not in message:
+            self._recorder.note(f"from the client: {encode(message)[:500].decode(errors='replace')}")
+            return None
+        began = perf_counter()
+        reply = self._reply(message)
+        if reply.seconds:
+            await anyio.sleep(reply.seconds)
+        self._keep(message, headers, reply, began)
+        return reply
+
+    def message(self, sent: JsonObject, reply: Reply) -> JsonObject:
+        """Return the JSON-RPC response that carries a reply to `sent`."""
+        outcome = {"error": reply.error} if reply.error is not None else {"result": reply.result}
+        return {"jsonrpc": "2.0", "id": sent["id"], **outcome}
+
+    def subscribe(self, send: Send, request: JsonObject | None = None) -> JsonObject:
+        """Have notifications sent by `send`, and return the message that acknowledges a modern `request` for them."""
+        meta = {} if request is None else {"_meta": {f"{_PREFIX}subscriptionId": request["id"]}}
+        self._outlets.append((send, meta))
+        self.heeded.set()
+        granted: JsonObject = {"notifications": {"toolsListChanged": True}, **meta}
+        if request is not None:
+            self._recorder.note(f"from the client: {encode(request)[:500].decode(errors='replace')}")
+        return {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": granted}
+
+    def unsubscribe(self, send: Send) -> None:
+        """Forget an outlet that was closed."""
+        self._outlets = [(known, meta) for known, meta in self._outlets if known != send]
+
+    async def notify(self, notification: JsonObject) -> None:
+        """Send a notification to a client that listens."""
+        self._recorder.note(f"to the client: {encode(notification).decode()}")
+        for send, meta in list(self._outlets):
+            await send({**notification, "params": meta} if meta else notification)
+
+    def _keep(self, message: JsonObject, headers: Mapping[str, str] | None, reply: Reply, began: float) -> None:
+        whole = reply.raw is None and not reply.silent
+        answer = Answer(
+            message=self.message(message, reply) if whole else None,
+            status=None if headers is None or not whole else status_of(self.era, reply),
+            fault=None if whole else "none, as the script has it" if reply.silent else "bytes that are no message",
+        )
+        kept = self._recorder.add(message, headers or {}, answer, (perf_counter() - began) * 1000)
+        if len(self.exchanges) < _MOST_EXCHANGES:
+            self.exchanges.append(kept)
+
+    def _reply(self, message: JsonObject) -> Reply:
+        method, params = message["method"], as_object(message.get("params")) or {}
+        answers: dict[str, Callable[[JsonObject], Reply]] = {
+            "server/discover": self._discovered,
+            "initialize": self._initialized,
+            "ping": lambda _: Reply(result={}),
+            "tools/list": self._listed,
+            "tools/call": self._called,
+            METHOD: self._searched,
+        }
+        opens = {"server/discover": MODERN, "initialize": LEGACY, "ping": LEGACY}
+        try:
+            if len(self.exchanges) >= _MOST_EXCHANGES:
+                raise Refusal(-32603, "the peer was asked too often")
+            if method not in answers or opens.get(method, self.era) != self.era:
+                raise Refusal(-32601, "Method not found")
+            reply = answers[method](params)
+        except Refusal as refusal:
+            return refusal.reply
+        if self.era == MODERN and reply.result is not None and not reply.plain:
+            stamps = {"resultType": "complete"} if method == "tools/call" else _STAMPS
+            return Reply(result={**stamps, **reply.result}, before=reply.before, seconds=reply.seconds)
+        return reply
+
+    def _capabilities(self) -> JsonObject:
+        places = self.script.advertised
+        if places is None:
+            places = dict.fromkeys(("extensions", "experimental")[: 1 if self.era == MODERN else 2], SETTINGS)
+        return {"tools": {"listChanged": True}, **{place: {EXTENSION_ID: held} for place, held in places.items()}}
+
+    def _discovered(self, _: JsonObject) -> Reply:
+        server = {f"{_PREFIX}serverInfo": {"name": self.script.name, "version": "1"}}
+        return Reply(
+            result={"supportedVersions": [MODERN], "capabilities": self._capabilities(), "_meta": server},
+        )
+
+    def _initialized(self, params: JsonObject) -> Reply:
+        wanted = params.get("protocolVersion")
+        return Reply(
+            result={
+                "protocolVersion": wanted if wanted in LEGACY_REVISIONS else LEGACY,
+                "capabilities": self._capabilities(),
+                "serverInfo": {"name": self.script.name, "version": "1"},
+            }
+        )
+
+    def _listed(self, params: JsonObject) -> Reply:
+        if self.script.list_fails:
+            raise Refusal(-32603, "Internal error")
+        start, size, tools = 0, self.script.list_page, list(self.script.listed)
+        if "cursor" in params:
+            cursor = str(params["cursor"]).removeprefix("listed ")
+            if not cursor.isdecimal():
+                raise Refusal(-32602, "invalid cursor")
+            start = int(cursor)
+        page: JsonObject = {"tools": tools[start : start + size]}
+        return Reply(result=page | ({"nextCursor": f"listed {start + size}"} if start + size < len(tools) else {}))
+
+    def _called(self, params: JsonObject) -> Reply:
+        echo: JsonObject = {"name": params.get("name"), "arguments": params.get("arguments") or {}}
+        return Reply(result={"content": [{"type": "text", "text": json.dumps(echo)}]})
+
+    def _searched(self, params: JsonObject) -> Reply:
+        query, limit, cursor = params.get("query"), params.get("limit", 1), params.get("cursor", "")
+        if not isinstance(query, str) or not query.strip(WHITE_SPACE):
+            raise Refusal(-32602, "invalid query", {"field": "query", "reason": "no string, or blank"})
+        if (integer(limit) or 0) < 1:
+            raise Refusal(-32602, "invalid limit", {"field": "limit", "reason": "no integer of at least 1"})
+        if not isinstance(cursor, str):
+            raise Refusal(-32602, "invalid cursor", {"field": "cursor", "reason": "no string"})
+        return self.script.search(params)

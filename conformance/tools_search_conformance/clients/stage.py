@@ -1,0 +1,76 @@
+"""Where peers stand: an HTTP endpoint for each, and a port for relays, both on the loopback and known by a secret."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import anyio
+from anyio.abc import SocketAttribute, SocketStream, TaskGroup
+from anyio.streams.stapled import MultiListener
+
+from tools_search_conformance.clients import relay
+from tools_search_conformance.clients.over_http import serve_http
+from tools_search_conformance.clients.over_relay import serve_relay
+from tools_search_conformance.clients.peer import Peer
+from tools_search_conformance.wire.codec import JsonObject
+from tools_search_conformance.wire.transport import TransportName
+
+__all__ = ["Stage", "open_stage"]
+
+_LOOPBACK: Final = "127.0.0.1"
+
+TcpListener: TypeAlias = MultiListener[SocketStream]
+
+
+class Stage:
+    """Gives every peer an address of its own."""
+
+    def __init__(self, http_port: int, relay_port: int, peers: dict[str, Peer]) -> None:
+        self._ports: dict[TransportName, int] = {"http": http_port, "stdio": relay_port}
+        self._peers = peers
+
+    @asynccontextmanager
+    async def standing(self, peer: Peer, transport: TransportName) -> AsyncGenerator[JsonObject]:
+        """Have `peer` serve until the block ends, and give the target by which a driver finds it."""
+        token = secrets.token_hex(16)
+        self._peers[token] = peer
+        port = self._ports[transport]
+        try:
+            if transport == "http":
+                yield {"transport": "http", "url": f"http://{_LOOPBACK}:{port}/{token}/mcp"}
+            else:
+                program = ["-I", "-S", str(Path(relay.__file__)), _LOOPBACK, str(port), token]
+                yield {"transport": "stdio", "command": sys.executable, "args": program, "env": {}}
+        finally:
+            del self._peers[token]
+            peer.closed.set()
+
+
+@asynccontextmanager
+async def open_stage(tasks: TaskGroup) -> AsyncGenerator[Stage]:
+    """Listen until the block ends; what serves clients runs in `tasks`, which are then to be cancelled."""
+    peers: dict[str, Peer] = {}
+    async with (
+        await anyio.create_tcp_listener(local_host=_LOOPBACK, local_port=0) as http,
+        await anyio.create_tcp_listener(local_host=_LOOPBACK, local_port=0) as relays,
+    ):
+        tasks.start_soon(_serve, http, partial(serve_http, peers=peers), tasks)
+        tasks.start_soon(_serve, relays, partial(serve_relay, peers=peers), tasks)
+        yield Stage(_port(http), _port(relays), peers)
+
+
+def _port(listener: TcpListener) -> int:
+    return listener.extra(SocketAttribute.local_port)  # noqa: S610 - no query of a database
+
+
+async def _serve(listener: TcpListener, handler: Callable[[SocketStream], Awaitable[None]], tasks: TaskGroup) -> None:
+    try:
+        await listener.serve(handler, tasks)
+    except* anyio.ClosedResourceError:
+        pass  # that is how it ends
