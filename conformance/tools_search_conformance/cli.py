@@ -14,6 +14,7 @@ from typing import Any, Final
 import anyio
 import click
 
+from tools_search_conformance.baseline import Baseline, BaselineError, read_baseline
 from tools_search_conformance.checks import registered, select
 from tools_search_conformance.explain import explain_check, list_checks, run_version
 from tools_search_conformance.invocation import Options, judge_servers
@@ -60,6 +61,13 @@ def _pairs(_: click.Context, parameter: click.Parameter, values: Sequence[str]) 
     return pairs
 
 
+def _baseline(_: click.Context, __: click.Parameter, value: str | None) -> Baseline:
+    try:
+        return Baseline() if value is None else read_baseline(Path(value))
+    except BaselineError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 def _command(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
     try:
         argv = tuple(shlex.split(value or ""))
@@ -88,6 +96,12 @@ def _command(_: click.Context, __: click.Parameter, value: str | None) -> tuple[
     "live: it serves its own tools, and none is called (default for --url).",
 )
 @click.option("--only", multiple=True, metavar="CHECK", help="Run only this check; a glob; repeatable.")
+@click.option(
+    "--baseline",
+    callback=_baseline,
+    metavar="FILE",
+    help="YAML list of checks that are known not to pass, each with a reason; one that passes after all fails the run.",
+)
 @click.option(
     "--effort", type=click.Choice(["quick", "default", "deep"]), default="default", help="How many generated cases."
 )
