@@ -17,7 +17,7 @@ import yaml
 
 from tools_search_conformance.checks import registered
 from tools_search_conformance.model import CHECK_PREFIX, Cell, Result, Run
-from tools_search_conformance.wire.codec import as_array
+from tools_search_conformance.wire.codec import as_array, as_object
 from tools_search_conformance.wire.eras import ERAS
 
 __all__ = ["Baseline", "BaselineError", "Entry", "read_baseline", "settle"]
