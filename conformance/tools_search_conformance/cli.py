@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import anyio
 import click
+from jsonschema import Draft202012Validator, ValidationError
 
 from tools_search_conformance.baseline import Baseline, BaselineError, read_baseline
 from tools_search_conformance.checks import registered, select
@@ -20,9 +21,11 @@ from tools_search_conformance.explain import explain_check, list_checks, run_ver
 from tools_search_conformance.invocation import Options, judge_servers
 from tools_search_conformance.model import Result, Run
 from tools_search_conformance.registry import UnknownCheckError
+from tools_search_conformance.report.document import report_schema
 from tools_search_conformance.report.plain import plain
 from tools_search_conformance.report.terminal import print_progress, print_run
 from tools_search_conformance.report.verdict import EXIT_SIGNAL, exit_status
+from tools_search_conformance.trace import sep_file, trace, trace_text
 from tools_search_conformance.wire.eras import ERAS
 from tools_search_conformance.wire.http import check_address
 from tools_search_conformance.wire.process import TargetError
@@ -210,6 +213,32 @@ def explain(check: str) -> None:
     """Explain a check: the sentences of the draft behind it, what is sent, what passes."""
     for found in _selected([check]):
         click.echo(explain_check(found))
+
+
+@cli.command("trace")
+@click.argument("report", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@click.option(
+    "--sep", type=click.IntRange(min=1), metavar="N", help="Print the rows as the official suite's sep-N.yaml."
+)
+def trace_command(report: Path | None, as_json: bool, sep: int | None) -> None:
+    """Show for each sentence of the draft what decides it and, with a REPORT.json, what came of that."""
+    if sep is not None:
+        click.echo(sep_file(sep), nl=False)
+        return
+    rows = trace(_report(report) if report else None)
+    click.echo(json.dumps(rows, indent=2, ensure_ascii=False) if as_json else trace_text(rows))
+
+
+def _report(path: Path) -> dict[str, Any]:
+    try:
+        held = json.loads(path.read_bytes())
+        Draft202012Validator(report_schema()).validate(held)  # pyright: ignore[reportUnknownMemberType] - untyped
+    except ValidationError as error:
+        raise click.UsageError(f"{path} is no report of this suite: {error.message}") from error
+    except ValueError as error:
+        raise click.UsageError(f"{path} is no JSON: {error}") from error
+    return held
 
 
 def main() -> None:
