@@ -63,6 +63,21 @@ async def refuses_made_up_cursors(bench: Bench) -> None:
 
 
 @check(
+    "cursor-repeated",
+    title="A cursor that was answered is answered again",
+    sends="A first page, and the request for the second one twice.",
+    passes="A result for each.",
+    level="SHOULD",
+)
+async def answers_cursors_again(bench: Bench) -> None:
+    first, cursor = await _issued(bench)
+    following = {**first, "cursor": cursor}
+    once = await bench.search(following)
+    bench.require(once.result is not None, f"the second page was answered by {once.describe()}", once)
+    await bench.served(following, "a cursor that was answered before")
+
+
+@check(
     "cursor-tampered",
     title="A cursor that was altered is refused",
     sends="A genuine cursor with a character exchanged, cut in half, doubled, or with the numbers in it raised.",
