@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from tools_search_server.child_process import child_streams
 from tools_search_server.ending import Ending
 
-__all__ = ["explain", "open_transport"]
+__all__ = ["explain", "first_error", "open_transport"]
 
 _CONNECT_SECONDS: Final = 30
 
@@ -76,7 +76,7 @@ async def _pass_on(incoming: Any, send: MemoryObjectSendStream[_Message], ended:
 
 def explain(error: BaseException, target: Target) -> str:
     """Return in one line why a server cannot be used."""
-    match _first(error):
+    match first_error(error):
         case FileNotFoundError() if isinstance(target, StdioTarget):
             return f"{target.command!r} was not found; install it, or give its full path as `command`"
         case PermissionError() if isinstance(target, StdioTarget):
@@ -93,10 +93,10 @@ def explain(error: BaseException, target: Target) -> str:
             return _one_line(f"{type(other).__name__}: {other}")
 
 
-def _first(error: BaseException) -> BaseException:
+def first_error(error: BaseException) -> BaseException:
     """Return the first of the errors that a group holds, however deep."""
     if isinstance(error, BaseExceptionGroup):
-        return _first(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+        return first_error(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
     return error
 
 

@@ -6,13 +6,13 @@ import json
 import logging
 import signal
 import socket
-import sys
 from collections.abc import Callable, Generator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import anyio
+import click
 import uvicorn
 from anyio.abc import TaskStatus
 from mcp.server import Server
@@ -50,7 +50,7 @@ class Program:
 
 
 async def serve(program: Program, address: Address | None) -> None:
-    """Serve on `address`, or on stdio without one, until SIGINT, SIGTERM or the end of standard input.
+    """Serve on `address`, or on stdio without one, until SIGINT, SIGTERM, SIGHUP or the end of standard input.
 
     Raises:
         OSError: The address cannot be listened on.
@@ -64,12 +64,14 @@ async def serve(program: Program, address: Address | None) -> None:
 
 
 async def _stop_on_signal(stop: anyio.Event, *, task_status: TaskStatus[None]) -> None:
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    """Set `stop` on a signal. Further ones change nothing: stopping takes a few seconds and must not be cut short."""
+    # What `nohup` has switched off stays off.
+    closed = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, *closed) as signals:
         task_status.started()
         async for received in signals:
             logger.info("stopping on %s", signal.Signals(received).name)
             stop.set()
-            return
 
 
 async def _serve_stdio(program: Program, stop: anyio.Event) -> None:
@@ -99,8 +101,7 @@ async def _serve_http(program: Program, address: Address, stop: anyio.Event) -> 
         web = _WebServer(uvicorn.Config(app, timeout_graceful_shutdown=_GOODBYE_SECONDS, **quiet))
         host, port = listener.getsockname()[:2]
         authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        sys.stdout.write(json.dumps({"url": f"http://{authority}/mcp"}) + "\n")
-        sys.stdout.flush()
+        click.echo(json.dumps({"url": f"http://{authority}/mcp"}))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(web.serve, [listener])
             await stop.wait()
