@@ -22,6 +22,7 @@ from tools_search_conformance.model import Run
 from tools_search_conformance.report.document import report
 from tools_search_conformance.report.summary import summary
 from tools_search_conformance.report.verdict import exit_status
+from tools_search_conformance.runner import say_nothing
 
 __all__ = ["Judge", "judge_tools_search"]
 
@@ -61,7 +62,7 @@ def judge_tools_search(tmp_path: Path) -> Judge:
             out=tmp_path / "tools-search-conformance",
             **options,
         )
-        run = anyio.run(judge_servers, chosen, lambda _: None)
+        run = anyio.run(judge_servers, chosen, say_nothing)
         if exit_status(run):
             pytest.fail(f"{summary(report(run))}\nevery check: {chosen.out / 'report.html'}", pytrace=False)
         return run
