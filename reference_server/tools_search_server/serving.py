@@ -20,7 +20,7 @@ from mcp.server.stdio import stdio_server
 
 from tools_search_server.standard_streams import standard_streams
 
-__all__ = ["Address", "Program", "serve"]
+__all__ = ["Address", "Program", "listening", "serve"]
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ async def _serve_stdio(program: Program, stop: anyio.Event) -> None:
 
 
 async def _serve_http(program: Program, address: Address, stop: anyio.Event) -> None:
-    with _listening(address) as listener:
+    with listening(address) as listener:
         app = program.server.streamable_http_app(host=address.host)
         quiet: dict[str, Any] = {"log_config": None, "access_log": False, "ws": "none"}
         web = _WebServer(uvicorn.Config(app, timeout_graceful_shutdown=_GOODBYE_SECONDS, **quiet))
@@ -110,9 +110,15 @@ async def _serve_http(program: Program, address: Address, stop: anyio.Event) -> 
 
 
 @contextmanager
-def _listening(address: Address) -> Generator[socket.socket]:
+def listening(address: Address) -> Generator[socket.socket]:
+    """Give a socket that listens at `address`.
+
+    Raises:
+        OSError: The address cannot be listened at.
+    """
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as listener:
+    # asyncio sends small segments at once only on sockets that name their protocol; others wait 40 ms for each answer.
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address.host, address.port))
         listener.listen(128)
