@@ -30,11 +30,10 @@ VARIANTS: Final = (
 
 @pytest.mark.parametrize("variant", VARIANTS)
 async def test_a_server_that_uses_its_freedom_is_green(variant: str, target: Command, options: Callable[..., Options]):
-    argv = target("miniature", "--variant", variant)
     with anyio.fail_after(120):
-        run = await judge_servers(options(argv=argv, http_argv=(*argv, "--http")), lambda _: None)
+        run = await judge_servers(options(argv=target("miniature", "--variant", variant)), lambda _: None)
     assert [(r.check, r.cell.name, r.message) for r in run.of("fail", "warn", "unverified", "error")] == []
-    assert len(run.cells) == 4
+    assert [cell.name for cell in run.cells] == ["stdio-2026-07-28", "stdio-2025-11-25"]
     assert exit_status(run) == 0
 
 
@@ -49,3 +48,13 @@ async def test_neither_is_one_with_next_to_no_tools(
         run = await judge_servers(chosen, lambda _: None)
     assert [(r.check, r.cell.name, r.message) for r in run.of("fail", "warn", "unverified", "error")] == []
     assert exit_status(run) == 0
+
+
+async def test_an_empty_cursor_of_a_single_tool_is_told_once(
+    target: Command, options: Callable[..., Options], tmp_path: Path
+):
+    variable = {"TOOLS_SEARCH_CATALOG": str(catalogs.write("single", tmp_path))}
+    chosen = options(argv=target("miniature", "--fault", "last-cursor-empty"), profile="live", env=variable)
+    with anyio.fail_after(60):
+        run = await judge_servers(chosen, lambda _: None)
+    assert {r.check for r in run.of("fail", "warn", "unverified", "error")} == {"tools-search-server-cursor-nonempty"}

@@ -163,7 +163,7 @@ async def refuses_without_side_effects(bench: Bench) -> None:
     bench.expect(
         bool(repeated.tools) == bool(first.tools), repeated.exchange, "a search found something else after refused ones"
     )
-    if first.next_cursor is not None:
+    if first.next_cursor:
         await bench.served(
             {"query": query, "limit": 1, "cursor": first.next_cursor}, "a cursor from before refused searches"
         )

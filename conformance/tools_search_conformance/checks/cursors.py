@@ -43,9 +43,9 @@ async def _issued(bench: Bench, query: str | None = None) -> tuple[JsonObject, s
     """
     query = query or await bench.broadest()
     page = await bench.page(query, limit=1)
-    if page.next_cursor is None:
+    if not page.next_cursor:
         bench.applies(len((await bench.stocked()).tools) > 1, "the server lists a single tool, and issues no cursor")
-    bench.require(page.next_cursor is not None, f"a search for {query!r} under limit 1 has one page", page.exchange)
+    bench.require(bool(page.next_cursor), f"a search for {query!r} under limit 1 has one page", page.exchange)
     return {"query": query, "limit": 1}, str(page.next_cursor)
 
 
@@ -168,7 +168,7 @@ async def refuses_cursors_of_other_queries(bench: Bench) -> None:
 
 
 async def _refuse_with(bench: Bench, query: str, other: str) -> None:
-    if (await bench.page(query, limit=1)).next_cursor is not None and other != query:
+    if (await bench.page(query, limit=1)).next_cursor and other != query:
         first, cursor = await _issued(bench, query)
         mended = {**first, "cursor": cursor}
         await bench.refused_cursor({**mended, "query": other}, mended, f"a cursor of {query!r} with {other!r}")

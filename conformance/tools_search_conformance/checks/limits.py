@@ -151,6 +151,6 @@ async def lets_limit_vary(bench: Bench) -> None:
     for other, case in (({}, "without the first one's limit"), ({"limit": 3}, "under another limit")):
         first = await bench.page(query, limit=1)
         cursor = first.next_cursor
-        bench.require(cursor is not None, f"a search for {query!r} under limit 1 has one page", first.exchange)
+        bench.require(bool(cursor), f"a search for {query!r} under limit 1 has one page", first.exchange)
         page = await bench.served({"query": query, "cursor": cursor, **other}, f"the second page {case}")
         bench.expect(len(page.tools) <= other.get("limit", len(page.tools)), page.exchange, f"more than 3 tools {case}")
