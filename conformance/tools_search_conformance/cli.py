@@ -22,6 +22,7 @@ from tools_search_conformance.invocation import Options, judge_servers
 from tools_search_conformance.model import Result, Run
 from tools_search_conformance.registry import UnknownCheckError
 from tools_search_conformance.report.document import report_schema
+from tools_search_conformance.report.matrix import matrix_markdown, matrix_page
 from tools_search_conformance.report.plain import plain
 from tools_search_conformance.report.terminal import print_progress, print_run
 from tools_search_conformance.report.verdict import EXIT_SIGNAL, exit_status
@@ -236,9 +237,35 @@ def _report(path: Path) -> dict[str, Any]:
         Draft202012Validator(report_schema()).validate(held)  # pyright: ignore[reportUnknownMemberType] - untyped
     except ValidationError as error:
         raise click.UsageError(f"{path} is no report of this suite: {error.message}") from error
-    except ValueError as error:
-        raise click.UsageError(f"{path} is no JSON: {error}") from error
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"{path} cannot be read as JSON: {error}") from error
     return held
+
+
+@cli.group("report")
+def report_group() -> None:
+    """Make other reports from `report.json`."""
+
+
+@report_group.command("merge")
+@click.argument("reports", nargs=-1, required=True, metavar="[NAME=]REPORT.json…")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("conformance-matrix"), show_default=True,
+    help="Folder for matrix.html and matrix.md.",
+)  # fmt: skip
+def merge(reports: tuple[str, ...], out: Path) -> None:
+    """Put many implementations on one page, each check against each of them."""
+    documents: dict[str, dict[str, Any]] = {}
+    for given in reports:
+        name, _, path = given.rpartition("=")
+        name = name or Path(path).resolve().parent.name
+        if name in documents:
+            raise click.UsageError(f"two reports are named {name!r}; name them, such as mine={path}")
+        documents[name] = _report(Path(path))
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "matrix.html").write_text(matrix_page(documents), encoding="utf-8")
+    (out / "matrix.md").write_text(matrix_markdown(documents), encoding="utf-8")
+    click.echo(f"{plain(str(out / 'matrix.html'))} shows {len(documents)} implementations")
 
 
 def main() -> None:
