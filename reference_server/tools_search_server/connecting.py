@@ -77,12 +77,16 @@ async def _pass_on(incoming: Any, send: MemoryObjectSendStream[_Message], ended:
 def explain(error: BaseException, target: Target) -> str:
     """Return in one line why a server cannot be used."""
     match first_error(error):
+        case FileNotFoundError(filename=str(folder)) if isinstance(target, StdioTarget) and folder == target.cwd:
+            return f"its folder {folder!r} does not exist; mend `cwd`"
         case FileNotFoundError() if isinstance(target, StdioTarget):
             return f"{target.command!r} was not found; install it, or give its full path as `command`"
         case PermissionError() if isinstance(target, StdioTarget):
             return f"{target.command!r} may not be executed"
         case httpx2.ConnectError() if isinstance(target, HttpTarget):
             return f"nothing answers at {httpx2.URL(target.url).copy_with(userinfo=b'', query=None)}"
+        case httpx2.HTTPStatusError(response=response):  # whose text holds the address, and with it perhaps a key
+            return f"it answered HTTP {response.status_code}"
         case MCPError() as ended if connection_ended(ended):
             return "it closed the connection before it was ready"
         case MCPError(code=code, message=message):

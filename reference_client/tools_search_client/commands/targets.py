@@ -120,7 +120,7 @@ def _target(
 def _header(text: str) -> tuple[str, str]:
     name, separator, value = text.partition(":")
     if not separator or not name.strip():
-        raise click.UsageError(f"--header must be like 'Authorization: Bearer abc', not {text!r}")
+        raise click.UsageError("--header must be like 'Authorization: Bearer abc'")
     return name.strip(), value.strip()
 
 
