@@ -38,7 +38,7 @@ async def test_the_reference_server_serving_the_fixture_is_green(options: Callab
 
 
 async def test_the_reference_server_serving_tools_of_its_own_is_green(options: Callable[..., Options], tmp_path: Path):
-    own = (*PAGED, "--catalog", str(catalogs.write("large", tmp_path)))
+    own = (*PAGED, "--catalog", str(catalogs.write("core", tmp_path)))
     with anyio.fail_after(300):
         chosen = options(
             argv=own, http_argv=(*own, "--http", "127.0.0.1:0"), profile="live", timeout=20, start_timeout=60

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
+import yaml
+from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 from tools_search_conformance import catalogs
 from tools_search_conformance.checks import registered
+from tools_search_conformance.cli import cli
 from tools_search_conformance.clients.checks import client_checks
 from tools_search_conformance.explain import rows_of
 from tools_search_conformance.model import Check
@@ -52,3 +58,42 @@ def test_the_core_catalogue_has_what_the_checks_need():
     assert any("outputSchema" in tool for tool in tools)
     assert any("_meta" in tool for tool in tools)
     assert any(not tool.get("description", "").isascii() for tool in tools)
+
+
+@pytest.fixture
+def judged(target: Callable[..., tuple[str, ...]], tmp_path: Path) -> Path:
+    asked = ["--only", "limit-invalid", "--only", "limit-honoured", "--era", "2026-07-28", "--out", str(tmp_path)]
+    command = ["server", *asked, "--", *target("miniature", "--fault", "limit-zero-served")]
+    assert CliRunner().invoke(cli, command).exit_code == 1
+    return tmp_path / "report.json"
+
+
+def test_each_sentence_is_traced_to_what_a_run_made_of_it(judged: Path):
+    traced = CliRunner().invoke(cli, ["trace", str(judged), "--json"])
+    rows = {row["id"]: row for row in json.loads(traced.output)}
+    assert rows.keys() == {row.id for row in requirements()}
+    assert (rows["R-REF-04"]["status"], rows["R-LIM-01"]["status"]) == ("fail", "pass")
+    assert rows["R-NOM-01"]["status"] == "not run"
+    assert rows["R-ID-01"]["kind"] == "not-observable"
+
+
+def test_a_trace_counts_what_is_decided_and_what_is_not(judged: Path):
+    lines = CliRunner().invoke(cli, ["trace"]).output.splitlines()
+    assert len(lines) == len(requirements()) + 2
+    assert lines[-1].startswith(f"{len(requirements())} sentences, ")
+    assert "R-REF-04   MUST       server  limit-invalid" in lines
+    assert "R-REF-04   MUST       server  fail  limit-invalid" in CliRunner().invoke(cli, ["trace", str(judged)]).output
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}"])
+def test_what_is_no_report_is_not_traced(text: str, tmp_path: Path):
+    (tmp_path / "report.json").write_text(text)
+    assert CliRunner().invoke(cli, ["trace", str(tmp_path / "report.json")]).exit_code == 2
+
+
+def test_the_rows_are_exported_for_the_official_suite():
+    exported = yaml.safe_load(CliRunner().invoke(cli, ["trace", "--sep", "9999"]).output)
+    assert exported["sep"] == 9999
+    assert {row["text"] for row in exported["requirements"]} == {row.text for row in requirements()}
+    assert all(("check" in row) is not ("excluded" in row) for row in exported["requirements"])
+    assert all(re.fullmatch("sep-9999-[a-z-]+", row.get("check", "sep-9999-x")) for row in exported["requirements"])

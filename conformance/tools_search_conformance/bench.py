@@ -33,7 +33,8 @@ class Bench(Link):
         super().__init__(setting, target, recorder)
         self.judged: list[int] = []
         """Numbers of the exchanges that expectations were tested against."""
-        self._fertile: str | None = None
+        self._broadest: str | None = None
+        self._most = 0
         self._plain: str | None = None
 
     @asynccontextmanager
@@ -71,9 +72,18 @@ class Bench(Link):
         raise UnverifiableError("what tools/list returns changed while it was compared; see list-unchanged")
 
     async def plain(self) -> str:
-        """Return a query that matches something, unless the target lists no tool at all: a tool's name."""
+        """Return a query that matches something, unless the target lists no tool at all: a tool's name.
+
+        Raises:
+            UnverifiableError: it finds nothing, and what a check would see in such results shows little.
+        """
         if self._plain is None:
-            self._plain = (await self.vocabulary()).plain
+            words = await self.vocabulary()
+            exchange = await self.search({"query": words.plain})
+            if exchange.result is not None and words.tools:
+                found = (await self.first(words.plain)).tools
+                self.require(bool(found), f"{words.plain!r}, the name of a tool, finds nothing; see exact-name-first")
+            self._plain = words.plain
         return self._plain
 
     async def require_no_match_served(self) -> None:
@@ -95,22 +105,34 @@ class Bench(Link):
         self.applies(bool(listing.tools), "the server lists no tool")
         return listing
 
-    async def fertile(self) -> str:
-        """Return the query that was found to have most matches.
+    async def broadest(self) -> str:
+        """Return the query that was found to have most matches, one at least.
 
         Raises:
             InapplicableError: the target lists no tool.
-            UnverifiableError: no query that was tried matches more than one tool.
+            UnverifiableError: no query that was tried matches anything.
         """
-        if self._fertile is None:
+        if self._broadest is None:
             words = Vocabulary.of((await self.stocked()).tools).broad()
             plenty = await self.plenty()
             counts = {word: len({*(await self.walk(word, plenty, most=_ENOUGH)).names}) for word in words}
             best = max(counts, key=lambda word: counts[word], default=None)
-            if best is None or counts[best] < 2:
-                raise UnverifiableError(f"no query matched two tools; tried {words}. A richer catalogue would help")
-            self._fertile = best
-        return self._fertile
+            if best is None or not counts[best]:
+                raise UnverifiableError(f"no query matched a tool; tried {words}. A richer catalogue would help")
+            self._broadest, self._most = best, counts[best]
+        return self._broadest
+
+    async def fertile(self) -> str:
+        """Return the query that was found to have most matches, two at least.
+
+        Raises:
+            InapplicableError: the target lists fewer than two tools.
+            UnverifiableError: no query that was tried matches more than one tool.
+        """
+        self.applies(len((await self.stocked()).tools) > 1, "the server lists a single tool")
+        query = await self.broadest()
+        self.require(self._most > 1, f"no query matched two tools; tried {query!r} last. A richer catalogue would help")
+        return query
 
     def expect(self, condition: bool, exchange: Exchange, message: str, *, case: str | None = None) -> None:
         """Test one expectation against an exchange. What was never tested cannot pass.
@@ -168,6 +190,19 @@ class Bench(Link):
         """
         await self._control(mended, case)
         exchange = await self.search(bad, headers=headers)
+        self._expect_code(exchange, case, code)
+        await self._control(mended, case)
+        return exchange
+
+    async def refused_cursor(self, bad: Params, mended: Params, case: str) -> None:
+        """Expect `bad` to be refused as `refused` does, sending `mended` once: its cursor may hold only once."""
+        exchange = await self.search(bad)
+        served = f"{case} was answered by {exchange.describe()} instead of error {INVALID_PARAMS}"
+        self.expect(exchange.result is None, exchange, served, case=case)
+        await self._control(mended, case)
+        self._expect_code(exchange, case, INVALID_PARAMS)
+
+    def _expect_code(self, exchange: Exchange, case: str, code: int) -> None:
         refusal = exchange.error
         self.expect(
             refusal is not None and refusal.code == code,
@@ -175,8 +210,6 @@ class Bench(Link):
             f"{case} was answered by {exchange.describe()} instead of error {code}",
             case=case,
         )
-        await self._control(mended, case)
-        return exchange
 
     async def _control(self, params: Params, case: str) -> None:
         exchange = await self.search(params)

@@ -14,7 +14,9 @@ from typing import Any, Final
 
 import anyio
 import click
+from jsonschema import Draft202012Validator, ValidationError
 
+from tools_search_conformance.baseline import Baseline, BaselineError, read_baseline
 from tools_search_conformance.checks import registered, select
 from tools_search_conformance.clients.checks import client_checks, select_client_checks
 from tools_search_conformance.clients.judge import ClientOptions, judge_client
@@ -22,9 +24,12 @@ from tools_search_conformance.explain import explain_check, list_checks, run_ver
 from tools_search_conformance.invocation import Options, judge_servers
 from tools_search_conformance.model import Check, Result, Run
 from tools_search_conformance.registry import UnknownCheckError
+from tools_search_conformance.report.document import report_schema
+from tools_search_conformance.report.matrix import matrix_markdown, matrix_page
 from tools_search_conformance.report.plain import plain
 from tools_search_conformance.report.terminal import print_progress, print_run
 from tools_search_conformance.report.verdict import EXIT_SIGNAL, exit_status
+from tools_search_conformance.trace import sep_file, trace, trace_text
 from tools_search_conformance.wire.eras import ERAS
 from tools_search_conformance.wire.http import check_address
 from tools_search_conformance.wire.process import TargetError
@@ -63,6 +68,13 @@ def _pairs(_: click.Context, parameter: click.Parameter, values: Sequence[str]) 
     return pairs
 
 
+def _baseline(_: click.Context, __: click.Parameter, value: str | None) -> Baseline:
+    try:
+        return Baseline() if value is None else read_baseline(Path(value))
+    except BaselineError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 def _command(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
     try:
         argv = tuple(shlex.split(value or ""))
@@ -91,6 +103,12 @@ def _command(_: click.Context, __: click.Parameter, value: str | None) -> tuple[
     "live: it serves its own tools, and none is called (default for --url).",
 )
 @click.option("--only", multiple=True, metavar="CHECK", help="Run only this check; a glob; repeatable.")
+@click.option(
+    "--baseline",
+    callback=_baseline,
+    metavar="FILE",
+    help="YAML list of checks that are known not to pass, each with a reason; one that passes after all fails the run.",
+)
 @click.option(
     "--effort", type=click.Choice(["quick", "default", "deep"]), default="default", help="How many generated cases."
 )
@@ -235,6 +253,58 @@ def explain(check: str) -> None:
         raise click.UsageError(f"{check!r} matches no check; see `tools-search-conformance list`")
     for each in found:
         click.echo(explain_check(each))
+
+
+@cli.command("trace")
+@click.argument("report", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@click.option(
+    "--sep", type=click.IntRange(min=1), metavar="N", help="Print the rows as the official suite's sep-N.yaml."
+)
+def trace_command(report: Path | None, as_json: bool, sep: int | None) -> None:
+    """Show for each sentence of the draft what decides it and, with a REPORT.json, what came of that."""
+    if sep is not None:
+        click.echo(sep_file(sep), nl=False)
+        return
+    rows = trace(_report(report) if report else None)
+    click.echo(json.dumps(rows, indent=2, ensure_ascii=False) if as_json else trace_text(rows))
+
+
+def _report(path: Path) -> dict[str, Any]:
+    try:
+        held = json.loads(path.read_bytes())
+        Draft202012Validator(report_schema()).validate(held)  # pyright: ignore[reportUnknownMemberType] - untyped
+    except ValidationError as error:
+        raise click.UsageError(f"{path} is no report of this suite: {error.message}") from error
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"{path} cannot be read as JSON: {error}") from error
+    return held
+
+
+@cli.group("report")
+def report_group() -> None:
+    """Make other reports from `report.json`."""
+
+
+@report_group.command("merge")
+@click.argument("reports", nargs=-1, required=True, metavar="[NAME=]REPORT.json…")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("conformance-matrix"), show_default=True,
+    help="Folder for matrix.html and matrix.md.",
+)  # fmt: skip
+def merge(reports: tuple[str, ...], out: Path) -> None:
+    """Put many implementations on one page, each check against each of them."""
+    documents: dict[str, dict[str, Any]] = {}
+    for given in reports:
+        name, _, path = given.rpartition("=")
+        name = name or Path(path).resolve().parent.name
+        if name in documents:
+            raise click.UsageError(f"two reports are named {name!r}; name them, such as mine={path}")
+        documents[name] = _report(Path(path))
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "matrix.html").write_text(matrix_page(documents), encoding="utf-8")
+    (out / "matrix.md").write_text(matrix_markdown(documents), encoding="utf-8")
+    click.echo(f"{plain(str(out / 'matrix.html'))} shows {len(documents)} implementations")
 
 
 def main() -> None:

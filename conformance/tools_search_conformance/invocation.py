@@ -14,6 +14,7 @@ from typing import Any, Literal
 import anyio
 from anyio.abc import TaskGroup
 
+from tools_search_conformance.baseline import Baseline, settle
 from tools_search_conformance.model import Check, Effort, Profile, Result, Run
 from tools_search_conformance.registry import registered
 from tools_search_conformance.report.files import write_reports
@@ -44,6 +45,7 @@ class Options:
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     cwd: str | None = None
     allow_remote: bool = False
+    baseline: Baseline = field(default_factory=Baseline)
 
     @property
     def effective_profile(self) -> Profile:
@@ -70,7 +72,7 @@ async def judge_servers(options: Options, progress: Callable[[Result], None]) ->
         secret_headers=frozenset(name.lower() for name in options.headers),
         progress=progress,
     )
-    run = await _run(options, plan)
+    run = settle(await _run(options, plan), options.baseline, datetime.now(UTC).date())
     write_reports(run, options.out)
     return run
 

@@ -123,6 +123,8 @@ class Result:
     skip: SkipReason | None = None
     evidence: Evidence = field(default_factory=Evidence)
     milliseconds: float = 0
+    expected: str | None = None
+    """Why a baseline expects that it does not pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +155,8 @@ class Run:
     """Whether only some of the checks were chosen, which makes no verdict on the whole."""
     interrupted: int | None = None
     """The number of the signal that ended the run before its time."""
+    stale: tuple[str, ...] = ()
+    """What is wrong with the entries of the baseline."""
 
     def of(self, *statuses: Status) -> list[Result]:
         """Return the results with one of `statuses`, in the order in which they were found."""

@@ -20,10 +20,10 @@ from tools_search_conformance.wire.eras import LEGACY, MODERN, Era
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Recorder
 
-__all__ = ["Findings", "Plan", "run_checks", "why_nothing"]
+__all__ = ["Findings", "Plan", "run_checks", "say_nothing", "why_nothing"]
 
 
-def _say_nothing(result: Result) -> None:
+def say_nothing(result: Result) -> None:
     """Take a result as it is found, for who does not want to follow."""
 
 
@@ -42,7 +42,7 @@ class Plan:
     """Folder for the wire log; `None` keeps none."""
     secret_headers: frozenset[str] = frozenset()
     """Names, in lower case, of headers whose values the log hides."""
-    progress: Callable[[Result], None] = _say_nothing
+    progress: Callable[[Result], None] = say_nothing
 
 
 @dataclass

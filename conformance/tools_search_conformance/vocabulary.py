@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import combinations
 from typing import Final
 
 from tools_search_conformance.wire.codec import JsonObject
@@ -36,6 +37,8 @@ _COMMON: Final = frozenset(_COMMON_WORDS.split())
 _SHORTEST: Final = 4
 _RARE: Final = 2
 _LONGEST: Final = 1024
+_PAIRED_TOOLS: Final = 500
+_PAIRED_TERMS: Final = 20
 
 
 @lru_cache(maxsize=8192)
@@ -83,12 +86,37 @@ class Vocabulary:
         telling = [term for term, n in self.frequency.most_common() if n > 1 and _is_telling(term)]
         return telling[:count] or [term for term in self.frequency if _is_telling(term)][:count] or self.names[:count]
 
+    def pairs(self, count: int) -> list[str]:
+        """Return two words each that occur together in several tools, those of most tools first."""
+        together = Counter(
+            f"{one} {other}"
+            for tool in self.tools[:_PAIRED_TOOLS]
+            for one, other in combinations(sorted([*filter(_is_telling, self._terms(tool))][:_PAIRED_TERMS]), 2)
+        )
+        return [pair for pair, n in together.most_common(count) if n > 1]
+
+    def composed(self, count: int) -> list[str]:
+        """Return words of several tools with letters that Unicode composes as well as decomposes."""
+        several = (term for term, n in self.frequency.most_common() if n > 1)
+        return [term for term in several if unicodedata.normalize("NFD", term) != term][:count]
+
     def distinctive(self, tool: JsonObject) -> list[str]:
         """Return the terms that single `tool` out, rarest first, in the order of its texts."""
         rare = [
             term for term in dict.fromkeys(self._terms(tool)) if self.frequency[term] <= _RARE and _is_telling(term)
         ]
         return sorted(rare, key=lambda term: self.frequency[term])
+
+    def alone(self, tool: JsonObject, member: str) -> list[str]:
+        """Return up to one distinctive term of `tool` that stands in this member of it and in no other."""
+        held = [set(terms(text)) for text in text_of(tool)]
+        own = set(terms(tool[member])) if isinstance(tool.get(member), str) else set[str]()
+        return [t for t in self.distinctive(tool) if t in own and sum(t in other for other in held) == 1][:1]
+
+    def odd(self, tool: JsonObject) -> list[str]:
+        """Return distinctive terms of `tool` that are not ASCII, or there after case folding only, as `strasse` is."""
+        lowered = " ".join(text_of(tool)).lower()
+        return [t for t in self.distinctive(tool) if not t.isascii() or t not in lowered]
 
     def sample(self, count: int) -> list[str]:
         """Return up to `count` queries that something is bound to match: broad words and phrases of descriptions."""

@@ -265,6 +265,28 @@ def test_on_a_terminal_rows_are_aligned_and_explained(run: Run, config: Path, mo
     assert max(map(len, output.splitlines())) <= 80
 
 
+@pytest.mark.parametrize("columns", ["1", "4", "12"])
+def test_a_terminal_that_is_very_narrow_is_no_crash(
+    run: Run, config: Path, monkeypatch: pytest.MonkeyPatch, columns: str
+):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", columns)
+    outcome = run("search", "add two numbers", "--config", config)
+    assert outcome.code == 0
+    assert max(map(len, click.unstyle(outcome.output).splitlines())) <= max(int(columns), 5)
+
+
+def test_a_tool_may_take_as_long_as_the_user_says(run: Run, liar: Any):
+    line = command_line(liar("call-hangs").target)
+    outcome = run("call", "make_alpha", "--command", line, "--yes", "--call-timeout", "0.2", "--json")
+    assert (outcome.code, outcome.json["error"]["type"]) == (1, "ServerTimedOut")
+
+
+def test_an_error_of_a_server_stays_on_one_line(run: Run, liar: Any):
+    outcome = run("call", "make_alpha", "--command", command_line(liar("call-refused").target), "--yes")
+    assert (outcome.code, outcome.errors) == (1, "Error: no Error: all is well (-32000)\n")
+
+
 @pytest.mark.parametrize("command", [(), ("search",), ("servers",), ("tools",), ("call",), ("demo",)])
 def test_every_command_explains_itself(run: Run, command: tuple[str, ...]):
     outcome = run(*command, "--help")

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from mcp import MCPError
@@ -149,3 +150,10 @@ async def test_what_the_block_raises_passes_through_as_it_is(liar: Any):
 )
 def test_the_cause_is_found_in_whatever_it_is_wrapped(error: Exception, told: str):
     assert told in str(as_server_error(error))
+
+
+def test_an_address_with_a_key_is_not_repeated_in_the_error():
+    response = httpx2.Response(401, request=httpx2.Request("GET", "https://example.com/sse?key=s3cret"))
+    with pytest.raises(httpx2.HTTPStatusError) as refused:
+        response.raise_for_status()
+    assert str(as_server_error(refused.value)) == "cannot be reached: it answered HTTP 401"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -77,8 +78,12 @@ async def test_a_question_is_interrupted_as_well(plain_server: Any) -> None:
             asked = b""
             while b"Call it?" not in asked:
                 asked += await process.stderr.receive()
-            process.send_signal(signal.SIGINT)
-            assert await process.wait() == 128 + signal.SIGINT
+            while process.returncode is None:
+                # One that comes just before the program waits for the answer is only heard with the next one.
+                process.send_signal(signal.SIGINT)
+                with anyio.move_on_after(5):
+                    await process.wait()
+            assert process.returncode == 128 + signal.SIGINT
     os.close(ours)
 
 
@@ -91,10 +96,13 @@ async def test_a_question_is_interrupted_as_well(plain_server: Any) -> None:
         ["call", "x", "{bad", "--command", "true"],
         ["search", "x", "--config", "nowhere.json"],
         ["nothing"],
+        ["call", "x", "-", "--command", "true"],
     ],
 )
 def test_programs_get_every_mistake_as_json(arguments: list[str]) -> None:
-    done = subprocess.run([*PROGRAM, *arguments, "--json"], capture_output=True, text=True, timeout=30, check=False)
+    line = [*PROGRAM, *arguments, "--json"]
+    closed_input = ["bash", "-c", 'exec "$@" <&-', "bash", *line]
+    done = subprocess.run(closed_input, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2
     message = json.loads(done.stdout)["error"]["message"]
     assert message
@@ -111,3 +119,13 @@ def test_an_output_that_cannot_be_written_is_no_crash(redirection: str, code: in
     done = subprocess.run(["bash", "-c", line], stderr=subprocess.PIPE, text=True, timeout=30, check=False)
     assert (done.returncode, "Traceback" in done.stderr, "Exception ignored" in done.stderr) == (code, False, False)
     assert said in done.stderr
+
+
+def test_where_nobody_can_be_asked_since_the_input_is_closed_a_tool_is_not_called(plain_server: Any) -> None:
+    command = shlex.join([plain_server.command, *plain_server.args])
+    line = [*PROGRAM, "call", "add_numbers", '{"a": 1, "b": 2}', "--command", command]
+    done = subprocess.run(
+        ["bash", "-c", 'exec "$@" <&-', "bash", *line], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 2
+    assert "add --yes" in done.stderr

@@ -109,7 +109,7 @@ async def test_a_server_that_is_killed_between_two_searches_loses_only_its_own_t
                 before = await federation.search("create an invoice")
                 process.kill()
                 await process.wait()
-                after = await federation.search("create an invoice")
+                after = await federation.search("delete an invoice")  # an answer to the same words may be kept
                 again = await federation.search("alpha")
     assert (before.tools[0].name, before.failed) == ("far__create_invoice", ())
     assert failures(after) == {"far": "unavailable"}

@@ -18,8 +18,8 @@ from tools_search_client.commands.running import Interrupted
 from tools_search_client.commands.screen import print_json
 from tools_search_client.commands.show import search, servers, tools
 from tools_search_client.commands.wire_json import error_json
-from tools_search_client.errors import LocalMistake, ToolsSearchClientError
-from tools_search_client.text import printable
+from tools_search_client.errors import LocalMistake, ServerError, ToolsSearchClientError
+from tools_search_client.text import one_line, printable
 from tools_search_client.version import VERSION
 
 __all__ = ["main"]
@@ -84,7 +84,9 @@ def _outcome(given: list[str]) -> int:
     except (ToolsSearchClientError, Interrupted, click.Abort) as error:
         message = str(error) or "aborted"
         _tell_program(given, error, message)
-        click.echo(f"Error: {printable(message)}", err=True)
+        # Only our own messages have several lines: one of a server might look like another message of ours.
+        shown = one_line(message) if isinstance(error, ServerError) else printable(message)
+        click.echo(f"Error: {shown}", err=True)
         return _code_of(error)
 
 

@@ -1,39 +1,74 @@
-"""What a started server wrote to its standard error, kept for the moment when it fails."""
+"""What a started server wrote to its standard error last, kept for the moment when it fails."""
 
 from __future__ import annotations
 
 import os
-import tempfile
+import select
 from collections.abc import Generator
 from contextlib import contextmanager
+from threading import Lock, Thread
 from typing import Final, TextIO
 
 __all__ = ["Diagnostics", "kept_diagnostics"]
 
 _TAIL_BYTES: Final = 4096
 _TAIL_LINES: Final = 3
+_PIPE_BYTES: Final = 1024 * 1024
+"""More than a pipe holds, so that one reading empties it."""
 
 
 class Diagnostics:
-    """A file for a process to write to, and its last lines for people to read."""
+    """A pipe for a process to write to, and the last lines of it for people to read.
 
-    def __init__(self, file: TextIO) -> None:
+    A pipe rather than a file, and only its end is kept: a server that complains without pause would fill the disk.
+
+    Args:
+        reading: The end to read from; it is closed when nobody writes any more.
+        file: The end to write to.
+    """
+
+    def __init__(self, reading: int, file: TextIO) -> None:
         self.file = file
+        self._reading = reading
+        self._is_open = True
+        self._tail = b""
+        self._lock = Lock()
+        os.set_blocking(reading, False)
 
     def last_lines(self) -> str:
-        """Return the last few lines on one line, empty where nothing was written.
-
-        The file's position belongs to the process as well, so it is left alone.
-        """
-        descriptor = self.file.fileno()
-        start = max(0, os.fstat(descriptor).st_size - _TAIL_BYTES)
-        text = os.pread(descriptor, _TAIL_BYTES, start).decode("utf-8", "replace")
+        """Return the last few lines on one line, empty where nothing was written."""
+        with self._lock:
+            if self._is_open:  # what is in the pipe already counts, whether the other thread has seen it or not
+                self._read()
+            text = self._tail.decode("utf-8", "replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         return " / ".join(dict.fromkeys(lines[-_TAIL_LINES:]))
+
+    def follow(self) -> None:
+        """Read until nobody writes any more; for a thread of its own, since a full pipe would halt the server."""
+        readable = select.poll()
+        readable.register(self._reading, select.POLLIN)
+        while self._is_open:
+            readable.poll()
+            with self._lock:
+                self._is_open = self._read()
+        os.close(self._reading)
+
+    def _read(self) -> bool:
+        """Take in what the pipe holds, and tell whether there may be more."""
+        try:
+            chunk = os.read(self._reading, _PIPE_BYTES)
+        except BlockingIOError:
+            return True
+        self._tail = (self._tail + chunk)[-_TAIL_BYTES:]
+        return bool(chunk)
 
 
 @contextmanager
 def kept_diagnostics() -> Generator[Diagnostics]:
-    """Offer a place for diagnostics that is gone when the block ends."""
-    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as file:
-        yield Diagnostics(file)
+    """Offer a place for diagnostics; what it holds can be read after the block as well."""
+    reading, writing = os.pipe()
+    with open(writing, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - a descriptor, not a path
+        diagnostics = Diagnostics(reading, file)
+        Thread(target=diagnostics.follow, name="diagnostics", daemon=True).start()
+        yield diagnostics

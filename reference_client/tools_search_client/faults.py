@@ -76,6 +76,8 @@ def _single(error: BaseException) -> ServerError:
             return InvalidServerResult(f"the answer has the wrong shape: {_first_problem(error)}")
         case InvalidSearchResult():
             return InvalidServerResult(str(error))
+        case httpx2.HTTPStatusError():  # whose text holds the address, and with it perhaps a key
+            return ServerUnavailable(f"cannot be reached: it answered HTTP {error.response.status_code}")
         case FileNotFoundError():
             return ServerUnavailable(f"cannot be started: there is no program or folder {error.filename!r}")
         case _:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -160,3 +161,30 @@ def test_ipv6_and_remote_addresses_are_served_when_meant(servers: Any) -> None:
     assert json.loads(six.stdout.readline())["url"].startswith("http://[::1]:")
     remote = servers.start("-m", "tools_search_server", "--http", "0.0.0.0:0", "--allow-remote")
     assert json.loads(remote.stdout.readline())["url"].startswith("http://0.0.0.0:")
+
+
+@pytest.mark.parametrize("redirection", ["<&-", ">&-"])
+def test_a_closed_stream_is_explained_where_it_is_the_wire(redirection: str) -> None:
+    line = f"exec {sys.executable} -m tools_search_server {redirection}"
+    ended = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert ended.returncode == 1
+    assert "cannot serve on stdio: it is closed" in ended.stderr
+
+
+def test_a_url_that_nobody_can_read_does_not_keep_the_server_from_serving(unused_tcp_port: int) -> None:
+    line = f"exec {sys.executable} -m tools_search_server --http 127.0.0.1:{unused_tcp_port} >&-"
+    with subprocess.Popen(["bash", "-c", line], stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + SECONDS
+        with socket.socket() as probe:
+            while probe.connect_ex(("127.0.0.1", unused_tcp_port)) != 0:
+                assert process.poll() is None
+                assert time.monotonic() < deadline
+        process.terminate()
+        assert process.wait(SECONDS) == 0
+
+
+def test_an_output_that_takes_nothing_is_named_as_the_reason() -> None:
+    line = f"exec {sys.executable} -m tools_search_server --http 127.0.0.1:0 >/dev/full"
+    ended = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert ended.returncode == 1
+    assert "No space left on device" in ended.stderr

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,19 @@ from mcp_types import INVALID_PARAMS, CallToolResult, ToolListChangedNotificatio
 UPSTREAMS = Path(__file__).parent / "upstreams"
 
 pytestmark = pytest.mark.anyio
+
+DEAF = """
+import os, pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
+time.sleep(1000)
+"""
+
+LIKE_NOHUP = """
+import os, signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+os.execv(sys.executable, [sys.executable, "-m", "tools_search_server", *sys.argv[1:]])
+"""
 
 every_cell = pytest.mark.parametrize(
     ("transport", "mode"), [("stdio", "auto"), ("stdio", "legacy"), ("http", "auto"), ("http", "legacy")]
@@ -125,7 +141,7 @@ async def test_a_cancelled_call_is_cancelled_upstream(
             await until((tmp_path / "cancelled").exists)
 
 
-@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 async def test_a_signal_ends_the_gateway_and_leaves_no_child_process(
     servers: Any, arguments: list[str], is_alive: Callable[[int], bool], until: Any, signal_number: int, tmp_path: Path
 ) -> None:
@@ -137,6 +153,36 @@ async def test_a_signal_ends_the_gateway_and_leaves_no_child_process(
         process.send_signal(signal_number)
         assert await anyio.to_thread.run_sync(lambda: process.wait(20)) == 0
     assert not any(is_alive(pid) for pid in started)
+
+
+async def test_a_second_signal_does_not_cut_the_end_short(
+    servers: Any, configuration: Any, is_alive: Callable[[int], bool], until: Any, tmp_path: Path
+) -> None:
+    note = tmp_path / "pid"
+    file = configuration(deaf={"command": sys.executable, "args": ["-c", DEAF, str(note)]})
+    with anyio.fail_after(60):
+        process = servers.start(
+            "-m", "tools_search_server", "--http", "127.0.0.1:0", "--config", str(file), stderr=subprocess.PIPE
+        )
+        await until(note.exists)
+        process.terminate()
+        assert "stopping on SIGTERM" in await anyio.to_thread.run_sync(process.stderr.readline)
+        process.terminate()
+        assert await anyio.to_thread.run_sync(lambda: process.wait(20)) == 0
+        process.stderr.close()
+    assert not is_alive(int(note.read_text()))
+
+
+async def test_a_terminal_that_is_closed_does_not_end_what_nohup_has_started(
+    servers: Any, configuration: Any, raw: Any
+) -> None:
+    file = configuration(good=raw("good"))
+    process = servers.start("-c", LIKE_NOHUP, "--http", "127.0.0.1:0", "--config", str(file))
+    with anyio.fail_after(60):
+        url = json.loads(await anyio.to_thread.run_sync(process.stdout.readline))["url"]
+        process.send_signal(signal.SIGHUP)
+        async with Client(url) as client:
+            assert (await client.session.list_tools()).tools
 
 
 async def test_the_end_of_standard_input_ends_the_gateway_and_leaves_no_child_process(

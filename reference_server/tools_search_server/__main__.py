@@ -13,6 +13,7 @@ import click
 from mcp_ext_tools_search.hosts import ConfigurationError
 
 from tools_search_server.catalog_program import CATALOG_VARIABLE, catalog_program, chosen_catalog
+from tools_search_server.connecting import first_error
 from tools_search_server.gateway_program import GatewayOptions, gateway_program
 from tools_search_server.limits import CURSOR_KEY_VARIABLE, Limits, read_cursor_key
 from tools_search_server.mendable import Mendable
@@ -96,11 +97,13 @@ def main(
 
 
 def _run(program: Program, http: Address | None) -> None:
+    if http is None and not (sys.stdin and sys.stdout):
+        raise _CannotServe("cannot serve on stdio: it is closed. Let an MCP host start this, or serve with --http.")
     try:
         anyio.run(serve, program, http)
     except* OSError as errors:
         where = "stdio" if http is None else f"{http.host}:{http.port}"
-        raise _CannotServe(f"cannot serve on {where}: {errors.exceptions[0]}") from None
+        raise _CannotServe(f"cannot serve on {where}: {first_error(errors)}") from None
 
 
 class _CannotServe(click.ClickException):

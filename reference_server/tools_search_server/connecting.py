@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from tools_search_server.child_process import child_streams
 from tools_search_server.ending import Ending
 
-__all__ = ["explain", "open_transport"]
+__all__ = ["explain", "first_error", "open_transport"]
 
 _CONNECT_SECONDS: Final = 30
 
@@ -76,13 +76,17 @@ async def _pass_on(incoming: Any, send: MemoryObjectSendStream[_Message], ended:
 
 def explain(error: BaseException, target: Target) -> str:
     """Return in one line why a server cannot be used."""
-    match _first(error):
+    match first_error(error):
+        case FileNotFoundError(filename=str(folder)) if isinstance(target, StdioTarget) and folder == target.cwd:
+            return f"its folder {folder!r} does not exist; mend `cwd`"
         case FileNotFoundError() if isinstance(target, StdioTarget):
             return f"{target.command!r} was not found; install it, or give its full path as `command`"
         case PermissionError() if isinstance(target, StdioTarget):
             return f"{target.command!r} may not be executed"
         case httpx2.ConnectError() if isinstance(target, HttpTarget):
             return f"nothing answers at {httpx2.URL(target.url).copy_with(userinfo=b'', query=None)}"
+        case httpx2.HTTPStatusError(response=response):  # whose text holds the address, and with it perhaps a key
+            return f"it answered HTTP {response.status_code}"
         case MCPError() as ended if connection_ended(ended):
             return "it closed the connection before it was ready"
         case MCPError(code=code, message=message):
@@ -93,10 +97,10 @@ def explain(error: BaseException, target: Target) -> str:
             return _one_line(f"{type(other).__name__}: {other}")
 
 
-def _first(error: BaseException) -> BaseException:
+def first_error(error: BaseException) -> BaseException:
     """Return the first of the errors that a group holds, however deep."""
     if isinstance(error, BaseExceptionGroup):
-        return _first(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+        return first_error(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
     return error
 
 

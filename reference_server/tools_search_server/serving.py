@@ -6,13 +6,13 @@ import json
 import logging
 import signal
 import socket
-import sys
 from collections.abc import Callable, Generator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import anyio
+import click
 import uvicorn
 from anyio.abc import TaskStatus
 from mcp.server import Server
@@ -20,7 +20,7 @@ from mcp.server.stdio import stdio_server
 
 from tools_search_server.standard_streams import standard_streams
 
-__all__ = ["Address", "Program", "serve"]
+__all__ = ["Address", "Program", "listening", "serve"]
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class Program:
 
 
 async def serve(program: Program, address: Address | None) -> None:
-    """Serve on `address`, or on stdio without one, until SIGINT, SIGTERM or the end of standard input.
+    """Serve on `address`, or on stdio without one, until SIGINT, SIGTERM, SIGHUP or the end of standard input.
 
     Raises:
         OSError: The address cannot be listened on.
@@ -64,12 +64,14 @@ async def serve(program: Program, address: Address | None) -> None:
 
 
 async def _stop_on_signal(stop: anyio.Event, *, task_status: TaskStatus[None]) -> None:
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    """Set `stop` on a signal. Further ones change nothing: stopping takes a few seconds and must not be cut short."""
+    # What `nohup` has switched off stays off.
+    closed = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, *closed) as signals:
         task_status.started()
         async for received in signals:
             logger.info("stopping on %s", signal.Signals(received).name)
             stop.set()
-            return
 
 
 async def _serve_stdio(program: Program, stop: anyio.Event) -> None:
@@ -93,14 +95,13 @@ async def _serve_stdio(program: Program, stop: anyio.Event) -> None:
 
 
 async def _serve_http(program: Program, address: Address, stop: anyio.Event) -> None:
-    with _listening(address) as listener:
+    with listening(address) as listener:
         app = program.server.streamable_http_app(host=address.host)
         quiet: dict[str, Any] = {"log_config": None, "access_log": False, "ws": "none"}
         web = _WebServer(uvicorn.Config(app, timeout_graceful_shutdown=_GOODBYE_SECONDS, **quiet))
         host, port = listener.getsockname()[:2]
         authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        sys.stdout.write(json.dumps({"url": f"http://{authority}/mcp"}) + "\n")
-        sys.stdout.flush()
+        click.echo(json.dumps({"url": f"http://{authority}/mcp"}))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(web.serve, [listener])
             await stop.wait()
@@ -109,9 +110,15 @@ async def _serve_http(program: Program, address: Address, stop: anyio.Event) -> 
 
 
 @contextmanager
-def _listening(address: Address) -> Generator[socket.socket]:
+def listening(address: Address) -> Generator[socket.socket]:
+    """Give a socket that listens at `address`.
+
+    Raises:
+        OSError: The address cannot be listened at.
+    """
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as listener:
+    # asyncio sends small segments at once only on sockets that name their protocol; others wait 40 ms for each answer.
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address.host, address.port))
         listener.listen(128)

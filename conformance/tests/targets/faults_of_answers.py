@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from collections.abc import Callable
+
 from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, fault, member, wrong_params, wrong_result
 
 
@@ -84,8 +88,23 @@ class TotalTold(Fault):
         if method == SEARCH and "result" in outcome:
             found = self.totals.setdefault(params["query"], set())
             found.update(tool["name"] for tool in outcome["result"]["tools"])
-            outcome["result"]["total"] = len(found)
+            outcome["result"].update(self.told(len(found), len(outcome["result"]["tools"])))
         return outcome
+
+    def told(self, total: int, on_page: int) -> Json:
+        return {"total": total}
+
+
+@fault("total-in-words")
+class TotalInWords(TotalTold):
+    def told(self, total: int, on_page: int) -> Json:
+        return {"_meta": {"com.example/summary": f"{total} tools match"}}
+
+
+@fault("remainder-told")
+class RemainderTold(TotalTold):
+    def told(self, total: int, on_page: int) -> Json:
+        return {"remaining": total - on_page}
 
 
 @wrong_result("unlisted-tool-found")
@@ -113,6 +132,49 @@ def meta_left_out(params: Json, result: Json) -> Json:
     return {**result, "tools": [{k: v for k, v in tool.items() if k != "_meta"} for tool in result["tools"]]}
 
 
+def _wrong_tool(name: str, change: Callable[[Json], Json]) -> None:
+    @wrong_result(name)
+    def wrong(params: Json, result: Json) -> Json:  # pyright: ignore[reportUnusedFunction] - registered
+        return {**result, "tools": [change(tool) for tool in result["tools"]]}
+
+
+def _without(tool: Json, *names: str) -> Json:
+    return {name: value for name, value in tool.items() if name not in names}
+
+
+def _schema_without(tool: Json, name: str) -> Json:
+    return {**tool, "inputSchema": _without(tool["inputSchema"], name)}
+
+
+def _described(tool: Json, change: Callable[[str], str]) -> Json:
+    return {**tool, "description": change(tool["description"])} if "description" in tool else tool
+
+
+_wrong_tool("icons-left-out", lambda tool: _without(tool, "icons"))
+_wrong_tool("unknown-members-left-out", lambda tool: _without(tool, *(name for name in tool if name.startswith("x-"))))
+_wrong_tool("schema-dialect-left-out", lambda tool: _schema_without(tool, "$schema"))
+_wrong_tool("additional-properties-left-out", lambda tool: _schema_without(tool, "additionalProperties"))
+_wrong_tool("descriptions-trimmed", lambda tool: _described(tool, str.strip))
+_wrong_tool("descriptions-composed", lambda tool: _described(tool, lambda text: unicodedata.normalize("NFC", text)))
+
+
+@wrong_result("tools-by-name")
+def tools_by_name(params: Json, result: Json) -> Json:
+    return {**result, "tools": {tool["name"]: tool for tool in result["tools"]}}
+
+
+@fault("legacy-output-schema-any")
+class LegacyOutputSchemaAny(Fault):
+    """Defines tools for legacy clients with output schemas that only the modern era has."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if era != "2026-07-28" and method in {"tools/list", SEARCH}:
+            for tool in member(outcome, "result").get("tools", []):
+                if tool["name"] == "LibraryRenewLoan":
+                    tool["outputSchema"] = {"type": "array"}
+        return outcome
+
+
 @wrong_result("first-repeated")
 def first_repeated(params: Json, result: Json) -> Json:
     if "limit" not in params and "nextCursor" not in result and len(result["tools"]) > 1:
@@ -134,6 +196,41 @@ class SearchMarksListing(Fault):
             if tool["name"] in self.sought:
                 tool["title"] = "Recently searched"
         return outcome
+
+
+class _Enabling(Fault):
+    """Remembers what was found, in the same process."""
+
+    def __init__(self) -> None:
+        self.found: list[Json] = []
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        tools: list[Json] = member(outcome, "result").get("tools", [])
+        if method == SEARCH:
+            self.found += tools[:1]
+        elif method == "tools/list" and self.found:
+            outcome["result"]["tools"] = self.listed(tools, "cursor" not in params)
+        return outcome
+
+    def listed(self, tools: list[Json], first: bool) -> list[Json]:
+        raise NotImplementedError
+
+
+@fault("search-enables-a-tool")
+class SearchEnablesATool(_Enabling):
+    """Lists one tool more, whose name cannot be searched for."""
+
+    def listed(self, tools: list[Json], first: bool) -> list[Json]:
+        return [*tools, *[{"name": " ", "inputSchema": {"type": "object"}}][: int(first)]]
+
+
+@fault("search-moves-a-tool")
+class SearchMovesATool(_Enabling):
+    """Lists the tool that was found last at the end of its page."""
+
+    def listed(self, tools: list[Json], first: bool) -> list[Json]:
+        name = self.found[-1]["name"]
+        return sorted(tools, key=lambda tool: tool["name"] == name)
 
 
 @fault("search-wants-listing")
@@ -177,6 +274,33 @@ def exact_name_second(params: Json, result: Json) -> Json:
 @wrong_result("capitals-match-nothing")
 def capitals_match_nothing(params: Json, result: Json) -> Json:
     return {**result, "tools": []} if params["query"].isupper() and " " not in params["query"] else result
+
+
+def _words(*texts: object) -> set[str]:
+    return set(re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", " ".join(map(str, texts))).casefold()))
+
+
+def _wrong_match(name: str, passes_over: Callable[[str, Json], bool]) -> None:
+    @wrong_result(name)
+    def wrong(params: Json, result: Json) -> Json:  # pyright: ignore[reportUnusedFunction] - registered
+        query = params["query"]
+        kept = [tool for tool in result["tools"] if tool["name"] == query.strip() or not passes_over(query, tool)]
+        return {**result, "tools": kept}
+
+
+_wrong_match(
+    "titles-unsearched",
+    lambda query, tool: not _words(query) & _words(tool["name"], tool.get("description")) and "title" in tool,
+)
+_wrong_match("descriptions-unsearched", lambda query, tool: not _words(query) & _words(tool["name"], tool.get("title")))
+_wrong_match("three-terms-match-nothing", lambda query, tool: len(_words(query)) == 3)
+_wrong_match("ascii-terms-only", lambda query, tool: re.search("[A-Za-z0-9]", query) is None)
+_wrong_match("sharp-s-kept", lambda query, tool: "ss" in query and "ß" in tool.get("description", ""))
+
+
+@wrong_result("exact-name-beside-nel")
+def exact_name_beside_nel(params: Json, result: Json) -> Json:
+    return {**result, "tools": result["tools"][1:]} if "\x85" in params["query"] else result
 
 
 @wrong_params("no-match-is-error")

@@ -95,6 +95,11 @@ class SettingsNegative(_Settings):
     settings: ClassVar[Json] = {"catalogSize": -1}
 
 
+@fault("max-limit-exceeded-by-few")
+class MaxLimitExceededByFew(_Settings):
+    settings: ClassVar[Json] = {"maxLimit": 49}
+
+
 @fault("max-limit-exceeded")
 class MaxLimitExceeded(_Settings):
     settings: ClassVar[Json] = {"maxLimit": 6}
@@ -154,6 +159,27 @@ class GateAfterParams(Fault):
 class DeclarationAnyTruth(Fault):
     def declaration(self, declared: Any) -> Any:
         return {} if declared or isinstance(declared, dict) else None
+
+
+@fault("declaration-array")
+class DeclarationArray(Fault):
+    def declaration(self, declared: Any) -> Any:
+        return {} if isinstance(declared, list) else declared
+
+
+@fault("declaration-experimental")
+class DeclarationExperimental(_Declares):
+    def lets_in(self, params: Json, capabilities: Any) -> bool:
+        return EXTENSION_ID in (capabilities.get("experimental") or ())
+
+
+@fault("legacy-declaration-fatal")
+class LegacyDeclarationFatal(Fault):
+    def request(self, method: str, params: Json, era: str) -> Json:
+        declared: Any = member(member(params, "capabilities"), "extensions").get(EXTENSION_ID, {})
+        if method == "initialize" and not isinstance(declared, dict):
+            raise Refusal(-32603, "Internal server error", None)
+        return params
 
 
 @fault("declaration-closed")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
+import unicodedata
+
 from .faults import SEARCH, Fault, Json, Refusal, fault, member, wrong_params, wrong_result
 
 
@@ -34,7 +37,7 @@ class FirstComesAgain(Fault):
         tools = outcome["result"]["tools"]
         if "cursor" not in params:
             self.first[params["query"]] = tools[0]
-        elif "limit" in params and len(tools) < params["limit"] and params["query"] in self.first:
+        elif "limit" in params and len(tools) < min(params["limit"], 20) and params["query"] in self.first:
             tools.append(self.first[params["query"]])
         return outcome
 
@@ -131,7 +134,7 @@ class _Cursors(Fault):
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
         cursor = member(outcome, "result").get("nextCursor")
         if isinstance(cursor, str):
-            self.issued[cursor] = params["query"] if method == SEARCH else method
+            self.issued[cursor] = params.get("query", "") if method == SEARCH else method
         return outcome
 
 
@@ -161,7 +164,8 @@ class CursorUnbound(_Cursors):
 
     def request(self, method: str, params: Json, era: str) -> Json:
         query = self.issued.get(str(params.get("cursor")))
-        return {**params, "query": query} if method == SEARCH and query not in {None, "tools/list"} else params
+        bound = method != SEARCH or "query" not in params or query in {None, "tools/list"}
+        return params if bound else {**params, "query": query}
 
 
 @fault("cursor-of-list-served")
@@ -174,6 +178,142 @@ class CursorOfListServed(_Cursors):
             if method == SEARCH and self.issued.get(str(params.get("cursor"))) == "tools/list"
             else params
         )
+
+
+class _CursorBoundTo(_Cursors):
+    """Compares queries after making them alike, and goes on with the one that the cursor was issued for."""
+
+    def alike(self, query: str) -> object:
+        raise NotImplementedError
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        issued, query = self.issued.get(str(params.get("cursor"))), params.get("query")
+        if method != SEARCH or issued is None or not isinstance(query, str) or self.alike(query) != self.alike(issued):
+            return params
+        return {**params, "query": issued}
+
+
+@fault("cursor-bound-to-folded-query")
+class CursorBoundToFoldedQuery(_CursorBoundTo):
+    def alike(self, query: str) -> object:
+        return query.casefold()
+
+
+@fault("cursor-bound-to-trimmed-query")
+class CursorBoundToTrimmedQuery(_CursorBoundTo):
+    def alike(self, query: str) -> object:
+        return query.strip()
+
+
+@fault("cursor-bound-to-composed-query")
+class CursorBoundToComposedQuery(_CursorBoundTo):
+    def alike(self, query: str) -> object:
+        return unicodedata.normalize("NFC", query)
+
+
+@fault("cursor-bound-to-words")
+class CursorBoundToWords(_CursorBoundTo):
+    def alike(self, query: str) -> object:
+        return sorted(query.split(" "))
+
+
+@fault("cursor-without-query")
+class CursorWithoutQuery(_Cursors):
+    """Takes the query from the cursor when it is absent."""
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        query = self.issued.get(str(params.get("cursor")))
+        return params if method != SEARCH or query is None else {"query": query, **params}
+
+
+class _OpaqueCursors(Fault):
+    """Issues cursors of which no two are equal."""
+
+    def __init__(self) -> None:
+        self.genuine: dict[str, str] = {}
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        cursor = params.get("cursor")
+        if method != SEARCH or not isinstance(cursor, str):
+            return params
+        return {**params, "cursor": self.genuine.get(cursor, f"{cursor} was not issued")}
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == SEARCH and (genuine := member(outcome, "result").get("nextCursor")):
+            outcome["result"]["nextCursor"] = cursor = secrets.token_urlsafe()
+            self.genuine[cursor] = genuine
+        return outcome
+
+
+@fault("cursor-used-once")
+class CursorUsedOnce(_OpaqueCursors):
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == SEARCH and "result" in outcome:
+            self.genuine.pop(params.get("cursor", ""), None)
+        return super().response(method, params, era, outcome)
+
+
+@fault("limit-bounds-candidates")
+class LimitBoundsCandidates(_OpaqueCursors):
+    """Ranks no more than three times as many candidates as the first page may hold."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left: dict[str, int] = {}
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method != SEARCH or "result" not in outcome:
+            return outcome
+        left = self.left[params["cursor"]] if "cursor" in params else 3 * int(params.get("limit", 10))
+        result = outcome["result"]
+        result["tools"] = result["tools"][:left]
+        left -= len(result["tools"])
+        if not left:
+            result.pop("nextCursor", None)
+        told = super().response(method, params, era, outcome)
+        self.left[told["result"].get("nextCursor", "")] = left
+        return told
+
+
+@fault("cursor-forgives-limit")
+class CursorForgivesLimit(Fault):
+    """Does not look at the limit of later pages, unless it is one."""
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        limit, later = params.get("limit"), isinstance(params.get("cursor"), str)
+        refused = "limit" in params and (isinstance(limit, bool) or not isinstance(limit, int | float) or limit < 1)
+        return {**params, "limit": 1} if method == SEARCH and later and refused else params
+
+
+@fault("pages-without-end")
+class PagesWithoutEnd(Fault):
+    """After the last page come empty ones for ever."""
+
+    def __init__(self) -> None:
+        self.ended: dict[str, str] = {}
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        return _without_cursor(params) if method == SEARCH and self._beyond(params) else params
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method != SEARCH or "result" not in outcome:
+            return outcome
+        if self._beyond(params):
+            outcome["result"]["tools"] = []
+            outcome["result"].pop("nextCursor", None)
+        if "nextCursor" not in outcome["result"]:
+            outcome["result"]["nextCursor"] = cursor = f"beyond {len(self.ended)}"
+            self.ended[cursor] = params["query"]
+        return outcome
+
+    def _beyond(self, params: Json) -> bool:
+        query = self.ended.get(str(params.get("cursor")))
+        return query is not None and query == params.get("query")
+
+
+@wrong_result("last-cursor-empty")
+def last_cursor_empty(params: Json, result: Json) -> Json:
+    return {"nextCursor": "", **result}
 
 
 @wrong_result("small-pages-reversed")

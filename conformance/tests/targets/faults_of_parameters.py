@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+
 from .faults import SEARCH, Fault, Json, Refusal, fault, member, wrong_error, wrong_params
 
 
@@ -56,6 +59,35 @@ def query_too_long_is_internal(params: Json) -> Json:
 def query_without_nul(params: Json) -> Json:
     if "\x00" in str(params.get("query")):
         raise refuse("query")
+    return params
+
+
+@wrong_params("query-huge-is-internal")
+def query_huge_is_internal(params: Json) -> Json:
+    if len(str(params.get("query"))) > 50_000:
+        raise Refusal(-32603, "Internal server error", None)
+    return params
+
+
+def _refuse_characters(characters: str) -> Callable[[Json], Json]:
+    def refuse_characters(params: Json) -> Json:
+        if set(characters) & set(str(params.get("query")).strip()):
+            raise refuse("query")
+        return params
+
+    return refuse_characters
+
+
+wrong_params("query-without-marks")(_refuse_characters("\u200e\u200f"))
+wrong_params("query-without-arabic-mark")(_refuse_characters("\u061c"))
+wrong_params("query-without-c1")(_refuse_characters("\x80\x84\x86\x9f"))
+wrong_params("query-without-narrow-space")(_refuse_characters("\u202f"))
+
+
+@wrong_params("surrogates-deadly")
+def surrogates_deadly(params: Json) -> Json:
+    if any("\ud800" <= character <= "\udfff" for character in str(params.get("query"))):
+        os._exit(1)
     return params
 
 
@@ -129,6 +161,20 @@ def limit_beyond_32_bits_refused(params: Json) -> Json:
     return params
 
 
+@wrong_params("limit-beyond-safe-refused")
+def limit_beyond_safe_refused(params: Json) -> Json:
+    if isinstance(limit := params.get("limit"), int) and limit >= 2**53:
+        raise refuse("limit")
+    return params
+
+
+@wrong_params("progress-token-refused")
+def progress_token_refused(params: Json) -> Json:
+    if "progressToken" in member(params, "_meta"):
+        raise Refusal(-32603, "Internal server error", None)
+    return params
+
+
 @wrong_params("limit-one-more")
 def limit_one_more(params: Json) -> Json:
     return {**params, "limit": 8} if params.get("limit") == 7 else params
@@ -165,6 +211,11 @@ def error_without_data(error: Json) -> Json:
 @wrong_error("error-data-text", -32602)
 def error_data_text(error: Json) -> Json:
     return {**error, "data": "query"}
+
+
+@wrong_error("error-blames-query", -32602)
+def error_blames_query(error: Json) -> Json:
+    return {**error, "data": {"field": "query", "reason": "invalid"}}
 
 
 @fault("refusal-drops-a-tool")

@@ -1,9 +1,9 @@
 """A whole server that offers `tools/search`, on nothing but the standard library: the draft read a second time.
 
-    target.py miniature [--http] [--fault NAME]
+    target.py miniature [--http] [--fault NAME] [--variant NAME]
 
 It serves the catalogue that TOOLS_SEARCH_CATALOG names, in both eras, on stdio or on a free port of the loopback. With
-a fault it breaks exactly one rule.
+a fault it breaks exactly one rule; a variant breaks none, and does otherwise what the draft leaves free.
 """
 
 from __future__ import annotations
@@ -46,6 +46,12 @@ def terms(text: str) -> list[str]:
 
 def invalid(field: str, reason: str) -> Refusal:
     return Refusal(-32602, f"invalid {field}: {reason}", {"field": field, "reason": reason})
+
+
+def legacy(tool: Json) -> Json:
+    """Return a definition as legacy clients can take it: without an output schema that is no object's."""
+    fit = member(tool, "outputSchema").get("type", "") == "object"
+    return tool if fit else {name: value for name, value in tool.items() if name != "outputSchema"}
 
 
 class Miniature:
@@ -98,6 +104,8 @@ class Miniature:
         if method == "tools/search" and era == MODERN:
             self.gate(capabilities)
         result = served[method](params)
+        if era == LEGACY and "tools" in result:
+            result["tools"] = [legacy(tool) for tool in result["tools"]]
         if era == MODERN:
             caching = {} if method == "tools/call" else {"ttlMs": 1000, "cacheScope": "public"}
             result = {**result, "resultType": "complete", **caching}
@@ -217,9 +225,15 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--http", action="store_true")
     parser.add_argument("--fault", default="none")
+    parser.add_argument("--variant", default="none")
     arguments = parser.parse_args()
     catalog = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
-    server = Miniature(catalog["tools"], find_fault(arguments.fault))
+    kind = Miniature
+    if arguments.variant != "none":
+        from .variants import find_variant  # it imports this module
+
+        kind = find_variant(arguments.variant)
+    server = kind(catalog["tools"], find_fault(arguments.fault))
     if arguments.http:
         from .miniature_http import serve_http  # stdio starts faster without
 

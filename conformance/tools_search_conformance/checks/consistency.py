@@ -147,7 +147,7 @@ def _compared(before: Listing, again: Listing) -> Callable[[Listing, Listing], b
     passes="The same listing and page, and the first page's cursor still holds.",
 )
 async def refuses_without_side_effects(bench: Bench) -> None:
-    query = await bench.fertile()
+    query = await bench.broadest()
     listing, first = await bench.listing(), await bench.page(query, limit=1)
     bads: tuple[JsonObject, ...] = (
         {},
@@ -163,7 +163,7 @@ async def refuses_without_side_effects(bench: Bench) -> None:
     bench.expect(
         bool(repeated.tools) == bool(first.tools), repeated.exchange, "a search found something else after refused ones"
     )
-    if first.next_cursor is not None:
+    if first.next_cursor:
         await bench.served(
             {"query": query, "limit": 1, "cursor": first.next_cursor}, "a cursor from before refused searches"
         )
@@ -193,7 +193,7 @@ async def serves_before_any_listing(bench: Bench) -> None:
     profiles=("fixture",),
 )
 async def calls_what_was_found(bench: Bench) -> None:
-    query = await bench.fertile()
+    query = await bench.broadest()
     found = [tool for tool in (await bench.first(query)).tools if "x-mcp-header" not in json.dumps(tool)]
     async with bench.fresh() as other:
         await other.search({"query": query})

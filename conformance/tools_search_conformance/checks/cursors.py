@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+import unicodedata
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from tools_search_conformance.registry import check
@@ -32,15 +34,18 @@ _MADE_UP: Final = (
 )
 
 
-async def _issued(bench: Bench) -> tuple[JsonObject, str]:
-    """Return the params of a first page and the cursor of its second one.
+async def _issued(bench: Bench, query: str | None = None) -> tuple[JsonObject, str]:
+    """Return the params of a first page and the cursor of its second one, which nothing has been asked with.
 
     Raises:
+        InapplicableError: the server lists a single tool, and so issues none.
         UnverifiableError: the server issued none.
     """
-    query = await bench.fertile()
+    query = query or await bench.broadest()
     page = await bench.page(query, limit=1)
-    bench.require(page.next_cursor is not None, f"a search for {query!r} under limit 1 has one page", page.exchange)
+    if not page.next_cursor:
+        bench.applies(len((await bench.stocked()).tools) > 1, "the server lists a single tool, and issues no cursor")
+    bench.require(bool(page.next_cursor), f"a search for {query!r} under limit 1 has one page", page.exchange)
     return {"query": query, "limit": 1}, str(page.next_cursor)
 
 
@@ -51,9 +56,25 @@ async def _issued(bench: Bench) -> tuple[JsonObject, str]:
     passes="Error -32602 for each.",
 )
 async def refuses_made_up_cursors(bench: Bench) -> None:
-    first, cursor = await _issued(bench)
     for made_up in _MADE_UP:
-        await bench.refused({**first, "cursor": made_up}, {**first, "cursor": cursor}, f"cursor {made_up[:60]!a}")
+        first, cursor = await _issued(bench)
+        mended = {**first, "cursor": cursor}
+        await bench.refused_cursor({**mended, "cursor": made_up}, mended, f"cursor {made_up[:60]!a}")
+
+
+@check(
+    "cursor-repeated",
+    title="A cursor that was answered is answered again",
+    sends="A first page, and the request for the second one twice.",
+    passes="A result for each.",
+    level="SHOULD",
+)
+async def answers_cursors_again(bench: Bench) -> None:
+    first, cursor = await _issued(bench)
+    following = {**first, "cursor": cursor}
+    once = await bench.search(following)
+    bench.require(once.result is not None, f"the second page was answered by {once.describe()}", once)
+    await bench.served(following, "a cursor that was answered before")
 
 
 @check(
@@ -65,10 +86,12 @@ async def refuses_made_up_cursors(bench: Bench) -> None:
 async def refuses_altered_cursors(bench: Bench) -> None:
     first, cursor = await _issued(bench)
     seen = {page.next_cursor for page in (await bench.walk(first["query"], 1)).pages}
-    for altered, how in _alterations(cursor):
-        if altered not in seen and altered != cursor:
-            case = f"a genuine cursor {how} ({altered[:80]!a})"
-            await bench.refused({**first, "cursor": altered}, {**first, "cursor": cursor}, case)
+    for number in range(sum(1 for _ in _alterations(cursor))):
+        first, cursor = await _issued(bench)
+        for altered, how in islice(_alterations(cursor), number, number + 1):
+            if altered not in seen and altered != cursor:
+                case = f"a genuine cursor {how} ({altered[:80]!a})"
+                await bench.refused_cursor({**first, "cursor": altered}, {**first, "cursor": cursor}, case)
 
 
 def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
@@ -127,16 +150,28 @@ def _to_urlsafe(text: str, like: str) -> str:
 @check(
     "cursor-other-query",
     title="A cursor issued for another query is refused",
-    sends="A genuine cursor with queries other than its own.",
+    sends="Genuine cursors with queries other than their own: other words, white space, case, order, composition.",
     passes="Error -32602 for each.",
 )
 async def refuses_cursors_of_other_queries(bench: Bench) -> None:
-    first, cursor = await _issued(bench)
+    words, (first, _) = await bench.vocabulary(), await _issued(bench)
     query = first["query"]
-    others = [word for word in (await bench.vocabulary()).broad(4) if word != query]
-    for other in (*others[:2], f"{query} {NONSENSE}"):
-        following = {**first, "cursor": cursor}
-        await bench.refused({**following, "query": other}, following, f"a cursor of {query!r} with {other!r}")
+    others = [word for word in words.broad(4) if word != query][:2]
+    for other in (*others, f"{query} {NONSENSE}", f" {query}", f"{query}\t", query.swapcase(), f"{query} {query}"):
+        await _refuse_with(bench, query, other)
+    for query in words.pairs(2):
+        one, other = query.split()
+        for spelled in (f"{other} {one}", f"{one}  {other}"):
+            await _refuse_with(bench, query, spelled)
+    for query in words.composed(2):
+        await _refuse_with(bench, query, unicodedata.normalize("NFD", query))
+
+
+async def _refuse_with(bench: Bench, query: str, other: str) -> None:
+    if (await bench.page(query, limit=1)).next_cursor and other != query:
+        first, cursor = await _issued(bench, query)
+        mended = {**first, "cursor": cursor}
+        await bench.refused_cursor({**mended, "query": other}, mended, f"a cursor of {query!r} with {other!r}")
 
 
 @check(
@@ -148,5 +183,5 @@ async def refuses_cursors_of_other_queries(bench: Bench) -> None:
 async def refuses_cursors_of_listings(bench: Bench) -> None:
     listing = await bench.listing()
     bench.applies(listing.cursor is not None, "tools/list has a single page, and so no cursor")
-    query = await bench.fertile()
+    query = await bench.plain()
     await bench.refused({"query": query, "cursor": listing.cursor}, {"query": query}, "a cursor of tools/list")

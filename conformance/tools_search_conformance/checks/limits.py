@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tools_search_conformance.properties import explore, limits, queries
 from tools_search_conformance.registry import check
 from tools_search_conformance.shape import advertised, integer
+from tools_search_conformance.verdict import UnverifiableError
 from tools_search_conformance.vocabulary import Vocabulary
 from tools_search_conformance.wire.codec import Spelled
 
@@ -34,10 +35,10 @@ async def honours_limit(bench: Bench) -> None:
             excess = f"{len(page.tools)} tools under limit {limit}"
             bench.expect(len(page.tools) <= limit, page.exchange, excess, case=f"query {query!r}, limit {limit}")
 
-    fertile = await bench.fertile()
-    matches = len((await bench.walk(fertile, await bench.plenty(), most=12)).names)
+    query = await bench.broadest()
+    matches = len((await bench.walk(query, await bench.plenty(), most=12)).names)
     for limit in (limit for limit in (1, 2, 3, 5, 7) if limit < matches):
-        await judge((fertile, limit))
+        await judge((query, limit))
     await explore(bench, st.tuples(queries(await bench.vocabulary()), limits()), judge)
 
 
@@ -78,7 +79,10 @@ async def _exceed(bench: Bench, most: int) -> None:
     matches = 0
     for query in Vocabulary.of((await bench.stocked()).tools).broad(3):
         for limit in (None, most + 1, 10 * most):
-            walk = await bench.walk(query, limit, most=30)
+            try:
+                walk = await bench.walk(query, limit, most=30)
+            except UnverifiableError:
+                continue  # that a large limit is no error is what limit-clamped is about
             matches = max(matches, len({*walk.names}))
             for page in walk.pages:
                 message = f"{len(page.tools)} tools where maxLimit is {most}"
@@ -94,8 +98,8 @@ async def _exceed(bench: Bench, most: int) -> None:
     level="SHOULD",
 )
 async def bounds_pages_by_default(bench: Bench) -> None:
-    for query in (await bench.fertile(), *(await bench.vocabulary()).broad()):
-        page = await bench.page(query)
+    for query in (await bench.broadest(), *(await bench.vocabulary()).broad()):
+        page = await bench.first(query)
         bench.expect(
             len(page.tools) <= _DEFAULT_MOST,
             page.exchange,
@@ -144,9 +148,9 @@ async def accepts_integral_floats(bench: Bench) -> None:
 )
 async def lets_limit_vary(bench: Bench) -> None:
     query = await bench.fertile()
-    first = await bench.page(query, limit=1)
-    bench.require(first.next_cursor is not None, f"a search for {query!r} under limit 1 has one page", first.exchange)
-    following = {"query": query, "cursor": first.next_cursor}
-    await bench.served(following, "the second page without the first one's limit")
-    page = await bench.served({**following, "limit": 3}, "the second page under another limit")
-    bench.expect(len(page.tools) <= 3, page.exchange, f"{len(page.tools)} tools under limit 3")
+    for other, case in (({}, "without the first one's limit"), ({"limit": 3}, "under another limit")):
+        first = await bench.page(query, limit=1)
+        cursor = first.next_cursor
+        bench.require(bool(cursor), f"a search for {query!r} under limit 1 has one page", first.exchange)
+        page = await bench.served({"query": query, "cursor": cursor, **other}, f"the second page {case}")
+        bench.expect(len(page.tools) <= other.get("limit", len(page.tools)), page.exchange, f"more than 3 tools {case}")

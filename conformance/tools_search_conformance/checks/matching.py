@@ -41,8 +41,9 @@ def is_query(name: str) -> bool:
 async def put_exact_names_first(bench: Bench) -> None:
     tools = [tool for tool in (await bench.stocked()).tools if is_query(tool["name"])]
     bench.applies(bool(tools), "no tool has a name that can be a query")
-    for number, tool in enumerate(chosen(bench, tools)):
-        name: str = tool["name"]
+    tools = chosen(bench, tools)
+    for number in range(max(len(tools), len(_WHITE_SPACES) + 1)):
+        name: str = tools[number % len(tools)]["name"]
         around = ("", *_WHITE_SPACES)[number % (len(_WHITE_SPACES) + 1)]
         query = f"{around}{name}{around[::-1]}"
         page = await bench.first(query if len(query) <= _LONGEST else name, limit=1 if number % 2 else None)
@@ -57,14 +58,14 @@ async def put_exact_names_first(bench: Bench) -> None:
 @check(
     "all-terms-match",
     title="A tool that has every term of the query is among the matches",
-    sends="For each tool, distinctive terms of its name, title and description, in either case and order.",
+    sends="For each tool, one to three distinctive terms of its name, title and description, however they are written.",
     passes="That tool is on one of the pages.",
     level="SHOULD",
 )
 async def match_all_terms(bench: Bench) -> None:
     words = Vocabulary.of((await bench.stocked()).tools)
     for number, tool in enumerate(chosen(bench, words.tools)):
-        for query in _queries(words.distinctive(tool), number):
+        for query in dict.fromkeys(_queries(words, tool, number)):
             walk = await bench.walk(query, await bench.plenty(), most=20)
             bench.require(walk.ended or tool["name"] in walk.names, "a search does not end; see pages-end", walk.last)
             bench.expect(
@@ -76,13 +77,16 @@ async def match_all_terms(bench: Bench) -> None:
     bench.require(bool(bench.judged), "no tool has a distinctive term in its name, title or description")
 
 
-def _queries(terms: Sequence[str], number: int) -> list[str]:
+def _queries(words: Vocabulary, tool: JsonObject, number: int) -> list[str]:
+    terms = words.distinctive(tool)
     if not terms:
         return []
     first, last = terms[0], terms[-1]
     wide = "".join(chr(ord(c) + 0xFEE0) if c.isascii() else c for c in first)
     spelled = (first, first.upper(), wide)[number % 3]
-    return [spelled, f"{last}, {first}!"] if first != last else [spelled]
+    several = f"{last}, {first}!" if number % 2 else " ".join(terms[:3])
+    member = ("name", "description")[number // 2 % 2]
+    return [spelled, several, *words.alone(tool, "title"), *words.alone(tool, member), *words.odd(tool)]
 
 
 @check(

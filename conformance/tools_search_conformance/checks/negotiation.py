@@ -9,6 +9,7 @@ from tools_search_spec import EXTENSION_ID
 from tools_search_conformance.bench import INVALID_PARAMS, MISSING_CAPABILITY
 from tools_search_conformance.registry import check
 from tools_search_conformance.shape import advertised, complaint, settings_in
+from tools_search_conformance.verdict import UnverifiableError
 from tools_search_conformance.wire.codec import JsonObject, as_object, same
 from tools_search_conformance.wire.eras import LEGACY, MODERN, UNDECLARED
 
@@ -128,11 +129,15 @@ async def _control(bench: Bench, params: JsonObject) -> None:
 @check(
     "declaration-not-object",
     title="A declaration that is no object is no declaration",
-    sends="`tools/search` with `true`, `null`, a string or an array at the extension's key of the client capabilities.",
-    passes=f"Error {MISSING_CAPABILITY}, or {INVALID_PARAMS} where an SDK refuses such capabilities as a whole.",
-    eras=(MODERN,),
+    sends="`tools/search`, or `initialize`, with `true`, `null`, a string or an array at the extension's key.",
+    passes=f"Error {MISSING_CAPABILITY}, or {INVALID_PARAMS} where an SDK refuses such capabilities as a whole;"
+    f" for a handshake, a result or error {INVALID_PARAMS}.",
 )
 async def refuses_declarations_that_are_no_objects(bench: Bench) -> None:
+    if bench.cell.era == LEGACY:
+        for value in _NO_OBJECTS[:4]:
+            await _expect_handshake(bench, value)
+        return
     async with bench.fresh() as other:
         await _require_gate(other)
         for value in _NO_OBJECTS:
@@ -145,6 +150,23 @@ async def refuses_declarations_that_are_no_objects(bench: Bench) -> None:
                 case=f"declaration {value!r}",
             )
         await _control(other, {"query": await bench.plain()})
+
+
+async def _expect_handshake(bench: Bench, value: Any) -> None:
+    try:
+        async with bench.fresh(capabilities={"extensions": {EXTENSION_ID: value}}) as other:
+            _, exchange = await other.opening()
+    except UnverifiableError as error:
+        if error.exchange is None:
+            raise
+        exchange = error.exchange
+    refused = exchange.error is not None and exchange.error.code == INVALID_PARAMS
+    bench.expect(
+        refused or exchange.result is not None,
+        exchange,
+        f"a client declaring {value!r} was answered by {exchange.describe()}",
+        case=f"declaration {value!r}",
+    )
 
 
 @check(

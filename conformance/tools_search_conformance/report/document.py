@@ -39,6 +39,7 @@ def report(run: Run) -> dict[str, Any]:
         "started": run.started,
         "seconds": run.seconds,
         "verdict": {"exitStatus": exit_status(run), "text": verdict_line(run), "partial": run.partial},
+        "staleBaseline": list(run.stale),
         "cells": [
             {
                 "name": cell.name,
@@ -83,6 +84,7 @@ def _result(result: Result) -> dict[str, Any]:
     optional = {
         "message": result.message or None,
         "skip": result.skip,
+        "expected": result.expected,
         "case": result.evidence.case,
         "exchange": _exchange(result),
     }

@@ -8,16 +8,16 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from tools_search_conformance.report.plain import plain
 
-__all__ = ["page"]
+__all__ = ["MARKS", "WORDS", "page", "render"]
 
 _SHOWN: Final = ("error", "fail", "unverified", "warn")
-_MARKS: Final = {"pass": "✓", "fail": "✗", "warn": "!", "unverified": "?", "skip": "–", "info": "i", "error": "‼"}  # noqa: RUF001
-_WORDS: Final = {
+MARKS: Final = {"pass": "✓", "fail": "✗", "warn": "!", "unverified": "?", "skip": "–", "info": "i", "error": "‼"}  # noqa: RUF001
+WORDS: Final = {
     "pass": "passed",
     "fail": "failed",
     "warn": "not followed",
@@ -34,15 +34,19 @@ def page(document: Mapping[str, Any]) -> str:
     for result in document["results"]:
         results.setdefault(result["check"], {})[result["cell"]] = result
     checks = [{**check, **_verdict(results[check["id"]])} for check in document["checks"]]
-    return _template().render(
+    return render(
+        "report.html.jinja",
         document=document,
         target=_target(document),
         good=document["verdict"]["exitStatus"] == 0,
         checks=checks,
         problems=sorted((c for c in checks if c["worst"] in _SHOWN), key=lambda c: _SHOWN.index(c["worst"])),
-        marks=_MARKS,
-        words=_WORDS,
     )
+
+
+def render(template: str, **facts: Any) -> str:
+    """Return a page made from one of the templates beside this module; everything in `facts` is escaped."""
+    return _environment().get_template(template).render(marks=MARKS, words=WORDS, **facts)
 
 
 def _verdict(by_cell: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,12 +66,16 @@ def _target(document: Mapping[str, Any]) -> str:
 
 
 @cache
-def _template() -> Template:
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["plain"] = plain
-    environment.filters["pretty"] = _pretty
-    environment.filters["prose"] = _prose
-    return environment.from_string((files(__package__ or "") / "report.html.jinja").read_text(encoding="utf-8"))
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(lambda name: (files(__package__ or "") / name).read_text(encoding="utf-8")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"plain": plain, "pretty": _pretty, "prose": _prose}
+    return environment
 
 
 def _prose(text: str) -> Markup:

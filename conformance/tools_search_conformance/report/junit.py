@@ -38,7 +38,9 @@ def _case(result: Mapping[str, Any], profile: str) -> TestCase:
     case = TestCase(name=result["check"], classname=result["cell"], time=round(result["milliseconds"] / 1000, 4))
     status, message = result["status"], plain(result.get("message", ""))
     counts = profile == "fixture" and result["level"] == "MUST"
-    if status == "fail" or (status == "unverified" and counts):
+    if "expected" in result:
+        case.result = [Skipped(f"expected: {plain(result['expected'])}: {message}", type_="expected")]
+    elif status == "fail" or (status == "unverified" and counts):
         case.result = [Failure(message, type_=status)]
     elif status == "error":
         case.result = [Error(message, type_=status)]

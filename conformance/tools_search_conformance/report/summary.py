@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tools_search_conformance.report.plain import plain
 
-__all__ = ["summary"]
+__all__ = ["markdown_text", "summary"]
 
 _SHOWN: Final = ("error", "fail", "unverified", "warn")
 _LONGEST: Final = 300
@@ -16,16 +16,16 @@ _LONGEST: Final = 300
 
 def summary(document: Mapping[str, Any]) -> str:
     """Return the text of `summary.md`."""
-    lines = [f"## tools/search: {_text(document['verdict']['text'])}", ""]
+    lines = [f"## tools/search: {markdown_text(document['verdict']['text'])}", ""]
     lines += [
         f"Profile {document['profile']}, effort {document['effort']}, seed {document['seed']}, "
-        f"{document['seconds']:g} s, suite {_text(document['suite']['version'])}.",
+        f"{document['seconds']:g} s, suite {markdown_text(document['suite']['version'])}.",
         "",
         "| Cell | MUST | SHOULD |",
         "|---|---|---|",
     ]
     lines += [f"| {cell['name']} | {_counts(cell, 'MUST')} | {_counts(cell, 'SHOULD')} |" for cell in document["cells"]]
-    lines += [f"| {entry['cell']} | not run: {_text(entry['reason'])} | |" for entry in document["unavailable"]]
+    lines += [f"| {entry['cell']} | not run: {markdown_text(entry['reason'])} | |" for entry in document["unavailable"]]
     if rows := _problems(document):
         lines += ["", "| | Check | What happened | In |", "|---|---|---|---|", *rows]
     return "\n".join(lines) + "\n"
@@ -42,11 +42,11 @@ def _problems(document: Mapping[str, Any]) -> list[str]:
             key = (_SHOWN.index(result["status"]), result["check"], result.get("message", ""))
             cells.setdefault(key, []).append(result["cell"])
     return [
-        f"| {_SHOWN[rank]} | {check} | {_text(message)} | {', '.join(where)} |"
+        f"| {_SHOWN[rank]} | {check} | {markdown_text(message)} | {', '.join(where)} |"
         for (rank, check, message), where in sorted(cells.items())
     ]
 
 
-def _text(text: str) -> str:
+def markdown_text(text: str) -> str:
     """Return text of a target so that Markdown takes it for text: every mark that might mean something escaped."""
     return re.sub(r"([\\`*_{}\[\]<>#|~!&@:])", r"\\\1", plain(text, most=_LONGEST))

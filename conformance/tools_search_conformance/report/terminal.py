@@ -55,11 +55,16 @@ def print_run(run: Run, out: Path) -> None:
     click.echo(f"target   {plain(_target(run))}")
     click.echo(f"profile  {run.profile}   effort {run.effort}   seed {run.seed}   {run.seconds:g} s")
     for status in _SHOWN:
-        shared, single = _shared(run.of(status))
+        shared, single = _shared([result for result in run.of(status) if result.expected is None])
         for message, results in shared.items():
             _print_shared(message, results)
         for results in _by_check(single):
             _print_single(results, run.seed)
+    for results in _by_check(result for result in run.results if result.expected is not None):
+        cells = ", ".join(result.cell.name for result in results)
+        click.echo(f"\nexpected  {results[0].check}  ({cells})\n      {plain(str(results[0].expected))}")
+    for problem in run.stale:
+        click.echo(f"\n{click.style('STALE', fg='red', bold=True)}  {plain(problem)}")
     _print_summary(run, out)
 
 

@@ -14,7 +14,9 @@ EXIT_SIGNAL: Final = 128
 
 
 def counts_against(run: Run, result: Result) -> bool:
-    """Tell whether a result keeps the target from being conformant."""
+    """Tell whether a result keeps the target from being conformant, and no baseline expects it."""
+    if result.expected is not None:
+        return False
     if result.status == "unverified":
         # A fixture serves what the checks need, so what could not be exercised is the target's doing.
         return run.profile == "fixture" and result.level == "MUST"
@@ -31,7 +33,7 @@ def exit_status(run: Run) -> int:
         return EXIT_SIGNAL + run.interrupted
     if run.of("error"):
         return 4
-    if any(counts_against(run, result) for result in run.results):
+    if run.stale or any(counts_against(run, result) for result in run.results):
         return 1
     return 3 if any(entry.expected for entry in run.unavailable) else 0
 
@@ -54,7 +56,9 @@ def verdict_line(run: Run) -> str:
     missing = ", ".join(entry.cell.name for entry in run.unavailable if entry.expected)
     match exit_status(run):
         case 0:
-            return f"{'PASSED, BUT NOT EVERY CHECK WAS CHOSEN' if run.partial else 'CONFORMANT'}: {told}"
+            return f"{_success(run)}: {told}"
+        case 1 if run.stale and not any(counts_against(run, result) for result in run.results):
+            return f"STALE BASELINE: {'; '.join(run.stale)}; {told}"
         case 1:
             return f"NOT CONFORMANT: {told}{f'; {missing} could not be run' if missing else ''}"
         case 3:
@@ -63,12 +67,20 @@ def verdict_line(run: Run) -> str:
             return f"NO VERDICT: {told}"
 
 
+def _success(run: Run) -> str:
+    if any(result.expected is not None and result.level == "MUST" for result in run.results):
+        return "NO WORSE THAN THE BASELINE"
+    return "PASSED, BUT NOT EVERY CHECK WAS CHOSEN" if run.partial else "CONFORMANT"
+
+
 def _tell(run: Run) -> str:
+    expected = [result for result in run.results if result.expected is not None]
     outcomes = (
         (run.of("error"), "check", "hit a fault of the suite"),
-        (run.of("fail"), "check", "failed"),
-        (run.of("unverified"), "check", "could not be verified"),
-        (run.of("warn"), "recommendation", "not followed"),
+        ([result for result in run.of("fail") if result.expected is None], "check", "failed"),
+        ([result for result in run.of("unverified") if result.expected is None], "check", "could not be verified"),
+        ([result for result in run.of("warn") if result.expected is None], "recommendation", "not followed"),
+        (expected, "check", "did not pass as expected"),
         ([result for result in run.of("pass") if result.level == "MUST"], "MUST check", "passed"),
     )
     parts: list[str] = []

@@ -149,6 +149,8 @@ class Liar:
                 sys.exit(3)
             case "call-hangs":
                 return None
+            case "call-refused":
+                return {"error": {"code": -32000, "message": "no\nError: all is well"}}
             case "image":
                 image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
                 return self.complete({"content": [image]})

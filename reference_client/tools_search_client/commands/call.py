@@ -29,19 +29,27 @@ class Unconfirmed(LocalMistake):
 @click.argument("name")
 @click.argument("arguments", metavar="[JSON_ARGS]", default="{}")
 @click.option("--yes", is_flag=True, help="Do not ask, whatever the tool may change.")
+@click.option(
+    "--call-timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=300.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long the tool itself may take.",
+)
 @server_options
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object instead.")
-def call(name: str, arguments: str, target: Target, *, yes: bool, as_json: bool) -> None:
+def call(name: str, arguments: str, target: Target, *, yes: bool, call_timeout: float, as_json: bool) -> None:
     """Call the tool NAME with JSON_ARGS, a JSON object; `-` reads it from standard input.
 
     NAME is as `search` and `tools` show it; the tool's own name will do where only one server has it. A tool that does
     not say of itself that it only reads is called after you agree.
     """
-    parsed = _arguments(sys.stdin.read() if arguments == "-" else arguments)
-    may_ask = arguments != "-" and sys.stdin.isatty()
+    parsed = _arguments(_standard_input() if arguments == "-" else arguments)
+    may_ask = arguments != "-" and bool(sys.stdin) and sys.stdin.isatty()
 
     async def run() -> tuple[FederatedTool, CallToolResult]:
-        async with open_federation(target.configuration, target.options) as federation:
+        async with open_federation(target.configuration, target.options_for_calls(call_timeout)) as federation:
             tool = await federation.resolve(name, deadline=target.timeout)
             if not yes and not _only_reads(tool):
                 _ask(tool, parsed, may_ask=may_ask)
@@ -53,6 +61,12 @@ def call(name: str, arguments: str, target: Target, *, yes: bool, as_json: bool)
     else:
         _print_result(result)
     leave(EXIT_FAILED if result.is_error else EXIT_OK)
+
+
+def _standard_input() -> str:
+    if not sys.stdin:
+        raise click.UsageError("JSON_ARGS cannot be read from standard input, which is closed")
+    return sys.stdin.read()
 
 
 def _arguments(text: str) -> dict[str, Any]:

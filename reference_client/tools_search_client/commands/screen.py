@@ -75,7 +75,7 @@ def _print_rich(headings: Row, rows: Sequence[Row], details: Sequence[str] | Non
     for position, row in enumerate(cells[1:]):
         console.print(Text(_aligned(row, widths)), no_wrap=True, overflow="ellipsis")
         if details is not None and details[position]:
-            console.print(Text("    " + shorten(details[position], console.width - 4), style="dim"))
+            console.print(Text("    " + shorten(details[position], max(1, console.width - 4)), style="dim"))
 
 
 def _aligned(row: Row, widths: Sequence[int]) -> str:

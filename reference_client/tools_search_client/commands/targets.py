@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -13,6 +13,7 @@ import click
 
 from tools_search_client.configuration import Configuration, command_server, load_configuration, url_server
 from tools_search_client.connection import ConnectionOptions, Negotiation
+from tools_search_client.discovery import DiscoveryOptions
 from tools_search_client.federation import FederationOptions
 
 __all__ = ["Target", "server_options"]
@@ -28,6 +29,11 @@ class Target:
     options: FederationOptions
     timeout: float
     """Seconds to wait for the slowest server."""
+
+    def options_for_calls(self, seconds: float) -> FederationOptions:
+        """Return the options under which a called tool is given up after `seconds`."""
+        connection = replace(self.options.connection, discovery=DiscoveryOptions(call_timeout=seconds))
+        return replace(self.options, connection=connection)
 
 
 def server_options(command: Command) -> Command:
@@ -72,7 +78,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         default=30.0,
         show_default=True,
         metavar="SECONDS",
-        help="How long to wait for the slowest server.",
+        help="How long to wait for the slowest server to say what it offers.",
     ),
     click.option(
         "--era",
@@ -114,7 +120,7 @@ def _target(
 def _header(text: str) -> tuple[str, str]:
     name, separator, value = text.partition(":")
     if not separator or not name.strip():
-        raise click.UsageError(f"--header must be like 'Authorization: Bearer abc', not {text!r}")
+        raise click.UsageError("--header must be like 'Authorization: Bearer abc'")
     return name.strip(), value.strip()
 
 

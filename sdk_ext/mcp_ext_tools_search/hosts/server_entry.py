@@ -69,28 +69,28 @@ class EntryReader:
     def _flag(self, member: str, *, default: bool = False) -> bool:
         value = self.members.get(member, default)
         if not isinstance(value, bool):
-            self._problem(f"`{member}` must be true or false, not {value!r}")
+            self._problem(f"`{member}` must be true or false, not {_kind(value)}")
             return default
         return value
 
     def _text(self, member: str) -> str:
         value = self.members.get(member, "")
         if not isinstance(value, str):
-            self._problem(f"`{member}` must be a text, not {value!r}")
+            self._problem(f"`{member}` must be a text, not {_kind(value)}")
             return ""
         return self._expanded(member, value)
 
     def _texts(self, member: str) -> tuple[str, ...]:
         value = self.members.get(member, [])
         if not isinstance(value, list) or not all(isinstance(item, str) for item in cast("list[Any]", value)):
-            self._problem(f"`{member}` must be a list of texts, not {value!r}")
+            self._problem(f"`{member}` must be a list of texts, each in quotes")
             return ()
         return tuple(self._expanded(f"{member}[{i}]", item) for i, item in enumerate(cast("list[str]", value)))
 
     def _text_map(self, member: str) -> dict[str, str]:
         value = self.members.get(member, {})
         if not isinstance(value, dict):
-            self._problem(f"`{member}` must be an object of texts, not {value!r}")
+            self._problem(f"`{member}` must be an object of texts, not {_kind(value)}")
             return {}
         read: dict[str, str] = {}
         for name, text in cast("dict[str, Any]", value).items():
@@ -109,3 +109,20 @@ class EntryReader:
 
     def _problem(self, text: str) -> None:
         self.problems.append(f"server {self.name!r}: {text}")
+
+
+def _kind(value: object) -> str:
+    """Return what a value is, and not the value: it may be a key that stands in the wrong place."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a text"
+        case list():
+            return "a list"
+        case _:
+            return "an object"

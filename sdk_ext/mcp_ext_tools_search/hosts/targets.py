@@ -1,13 +1,21 @@
-"""What a server is reached by: declarations, with impossible ones refused when they are made."""
+"""What a server is reached by: declarations, with impossible ones refused when they are made.
+
+A refusal names the place and never repeats what was found there: arguments, variables, headers and addresses hold keys.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 __all__ = ["HttpTarget", "ServerEntry", "StdioTarget", "Target"]
+
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
+"""What every HTTP client sends: without line breaks, which would begin another header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +31,11 @@ class StdioTarget:
     def __post_init__(self) -> None:
         if not self.command.strip():
             raise ValueError("`command` must name a program")
+        if "\0" in "".join((self.command, *self.args, *self.env, *self.env.values(), self.cwd or "")):
+            raise ValueError("holds the character NUL, which no program can be started with")
+        for name in self.env:
+            if not name or "=" in name:
+                raise ValueError(f"`env` has {name!r}, which is no name of a variable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +47,13 @@ class HttpTarget:
     transport: Literal["streamable-http", "sse"] = "streamable-http"
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"`url` must be like https://host/mcp, not {self.url!r}")
+        if not _is_http_address(self.url):
+            raise ValueError("`url` must be like https://host/mcp")
+        for name, value in self.headers.items():
+            if not _HEADER_NAME.fullmatch(name):
+                raise ValueError(f"`headers` has {name!r}, which is no name of a header")
+            if not _HEADER_VALUE.fullmatch(value):
+                raise ValueError(f"`headers.{name}` must be visible ASCII characters on one line")
 
 
 Target: TypeAlias = StdioTarget | HttpTarget
@@ -53,3 +70,12 @@ class ServerEntry:
 
     defer_loading: bool = False
     """Whether a host keeps this server's tools from its model until they are searched for."""
+
+
+def _is_http_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0

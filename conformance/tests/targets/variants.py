@@ -1,0 +1,150 @@
+"""Miniatures that do what the draft permits, and do it otherwise: none of them may be found wanting.
+
+target.py miniature --variant NAME
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from .faults import EXTENSION_ID, Json, Refusal
+from .miniature import MAX_LIMIT, MODERN, Miniature, invalid
+
+_VARIANTS: Final[dict[str, type[Miniature]]] = {"none": Miniature}
+
+
+def find_variant(name: str) -> type[Miniature]:
+    """Return the kind of miniature with this name."""
+    return _VARIANTS[name]
+
+
+def _variant(name: str) -> Callable[[type[Miniature]], type[Miniature]]:
+    def register(kind: type[Miniature]) -> type[Miniature]:
+        _VARIANTS[name] = kind
+        return kind
+
+    return register
+
+
+@_variant("first-page-empty")
+class FirstPageEmpty(Miniature):
+    """Every search begins with an empty page, one without matches ends with a second one."""
+
+    def searched(self, params: Json) -> Json:
+        if "cursor" in params:
+            return super().searched(params)
+        query, _ = self.query_of(params), self.limit_of(params)
+        return {"tools": [], "nextCursor": self.sealed(0, query)}
+
+
+@_variant("one-tool-a-page")
+class OneToolAPage(Miniature):
+    """No page ever holds more than one tool, which the settings say with a fraction of zero."""
+
+    @property
+    def settings(self) -> Json:
+        return {"maxLimit": 1.0}
+
+    def limit_of(self, params: Json) -> int:
+        return min(1, super().limit_of(params))
+
+
+@_variant("fewer-than-asked-for")
+class FewerThanAskedFor(Miniature):
+    """Pages are half as long as they might be; the settings are empty."""
+
+    @property
+    def settings(self) -> Json:
+        return {}
+
+    def limit_of(self, params: Json) -> int:
+        return max(1, super().limit_of(params) // 2)
+
+
+@_variant("everything-matches")
+class EverythingMatches(Miniature):
+    """Every tool is a match, the related ones first, the others in reverse order."""
+
+    def ranked(self, query: str) -> list[tuple[float, int]]:
+        related = super().ranked(query)
+        known = {number for _, number in related}
+        return related + [(0.0, number) for number in reversed(range(len(self.tools))) if number not in known]
+
+
+@_variant("all-terms-wanted")
+class AllTermsWanted(Miniature):
+    """A match has every term of the query; nothing is said of scores."""
+
+    def ranked(self, query: str) -> list[tuple[float, int]]:
+        return [(score, number) for score, number in super().ranked(query) if score >= 1.0]
+
+    def hit(self, number: int, score: float) -> Json:
+        return self.tools[number]
+
+
+@_variant("talkative")
+class Talkative(Miniature):
+    """Says more than it has to: caching in the legacy era, members of its own everywhere, long queries served."""
+
+    @property
+    def settings(self) -> Json:
+        return {**super().settings, "maxLimit": float(MAX_LIMIT), "com.example/region": {"name": "north"}}
+
+    def query_of(self, params: Json) -> str:
+        query = params.get("query")
+        super().query_of(params if not isinstance(query, str) or not query.strip() else {"query": "anything"})
+        return str(query)
+
+    def searched(self, params: Json) -> Json:
+        extra: Json = {"com.example/took": 0.25, "_meta": {"com.example/index": "primary"}}
+        return {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **super().searched(params), **extra}
+
+    def hit(self, number: int, score: float) -> Json:
+        hit = super().hit(number, score)
+        hit["_meta"][EXTENSION_ID].update({"group": "tools", "matched": [], "com.example/why": ["terms"]})
+        return hit
+
+    def discovered(self, era: str) -> Json:
+        discovered = super().discovered(era)
+        discovered["capabilities"]["experimental"] = {EXTENSION_ID: {"maxLimit": "ignored here"}}
+        return discovered
+
+
+@_variant("strict")
+class Strict(Miniature):
+    """Refuses what may be refused: declarations that are no objects with -32602, and messages with surrogates."""
+
+    def respond(self, message: Json, session: Json) -> Json | None:
+        try:
+            json.dumps(message, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            return None
+        return super().respond(message, session)
+
+    def gate(self, capabilities: Json) -> None:
+        extensions: Any = capabilities.get("extensions")
+        if isinstance(extensions, dict) and not isinstance(extensions.get(EXTENSION_ID, {}), dict):  # pyright: ignore[reportUnknownMemberType] - JSON
+            raise invalid("_meta", "a declaration is an object")
+        super().gate(capabilities)
+
+    def serve(self, method: str, params: Json, era: str, capabilities: Json, session: Json) -> Json:
+        extensions: Any = params.get("capabilities", {}).get("extensions", {})
+        if method == "initialize" and not isinstance(extensions.get(EXTENSION_ID, {}), dict):
+            raise Refusal(-32602, "capabilities are objects", None)
+        return super().serve(method, params, era, capabilities, session)
+
+
+@_variant("without-legacy-output-schemas")
+class WithoutModernTools(Miniature):
+    """Leaves out tools that cannot be defined in the legacy era; lists all others on one page, the last ones first."""
+
+    def serve(self, method: str, params: Json, era: str, capabilities: Json, session: Json) -> Json:
+        result = super().serve(method, params, era, capabilities, session)
+        if era != MODERN and "tools" in result:
+            result["tools"] = [tool for tool in result["tools"] if tool["name"] != "LibraryRenewLoan"]
+        return result
+
+    def listed(self, params: Json) -> Json:
+        return {"tools": self.tools[::-1]}

@@ -1,0 +1,56 @@
+"""Many runs on one page: each check against each implementation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from tools_search_conformance.cli import cli
+
+Command = Callable[..., tuple[str, ...]]
+
+
+@pytest.fixture(scope="module")
+def reports(target: Command, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    made: dict[str, Path] = {}
+    for name, fault in (("sound", []), ("broken", ["--fault", "limit-zero-served"])):
+        folder = tmp_path_factory.mktemp("reports") / name
+        asked = ["--only", "limit-invalid", "--only", "advertised", "--out", str(folder)]
+        CliRunner().invoke(cli, ["server", *asked, "--", *target("miniature", *fault)])
+        made[name] = folder / "report.json"
+    return made
+
+
+def test_each_implementation_has_its_column(reports: dict[str, Path], tmp_path: Path):
+    sound, broken = reports["sound"], reports["broken"]
+    done = CliRunner().invoke(cli, ["report", "merge", "--out", str(tmp_path), str(sound), f"theirs={broken}"])
+    assert done.exit_code == 0, done.output
+    table = (tmp_path / "matrix.md").read_text(encoding="utf-8").splitlines()
+    assert table[0] == "| Check | sound | theirs |"
+    assert "| tools-search-server-limit-invalid | ✓ | ✗ |" in table
+    assert "| tools-search-server-advertised | ✓ | ✓ |" in table
+    assert table[-1] == "| **Verdict** | PASSED, BUT NOT EVERY CHECK WAS CHOSEN | NOT CONFORMANT |"
+    page = (tmp_path / "matrix.html").read_text(encoding="utf-8")
+    assert "2 implementations of tools/search" in page
+    assert "limit 0 was answered by a result instead of error -32602" in page
+    assert "<script" not in page
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["{sound}", "{sound}"], "two reports are named"),
+        (["nowhere.json"], "cannot be read"),
+        (["{other}"], "no report of this suite"),
+        ([], "Missing argument"),
+    ],
+)
+def test_what_cannot_be_merged_is_refused(given: list[str], told: str, reports: dict[str, Path], tmp_path: Path):
+    (tmp_path / "other.json").write_text(json.dumps({"results": []}))
+    paths = [text.format(sound=reports["sound"], other=tmp_path / "other.json") for text in given]
+    done = CliRunner().invoke(cli, ["report", "merge", "--out", str(tmp_path / "out"), *paths])
+    assert done.exit_code == 2
+    assert told in done.output

@@ -1,0 +1,41 @@
+"""The fixture for other projects' tests, used by a project of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TARGET = Path(__file__).parent / "target.py"
+
+
+def run_project(folder: Path, call: str) -> subprocess.CompletedProcess[str]:
+    (folder / "conftest.py").write_text('pytest_plugins = ["tools_search_conformance.pytest_plugin"]\n')
+    (folder / "test_it.py").write_text(f"def test_it(judge_tools_search):\n    {call}\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False, env=os.environ)
+
+
+def test_a_server_that_conforms_passes(tmp_path: Path):
+    call = f"run = judge_tools_search({sys.executable!r}, {str(TARGET)!r}, 'miniature', only=['limit-*'])"
+    done = run_project(tmp_path, f"{call}\n    assert [cell.transport for cell in run.cells] == ['stdio', 'stdio']")
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("baseline", "outcome"), [("", "1 failed"), ("- {check: limit-invalid, reason: being mended}", "1 passed")]
+)
+def test_a_server_that_does_not_conform_fails_unless_that_is_known(baseline: str, outcome: str, tmp_path: Path):
+    (tmp_path / "known.yaml").write_text(baseline or "[]")
+    broken = "'miniature', '--fault', 'limit-zero-served', only=['limit-invalid']"
+    known = "from pathlib import Path; judge_tools_search("
+    call = f"{known}{sys.executable!r}, {str(TARGET)!r}, {broken}, baseline=Path('known.yaml'))"
+    done = run_project(tmp_path, call)
+    assert outcome in done.stdout
+    if not baseline:
+        assert "NOT CONFORMANT" in done.stdout
+        assert "limit 0 was answered by a result instead of error -32602" in done.stdout
+        assert "Traceback" not in done.stdout

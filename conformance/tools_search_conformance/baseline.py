@@ -1,0 +1,122 @@
+"""Baselines: failures that are known, each with a reason, so that a run tells only what is new.
+
+A baseline cannot rot unseen. An entry that names no check or no cell is refused; one whose check passes, or that has
+expired, fails the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tools_search_conformance.checks import registered
+from tools_search_conformance.model import CHECK_PREFIX, Cell, Result, Run
+from tools_search_conformance.wire.codec import as_array, as_object
+from tools_search_conformance.wire.eras import ERAS
+
+__all__ = ["Baseline", "BaselineError", "Entry", "read_baseline", "settle"]
+
+_REQUIRED: Final = {"check", "reason"}
+_MEMBERS: Final = {*_REQUIRED, "cells", "expires", "issue"}
+_CELLS: Final = tuple(Cell(transport=transport, era=era).name for transport in ("stdio", "http") for era in ERAS)
+_EXPECTABLE: Final = {"fail", "unverified", "warn"}
+
+
+class BaselineError(ValueError):
+    """The baseline cannot be read; the message says where and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One check that is known not to pass."""
+
+    check: str
+    """Id of the check."""
+    reason: str
+    cells: tuple[str, ...] = ("*",)
+    """Names of cells, or globs."""
+    expires: date | None = None
+    """The last day on which it holds."""
+
+    def covers(self, result: Result) -> bool:
+        """Tell whether the entry is about a result's check in its cell."""
+        return result.check == self.check and any(fnmatchcase(result.cell.name, cell) for cell in self.cells)
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The entries of one file."""
+
+    entries: tuple[Entry, ...] = ()
+
+
+def read_baseline(path: Path) -> Baseline:
+    """Return the baseline in the YAML file at `path`: a list of entries with `check`, `reason` and, if need be, more.
+
+    Raises:
+        BaselineError: it cannot be read, or an entry is malformed or names what does not exist.
+    """
+    try:
+        held = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise BaselineError(f"{path} cannot be read: {error}") from error
+    if (entries := as_array(held)) is None:
+        raise BaselineError(f"{path} holds no list of entries such as `- check: limit-clamped`")
+    return Baseline(tuple(_entry(entry, f"{path}, entry {number}") for number, entry in enumerate(entries, 1)))
+
+
+def _entry(held: Any, where: str) -> Entry:
+    members = as_object(held)
+    if members is None or not _REQUIRED <= members.keys() <= _MEMBERS:
+        raise BaselineError(f"{where} must have `check` and `reason` and may have `cells`, `expires` and `issue`")
+    check = CHECK_PREFIX + str(members["check"]).removeprefix(CHECK_PREFIX)
+    if check not in {known.id for known in registered()}:
+        raise BaselineError(f"{where} names no check: {members['check']!r}; see `tools-search-conformance list`")
+    return Entry(check=check, reason=_text(members, where), cells=_cells(members, where), expires=_day(members, where))
+
+
+def _text(members: Mapping[str, Any], where: str) -> str:
+    reason = members["reason"]
+    if not isinstance(reason, str) or not reason.strip():
+        raise BaselineError(f"{where} must say its `reason` in words")
+    return reason
+
+
+def _cells(members: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    cells = as_array(members.get("cells", ["*"])) or [members["cells"]]
+    for cell in cells:
+        if not isinstance(cell, str) or not any(fnmatchcase(name, cell) for name in _CELLS):
+            raise BaselineError(f"{where} names no cell: {cell!r}; there are {', '.join(_CELLS)}, and globs of them")
+    return tuple(cells)
+
+
+def _day(members: Mapping[str, Any], where: str) -> date | None:
+    held = members.get("expires")
+    if held is not None and not isinstance(held, date):
+        raise BaselineError(f"{where} must give `expires` as a day such as 2027-03-31, not {held!r}")
+    return held
+
+
+def settle(run: Run, baseline: Baseline, today: date) -> Run:
+    """Return the run with what the baseline expects marked as such, and with what is wrong with the baseline."""
+    stale = [problem for entry in baseline.entries if (problem := _problem(entry, run.results, today)) is not None]
+    valid = [entry for entry in baseline.entries if entry.expires is None or entry.expires >= today]
+    return replace(run, results=tuple(_settled(result, valid) for result in run.results), stale=tuple(stale))
+
+
+def _settled(result: Result, entries: Iterable[Entry]) -> Result:
+    reason = next((entry.reason for entry in entries if entry.covers(result)), None)
+    return replace(result, expected=reason) if reason is not None and result.status in _EXPECTABLE else result
+
+
+def _problem(entry: Entry, results: Iterable[Result], today: date) -> str | None:
+    if entry.expires is not None and entry.expires < today:
+        return f"{entry.check} expired on {entry.expires}"
+    passed = [result.cell.name for result in results if entry.covers(result) and result.status == "pass"]
+    return f"{entry.check} passes in {', '.join(passed)}: take it off" if passed else None

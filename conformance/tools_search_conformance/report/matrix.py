@@ -1,0 +1,57 @@
+"""Many runs on one page: each check against each implementation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from tools_search_conformance.model import SEVERITY
+from tools_search_conformance.report.html import MARKS, render
+from tools_search_conformance.report.summary import markdown_text
+
+__all__ = ["matrix_markdown", "matrix_page"]
+
+_ABSENT: Final = " "
+
+
+def matrix_page(documents: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the page of reports by the name of what they are about, in the order in which they are given."""
+    return render("matrix.html.jinja", names=list(documents), documents=documents, rows=_rows(documents))
+
+
+def matrix_markdown(documents: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the same as a Markdown table."""
+    names = [markdown_text(name) for name in documents]
+    lines = [f"| Check | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
+    lines += [
+        f"| {row['check']['id']} | {' | '.join(MARKS.get(row['worst'][name], _ABSENT) for name in documents)} |"
+        for row in _rows(documents)
+    ]
+    verdicts = [markdown_text(document["verdict"]["text"].partition(":")[0]) for document in documents.values()]
+    return "\n".join([*lines, f"| **Verdict** | {' | '.join(verdicts)} |", ""])
+
+
+def _rows(documents: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    checks = {check["id"]: check for document in documents.values() for check in document["checks"]}
+    return [
+        {
+            "check": check,
+            "worst": {name: _worst(_statuses(document, check["id"])) for name, document in documents.items()},
+            "cells": {name: _by_cell(document, check["id"]) for name, document in documents.items()},
+        }
+        for check in checks.values()
+    ]
+
+
+def _by_cell(document: Mapping[str, Any], check: str) -> list[Mapping[str, Any]]:
+    return [result for result in document["results"] if result["check"] == check]
+
+
+def _statuses(document: Mapping[str, Any], check: str) -> list[str]:
+    return [result["status"] for result in _by_cell(document, check)]
+
+
+def _worst(statuses: Sequence[str]) -> str | None:
+    # What passes in one cell and does not apply in another has passed.
+    order = (*SEVERITY[:-2], "pass", "skip")
+    return min(statuses, key=order.index, default=None)

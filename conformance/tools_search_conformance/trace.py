@@ -1,0 +1,79 @@
+"""From each sentence of the draft to what decides it, and to what a run made of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import yaml
+from tools_search_spec import Requirement, requirements
+
+from tools_search_conformance.explain import DRAFT
+from tools_search_conformance.model import CHECK_PREFIX, SEVERITY
+
+__all__ = ["sep_file", "trace", "trace_text"]
+
+_UNKNOWN: Final = "not run"
+
+
+def trace(report: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    """Return a row for each normative sentence, with the worst status of its checks in `report`, where one is given."""
+    statuses: dict[str, set[str]] = {}
+    for result in report["results"] if report is not None else ():
+        statuses.setdefault(result["check"], set()).add(result["status"])
+    return [_row(requirement, statuses, judged=report is not None) for requirement in requirements()]
+
+
+def _row(requirement: Requirement, statuses: Mapping[str, set[str]], *, judged: bool) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "id": requirement.id,
+        "level": requirement.level,
+        "role": requirement.role,
+        "text": requirement.text,
+        "place": f"{DRAFT}{requirement.section}",
+        "checks": list(requirement.checks),
+    }
+    if requirement.excluded is not None:
+        row |= {"excluded": requirement.excluded, "kind": requirement.kind}
+    elif judged:
+        row["status"] = _worst([status for check in requirement.checks for status in statuses.get(check, [_UNKNOWN])])
+    return row
+
+
+def _worst(statuses: Sequence[str]) -> str:
+    # A rule that does not apply in one cell is decided by the others.
+    order = (*SEVERITY[:-2], _UNKNOWN, "pass", "skip")
+    return min(statuses, key=order.index)
+
+
+def trace_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the rows as text for a terminal: the gaps and failures in full, the rest counted."""
+    lines = [_line(row) for row in rows]
+    told = Counter(row["kind"] if "excluded" in row else row.get("status", "checked") for row in rows)
+    counts = ", ".join(f"{count} {what}" for what, count in told.most_common())
+    checks = len({check for row in rows for check in row["checks"]})
+    return "\n".join([*lines, "", f"{len(rows)} sentences, {checks} checks: {counts}"])
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    decided = ", ".join(check.removeprefix(CHECK_PREFIX) for check in row["checks"])
+    what = f"{row['kind']}: {row['excluded']}" if "excluded" in row else f"{row.get('status', '')}  {decided}".strip()
+    return f"{row['id']:<10} {row['level']:<10} {row['role']:<7} {what}"
+
+
+def sep_file(number: int) -> str:
+    """Return the traceability file of the base protocol's conformance process, for the proposal `number`.
+
+    There a check's id begins with `sep-<number>-`, and every row is a check or an exclusion with its reason.
+    """
+    rows = [row for requirement in requirements() for row in _sep_rows(number, requirement)]
+    head = {"sep": number, "spec_url": DRAFT, "requirements": rows}
+    return yaml.safe_dump(head, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _sep_rows(number: int, requirement: Requirement) -> list[dict[str, str]]:
+    if requirement.excluded is not None:
+        return [{"text": requirement.text, "excluded": requirement.excluded}]
+    rules = [check.removeprefix("tools-search-") for check in requirement.checks]
+    return [{"check": f"sep-{number}-{rule}", "text": requirement.text} for rule in rules]
