@@ -1,0 +1,246 @@
+"""The scripted peer: one script over both transports and in both eras, lies included, and nobody else gets in."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from tools_search_conformance.clients.peer import CHANGED, Peer
+from tools_search_conformance.clients.script import (
+    LISTED,
+    Pages,
+    Reply,
+    Script,
+    found,
+    refuses,
+    serves,
+    tool,
+)
+from tools_search_conformance.clients.stage import Stage, open_stage
+from tools_search_conformance.wire.eras import DECLARED, LEGACY, MODERN, Era, envelope, handshake, modern_headers
+from tools_search_conformance.wire.http import HttpTransport
+from tools_search_conformance.wire.process import TargetProcess
+from tools_search_conformance.wire.record import Recorder
+from tools_search_conformance.wire.stdio import StdioTransport
+from tools_search_conformance.wire.transport import Transport, TransportName
+
+pytestmark = pytest.mark.anyio
+
+Json = dict[str, Any]
+BOTH: tuple[TransportName, ...] = ("stdio", "http")
+
+
+class Caller:
+    """Speaks to a peer by the suite's own transports."""
+
+    def __init__(self, transport: Transport, peer: Peer, notes: list[str]) -> None:
+        self.transport, self.peer, self.notes = transport, peer, notes
+
+    async def ask(self, method: str, params: Mapping[str, Any], seconds: float = 5) -> Json:
+        """Return the response, or what was the matter as `{"fault": …}`."""
+        dressed = dict(params)
+        headers: dict[str, str] = {}
+        if self.peer.era == MODERN:
+            dressed["_meta"] = envelope(DECLARED)
+            headers = modern_headers(method, params)
+        message: Json = {"jsonrpc": "2.0", "id": len(self.peer.exchanges) + 1, "method": method, "params": dressed}
+        answer = await self.transport.request(message, headers, seconds)
+        return answer.message or {"fault": answer.fault, "status": answer.status}
+
+
+@asynccontextmanager
+async def standing(script: Script, transport: TransportName, era: Era = MODERN) -> AsyncGenerator[Caller]:
+    """Give somebody who speaks to a peer with `script`."""
+    notes: list[str] = []
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            async with open_stage(tasks) as stage:
+                peer = Peer(era, script, Recorder("c"))
+                async with stage.standing(peer, transport) as target, opened(target, tasks, notes) as wire:
+                    yield Caller(wire, peer, notes)
+            tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def opened(target: Json, tasks: Any, notes: list[str]) -> AsyncGenerator[Transport]:
+    wire: Transport
+    if target["transport"] == "http":
+        wire = HttpTransport(target["url"])
+    else:
+        process = await TargetProcess.start([target["command"], *target["args"]], tasks=tasks, env=target["env"])
+        wire = StdioTransport(process, tasks=tasks, note=notes.append)
+    try:
+        yield wire
+    finally:
+        await wire.aclose()
+
+
+@pytest.mark.parametrize("transport", BOTH)
+@pytest.mark.parametrize("era", [MODERN, LEGACY])
+async def test_a_peer_without_lies_is_an_ordinary_server(transport: TransportName, era: Era):
+    async with standing(Script(search=Pages(LISTED[:2], LISTED[2:3])), transport, era) as caller:
+        opening = "server/discover" if era == MODERN else "initialize"
+        opened = await caller.ask(opening, {} if era == MODERN else handshake(DECLARED))
+        assert set(opened["result"]["capabilities"]) == {"tools", "extensions"} | (
+            {"experimental"} if era == LEGACY else set()
+        )
+        first = (await caller.ask("tools/search", {"query": "x"}))["result"]
+        second = (await caller.ask("tools/search", {"query": "x", "cursor": first["nextCursor"]}))["result"]
+        assert [each["name"] for each in first["tools"] + second["tools"]] == [each["name"] for each in LISTED[:3]]
+        assert ("resultType" in first) is (era == MODERN)
+        assert "nextCursor" not in second
+        other = await caller.ask("initialize" if era == MODERN else "server/discover", {})
+        assert other["error"]["code"] == -32601
+        assert [exchange.sent["method"] for exchange in caller.peer.searches] == ["tools/search"] * 2
+        assert all(exchange.replied for exchange in caller.peer.exchanges)
+
+
+@pytest.mark.parametrize("transport", BOTH)
+async def test_a_peer_lists_page_by_page_and_calls(transport: TransportName):
+    async with standing(Script(), transport) as caller:
+        names: list[str] = []
+        params: Json = {}
+        for _ in range(3):
+            page = (await caller.ask("tools/list", params))["result"]
+            names += [each["name"] for each in page["tools"]]
+            params = {"cursor": page.get("nextCursor")}
+        assert names == [each["name"] for each in LISTED]
+        assert (await caller.ask("tools/list", {"cursor": "x"}))["error"]["code"] == -32602
+        called = (await caller.ask("tools/call", {"name": "brew_coffee", "arguments": {"cups": 2}}))["result"]
+        assert json.loads(called["content"][0]["text"]) == {"name": "brew_coffee", "arguments": {"cups": 2}}
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"query": " "}, {"query": 5}, {"query": "x", "limit": 0}, {"query": "x", "limit": None},
+     {"query": "x", "cursor": None}, {"query": "x", "cursor": "never issued"}],
+)  # fmt: skip
+async def test_a_peer_refuses_what_any_server_refuses(params: Json):
+    async with standing(Script(), "http") as caller:
+        assert (await caller.ask("tools/search", params))["error"]["code"] == -32602
+
+
+@pytest.mark.parametrize("transport", BOTH)
+@pytest.mark.parametrize("code", [-32601, -32021, -32602, -32603])
+async def test_a_peer_refuses_when_it_is_told_to(transport: TransportName, code: int):
+    async with standing(Script(search=refuses(code, data={"x": 1})), transport) as caller:
+        error = (await caller.ask("tools/search", {"query": "x"}))["error"]
+    assert (error["code"], error["data"]) == (code, {"x": 1})
+
+
+@pytest.mark.parametrize("transport", BOTH)
+async def test_a_peer_sends_bytes_that_are_no_message(transport: TransportName):
+    async with standing(Script(search=serves(Reply(raw=b'{"jsonrpc": "2.0", "id'))), transport) as caller:
+        assert (await caller.ask("tools/search", {"query": "x"}, seconds=0.5))["fault"] is not None
+        assert caller.transport.malformed
+        assert caller.peer.searches[0].answer.fault == "bytes that are no message"
+        assert "result" in await caller.ask("tools/list", {})
+
+
+@pytest.mark.parametrize("transport", BOTH)
+async def test_a_peer_sends_a_huge_answer(transport: TransportName):
+    big = tool("big", "x" * 4_000_000)
+    async with standing(Script(search=serves(found(big))), transport) as caller:
+        page = (await caller.ask("tools/search", {"query": "x"}))["result"]
+        assert len(page["tools"][0]["description"]) == 4_000_000
+
+
+@pytest.mark.parametrize("transport", BOTH)
+async def test_a_peer_answers_late_or_never(transport: TransportName):
+    slow, never = Reply(result={"tools": []}, seconds=0.2), Reply(silent=True)
+    replies = iter([slow, never])
+    async with standing(Script(search=lambda _: next(replies)), transport) as caller:
+        assert "result" in await caller.ask("tools/search", {"query": "x"})
+        assert caller.peer.searches[0].milliseconds >= 200
+        assert "no response within" in (await caller.ask("tools/search", {"query": "x"}, seconds=0.2))["fault"]
+
+
+@pytest.mark.parametrize("transport", BOTH)
+async def test_a_peer_sends_stray_messages_ahead_of_an_answer(transport: TransportName):
+    stray = {"jsonrpc": "2.0", "id": 4711, "result": {"tools": [tool("of_somebody_else")]}}
+    reply = Reply(result={"tools": [tool("ours")]}, before=(stray, CHANGED))
+    async with standing(Script(search=serves(reply)), transport) as caller:
+        page = (await caller.ask("tools/search", {"query": "x"}))["result"]
+        assert [each["name"] for each in page["tools"]] == ["ours"]
+        if transport == "stdio":
+            assert len(caller.notes) == 2
+
+
+async def test_a_client_that_listens_is_notified_over_stdio():
+    async with standing(Script(), "stdio") as caller:
+        message: Json = {"jsonrpc": "2.0", "id": "s", "method": "subscriptions/listen", "params": {}}
+        await caller.transport.notify(message, {}, 5)
+        await caller.peer.heeded.wait()
+        await caller.peer.notify(CHANGED)
+        await caller.ask("tools/list", {})
+        acknowledged, changed = caller.notes
+    assert "notifications/subscriptions/acknowledged" in acknowledged
+    assert "list_changed" in changed
+    assert '"io.modelcontextprotocol/subscriptionId":"s"' in changed
+
+
+@pytest.mark.parametrize("era", [MODERN, LEGACY])
+async def test_a_client_that_listens_is_notified_over_http(era: Era):
+    async with standing(Script(), "http", era) as caller, httpx2.AsyncClient(timeout=5) as client:
+        url = str(vars(caller.transport)["_url"])
+        message: Json = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {}}
+        method, body = ("POST", json.dumps(message)) if era == MODERN else ("GET", None)
+        async with client.stream(method, url, content=body) as response:
+            await caller.peer.heeded.wait()
+            await caller.peer.notify(CHANGED)
+            async for line in response.aiter_lines():
+                if "list_changed" in line:
+                    break
+            else:
+                pytest.fail("no notification")
+
+
+@pytest.mark.parametrize(
+    ("path", "host"), [("/", None), ("/0123456789abcdef0123456789abcdef/mcp", None), (None, "evil.example")]
+)
+async def test_nobody_else_gets_in_over_http(path: str | None, host: str | None):
+    async with standing(Script(), "http") as caller, httpx2.AsyncClient() as client:
+        url = httpx2.URL(str(vars(caller.transport)["_url"]))
+        headers = {"Host": host} if host else {}
+        response = await client.post(url.copy_with(path=path or url.path), content=b"{}", headers=headers)
+        assert response.status_code == 404
+        assert caller.peer.exchanges == []
+
+
+async def test_nobody_else_gets_in_by_a_relay():
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            async with open_stage(tasks) as stage:
+                port = vars(stage)["_ports"]["stdio"]
+                async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+                    await stream.send(b"0123456789abcdef0123456789abcdef\n")
+                    with pytest.raises(anyio.EndOfStream):
+                        await stream.receive()
+            tasks.cancel_scope.cancel()
+    assert Stage.__doc__
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b'{"jsonrpc": "1.0"}'])
+async def test_what_is_no_message_is_refused_over_http(body: bytes):
+    async with standing(Script(), "http") as caller, httpx2.AsyncClient() as client:
+        response = await client.post(str(vars(caller.transport)["_url"]), content=body)
+        assert (response.status_code, response.json()["error"]["code"]) == (400, -32700)
+
+
+async def test_the_relay_ends_with_its_client():
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            async with open_stage(tasks) as stage, stage.standing(Peer(MODERN, Script(), Recorder("c")), "stdio") as at:
+                assert at["command"] == sys.executable
+                process = await anyio.open_process([at["command"], *at["args"]])
+                assert process.stdin is not None
+                await process.stdin.aclose()
+                assert await process.wait() == 0
+                await process.aclose()
+            tasks.cancel_scope.cancel()

@@ -1,0 +1,141 @@
+"""Each fault of a client turns exactly its declared checks red, and each client check is turned red by some fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import pytest
+import yaml
+from tools_search_conformance.clients.checks import client_checks, select_client_checks
+from tools_search_conformance.clients.judge import ClientOptions, judge_client
+from tools_search_conformance.model import Check, Run
+from tools_search_conformance.wire.eras import ERAS, Era
+from tools_search_conformance.wire.transport import TransportName
+
+pytestmark = pytest.mark.anyio
+
+Command = Callable[..., tuple[str, ...]]
+
+AT_ONCE: Final = 3
+CHECKS: Final[dict[str, Check]] = {check.rule: check for check in client_checks()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """A row of client_mutants.yaml."""
+
+    name: str
+    kills: tuple[str, ...]
+    cells: tuple[str, ...] = ()
+    because: str = ""
+
+    def shows_in(self, cell: str) -> bool:
+        """Tell whether the fault can be seen in the cell, apart from checks that do not apply there."""
+        return not self.cells or any(part in cell for part in self.cells)
+
+
+def _read() -> dict[str, Mutant]:
+    text = Path(__file__).with_name("client_mutants.yaml").read_text(encoding="utf-8")
+    rows: dict[str, dict[str, Any]] = yaml.safe_load(text)
+    return {
+        name: Mutant(
+            name=name,
+            kills=tuple(row["kills"]),
+            cells=tuple(map(str, row.get("cells", ()))),
+            because=row.get("because", ""),
+        )
+        for name, row in rows.items()
+    }
+
+
+MUTANTS: Final = _read()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "mutant" in metafunc.fixturenames:
+        metafunc.parametrize("mutant", list(MUTANTS))
+
+
+class Verdicts:
+    """Judges all the mutants that were asked for, several at once, when the first verdict is wanted."""
+
+    def __init__(self, names: list[str], options: Callable[[str], ClientOptions]) -> None:
+        self._names = names
+        self._options = options
+        self._runs: dict[str, Run] = {}
+
+    async def of(self, name: str) -> Run:
+        """Return what was found out about one mutant."""
+        if not self._runs:
+            limiter = anyio.CapacityLimiter(AT_ONCE)
+            async with anyio.create_task_group() as tasks:
+                for each in self._names:
+                    tasks.start_soon(self._judge, each, limiter)
+        return self._runs[name]
+
+    async def _judge(self, name: str, limiter: anyio.CapacityLimiter) -> None:
+        async with limiter:
+            with anyio.fail_after(300):
+                self._runs[name] = await judge_client(self._options(name), lambda _: None)
+
+
+@pytest.fixture(scope="module")
+def verdicts(request: pytest.FixtureRequest, target: Command, tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
+    every = bool(request.config.getoption("--all-cells"))
+
+    def options(name: str) -> ClientOptions:
+        checks = [CHECKS[rule] for rule in MUTANTS[name].kills]
+        # One cell in which the fault shows, unless all are asked for.
+        transport: TransportName = "stdio" if all("stdio" in check.transports for check in checks) else "http"
+        era: Era = next(
+            era for era in ERAS if MUTANTS[name].shows_in(era) and all(era in check.eras for check in checks)
+        )
+        return ClientOptions(
+            checks=select_client_checks([]),
+            out=tmp_path_factory.mktemp(name),
+            argv=target("miniature_client", "--fault", name),
+            era="auto" if every else era,
+            transport="auto" if every else transport,
+        )
+
+    specs = [
+        item.callspec.params
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.path == Path(__file__) and hasattr(item, "callspec")
+    ]
+    return Verdicts([str(params["mutant"]) for params in specs if "mutant" in params], options)
+
+
+async def test_each_fault_of_a_client_turns_exactly_its_checks_red(mutant: str, verdicts: Verdicts):
+    run = await verdicts.of(mutant)
+    seen: set[str] = set()
+    for cell in run.cells:
+        of_cell = {
+            result.check.removeprefix("tools-search-client-"): result for result in run.results if result.cell == cell
+        }
+        red = {rule: result.message for rule, result in of_cell.items() if result.status in {"fail", "warn"}}
+        stuck = {rule: result.message for rule, result in of_cell.items() if result.status in {"unverified", "error"}}
+        applicable = {rule for rule, result in of_cell.items() if result.status != "skip"}
+        expected = set(MUTANTS[mutant].kills) & applicable if MUTANTS[mutant].shows_in(cell.name) else set[str]()
+        assert red.keys() == expected, (cell.name, red, stuck)
+        assert not stuck, (cell.name, stuck)
+        seen |= expected
+    assert seen == set(MUTANTS[mutant].kills)
+
+
+def test_each_client_check_has_a_fault_that_kills_it():
+    assert {rule for mutant in MUTANTS.values() for rule in mutant.kills} == CHECKS.keys()
+
+
+def test_a_fault_of_a_client_kills_two_checks_at_most_and_then_says_why():
+    for mutant in MUTANTS.values():
+        assert 1 <= len(mutant.kills) <= 2
+        assert bool(mutant.because) == (len(mutant.kills) == 2)
+
+
+def test_at_least_twenty_five_client_checks_have_a_fault_of_their_own():
+    assert len({mutant.kills for mutant in MUTANTS.values()}) >= 25

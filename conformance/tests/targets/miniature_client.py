@@ -1,0 +1,397 @@
+"""A whole client that uses `tools/search`, and its driver, on nothing but the standard library.
+
+    target.py miniature_client [--fault NAME] [--without FEATURE]…
+
+It speaks both eras, over stdio and Streamable HTTP. With a fault it breaks exactly one rule: faults override one of the
+small methods of `Client` or `Federation`, each of which holds one decision.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+from typing import Any, Final
+
+from .miniature_transports import HttpTransport, Json, StdioTransport, TransportError
+
+EXTENSION_ID: Final = "io.github.tools-search/tools-search"
+MODERN: Final = "2026-07-28"
+LEGACY: Final = "2025-11-25"
+META: Final = "io.modelcontextprotocol/"
+SETTINGS: Final = {"catalogSize", "topics", "maxLimit"}
+PAGE: Final = {"tools", "nextCursor", "resultType", "ttlMs", "cacheScope", "_meta"}
+TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+class Refused(Exception):
+    def __init__(self, error: Json) -> None:
+        super().__init__(error.get("message"))
+        self.code = error.get("code")
+
+
+class Invalid(Exception):
+    """A result that breaks the draft."""
+
+
+class Client:
+    def __init__(self, target: Json, era: str) -> None:
+        self.era = era
+        self.user = ""
+        self.settings: Json | None = None
+        self.found: dict[str, Json] = {}
+        self.kept: dict[str, tuple[float, Json]] = {}
+        self.ids = 0
+        if target["transport"] == "http":
+            self.transport: HttpTransport | StdioTransport = HttpTransport(target["url"], self.told)
+        else:
+            self.transport = StdioTransport([target["command"], *target["args"]], target["env"], self.told)
+
+    @property
+    def over_http(self) -> bool:
+        return isinstance(self.transport, HttpTransport)
+
+    # Opening
+
+    def open(self) -> None:
+        if self.era == MODERN:
+            opened = self.request("server/discover", {})
+        else:
+            described = {"clientInfo": {"name": "mini", "version": "1"}, "protocolVersion": LEGACY}
+            opened = self.request("initialize", {**described, "capabilities": self.declared("initialize")})
+            headers = {"MCP-Protocol-Version": LEGACY}
+            self.transport.notify({"jsonrpc": "2.0", "method": "notifications/initialized"}, headers)
+        self.settings = self.read_settings(opened["capabilities"])
+        self.listen()
+
+    def declared(self, method: str) -> Json:
+        return {"extensions": {EXTENSION_ID: {}}}
+
+    def places(self) -> tuple[str, ...]:
+        return ("extensions",) if self.era == MODERN else ("extensions", "experimental")
+
+    def read_settings(self, capabilities: Json) -> Json | None:
+        for place in self.places():
+            held: Any = (capabilities.get(place) or Json()).get(EXTENSION_ID)
+            if self.counts(held):
+                return held
+        return None
+
+    def counts(self, held: Any) -> bool:
+        return isinstance(held, dict)
+
+    def listen(self) -> None:
+        if self.era == LEGACY:
+            self.transport.listen(None, {"MCP-Protocol-Version": LEGACY})
+            return
+        params = {"notifications": {"toolsListChanged": True}}
+        message = self.message("subscriptions/listen", params)
+        self.transport.listen(message, self.headers("subscriptions/listen", params))
+
+    def told(self, notification: Json) -> None:
+        if notification["method"] == "notifications/tools/list_changed":
+            self.kept.clear()
+
+    # Finding tools
+
+    def search(self, query: str, limit: int | None = None) -> list[Json]:
+        if not self.searches():
+            return self.ranked(query, self.listed())[: limit or 10]
+        try:
+            params = {"query": query} | ({} if limit is None else {"limit": limit})
+            return self.page(params)["tools"][:limit]
+        except (Refused, Invalid) as error:
+            return self.instead(error, query)[: limit or 10]
+
+    def search_all(self, query: str) -> list[Json]:
+        if not self.searches():
+            return self.ranked(query, self.listed())
+        try:
+            return self.all_pages(query)
+        except (Refused, Invalid) as error:
+            return self.instead(error, query)
+
+    def searches(self) -> bool:
+        return self.settings is not None
+
+    def instead(self, error: Refused | Invalid, query: str) -> list[Json]:
+        if isinstance(error, Refused) and error.code not in {-32601, -32021}:
+            raise error
+        return self.ranked(query, self.listed())
+
+    def all_pages(self, query: str) -> list[Json]:
+        tools: list[Json] = []
+        cursors: set[str] = set()
+        params: Json = {"query": query}
+        while True:
+            try:
+                page = self.page(params)
+            except Refused as error:
+                if "cursor" not in params or error.code != -32602:
+                    raise
+                return self.cursor_refused(query, tools)
+            tools += page["tools"]
+            if self.is_last(page):
+                return tools
+            if page["nextCursor"] in cursors:
+                self.in_a_circle()
+                return tools
+            cursors.add(page["nextCursor"])
+            params = self.next_params(query, page["nextCursor"])
+
+    def is_last(self, page: Json) -> bool:
+        return "nextCursor" not in page
+
+    def next_params(self, query: str, cursor: str) -> Json:
+        return {"query": query, "cursor": cursor}
+
+    def in_a_circle(self) -> None:
+        raise Refused({"message": "the pages go round in a circle"})
+
+    def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
+        return self.all_pages(query)
+
+    def page(self, params: Json) -> Json:
+        key, kept = self.key(params), None
+        for user in ("", self.user):
+            kept = kept or self.kept.get(f"{user} {key}")
+        if kept is not None and kept[0] > time.monotonic():
+            return kept[1]
+        page = self.checked(self.request("tools/search", params))
+        self.keep(key, page)
+        page["tools"] = [tool for tool in page["tools"] if not self.over_http or self.fit(tool)]
+        self.found |= {tool["name"]: tool for tool in page["tools"]}
+        return page
+
+    def key(self, params: Json) -> str:
+        return json.dumps(params, sort_keys=True)
+
+    def keep(self, key: str, page: Json) -> None:
+        if (ttl := self.ttl(page)) > 0:
+            user = "" if self.is_shared(page) else self.user
+            self.kept[f"{user} {key}"] = (time.monotonic() + ttl / 1000, page)
+
+    def ttl(self, page: Json) -> float:
+        return page.get("ttlMs", 0) if self.era == MODERN else 0
+
+    def is_shared(self, page: Json) -> bool:
+        return page.get("cacheScope") == "public"
+
+    def checked(self, result: Json) -> Json:
+        tools, cursor = result.get("tools"), result.get("nextCursor", "")
+        if not isinstance(tools, list) or not isinstance(cursor, str):
+            raise Invalid("no page of tools")
+        each: Any
+        for each in tools:  # pyright: ignore[reportUnknownVariableType] - JSON
+            if not isinstance(each, dict) or not isinstance(each.get("name"), str):  # pyright: ignore[reportUnknownMemberType] - JSON
+                raise Invalid("no tool")
+        if self.era == MODERN:
+            self.check_modern(result)
+        return result
+
+    def check_modern(self, result: Json) -> None:
+        ttl, scope = result.get("ttlMs"), result.get("cacheScope")
+        if (
+            result.get("resultType") != "complete"
+            or type(ttl) is not int
+            or ttl < 0
+            or scope not in {"public", "private"}
+        ):
+            raise Invalid("no modern result")
+
+    def fit(self, tool: Json) -> bool:
+        names: set[str] = set()
+        for schema in tool["inputSchema"].get("properties", {}).values():
+            if (name := schema.get("x-mcp-header")) is None:
+                continue
+            if not isinstance(name, str) or not TOKEN.fullmatch(name) or name.lower() in names:
+                return False
+            if schema.get("type") not in {"string", "integer", "boolean"}:
+                return False
+            names.add(name.lower())
+        return True
+
+    def listed(self) -> list[Json]:
+        tools: list[Json] = []
+        cursor: Json = {}
+        while True:
+            page = self.request("tools/list", cursor)
+            tools += page["tools"]
+            if "nextCursor" not in page:
+                return tools
+            cursor = {"cursor": page["nextCursor"]}
+
+    def list_tools(self) -> list[Json]:
+        return self.listed()
+
+    def ranked(self, query: str, tools: list[Json]) -> list[Json]:
+        wanted = set(re.findall(r"\w+", query.lower()))
+        words = {tool["name"]: set(re.findall(r"[^\W_]+", str(tool).lower())) for tool in tools}
+        fit = [tool for tool in tools if wanted & words[tool["name"]]]
+        return sorted(fit, key=lambda tool: -len(wanted & words[tool["name"]]))
+
+    def call(self, name: str, arguments: Json) -> Json:
+        return self.request("tools/call", {"name": name, "arguments": arguments})
+
+    # Requests
+
+    def request(self, method: str, params: Json) -> Json:
+        message = self.message(method, params)
+        response = self.transport.request(message, self.headers(method, params))
+        if "error" in response:
+            raise Refused(response["error"])
+        return response["result"]
+
+    def message(self, method: str, params: Json) -> Json:
+        self.ids += 1
+        message: Json = {"jsonrpc": "2.0", "id": self.ids, "method": method, "params": params}
+        if self.era == MODERN:
+            described = {"protocolVersion": MODERN, "clientInfo": {"name": "mini", "version": "1"}}
+            meta = {META + name: value for name, value in described.items()}
+            meta[META + "clientCapabilities"] = self.declared(method)
+            message["params"] = {**params, "_meta": meta}
+        return message
+
+    def headers(self, method: str, params: Json) -> dict[str, str]:
+        if self.era == LEGACY:
+            return {} if method == "initialize" else {"MCP-Protocol-Version": LEGACY}
+        headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method}
+        if method == "tools/call":
+            headers["Mcp-Name"] = params["name"]
+            headers |= self.param_headers(params)
+        return headers
+
+    def param_headers(self, params: Json) -> dict[str, str]:
+        properties = self.found.get(params["name"], {}).get("inputSchema", {}).get("properties", {})
+        return {
+            f"Mcp-Param-{schema['x-mcp-header']}": str(params["arguments"][name])
+            for name, schema in properties.items()
+            if "x-mcp-header" in schema and name in params["arguments"]
+        }
+
+    def close(self) -> None:
+        self.transport.close()
+
+
+class Federation:
+    """Several clients as one."""
+
+    def __init__(self, clients: dict[str, Client]) -> None:
+        self.clients = clients
+
+    def search(self, query: str, limit: int) -> Json:
+        answers: dict[str, list[Json]] = {}
+        failed: list[str] = []
+        for name in self.asked():
+            try:
+                answers[name] = self.clients[name].search(query, limit)
+            except (Refused, TransportError):
+                failed.append(name)
+        found = [(rank, name, tool) for name, tools in answers.items() for rank, tool in enumerate(tools)]
+        merged = self.merged(found)[:limit]
+        tools = [{"name": self.full_name(name, tool), "server": name, "tool": tool["name"]} for _, name, tool in merged]
+        return self.outcome(tools, failed)
+
+    def asked(self) -> list[str]:
+        return list(self.clients)
+
+    def merged(self, found: list[tuple[int, str, Json]]) -> list[tuple[int, str, Json]]:
+        return sorted(found, key=lambda hit: hit[0])
+
+    def full_name(self, server: str, tool: Json) -> str:
+        return f"{server}__{tool['name']}"
+
+    def outcome(self, tools: list[Json], failed: list[str]) -> Json:
+        return {"tools": tools, "failed": failed}
+
+    def close(self) -> None:
+        for client in self.clients.values():
+            client.close()
+
+
+class Driver:
+    def __init__(self, client: type[Client], federation: type[Federation], features: list[str]) -> None:
+        self.client_type, self.federation_type, self.features = client, federation, features
+        self.on: Client | Federation | None = None
+
+    def run(self) -> None:
+        for line in sys.stdin:
+            request = json.loads(line)
+            sys.stdout.write(json.dumps({"id": request["id"], **self.outcome(request)}) + "\n")
+            sys.stdout.flush()
+            if request["op"] == "bye":
+                return
+
+    def outcome(self, request: Json) -> Json:
+        operation = getattr(self, f"do_{request['op']}", None)
+        if operation is None:
+            return {"unsupported": True}
+        try:
+            return {"ok": operation(request)}
+        except (Refused, Invalid, TransportError) as error:
+            return {"error": {"message": str(error)}}
+
+    def do_hello(self, request: Json) -> Json:
+        return {"sdk": "miniature", "version": "1", "features": self.features}
+
+    def do_connect(self, request: Json) -> Json:
+        self.on = client = self.client_type(request["target"], request["era"])
+        client.open()
+        return {}
+
+    def do_federate(self, request: Json) -> Json:
+        clients = {name: self.client_type(target, request["era"]) for name, target in request["targets"].items()}
+        self.on = self.federation_type(clients)
+        for client in clients.values():
+            client.open()
+        return {}
+
+    def do_search(self, request: Json) -> Json:
+        if isinstance(self.on, Federation):
+            return self.on.search(request["query"], request.get("limit", 10))
+        return {"tools": self.client.search(request["query"], request.get("limit"))}
+
+    def do_search_all(self, request: Json) -> Json:
+        return {"tools": self.client.search_all(request["query"])}
+
+    def do_list_tools(self, request: Json) -> Json:
+        return {"tools": self.client.list_tools()}
+
+    def do_call(self, request: Json) -> Json:
+        return {"result": self.client.call(request["name"], request["arguments"])}
+
+    def do_authorize(self, request: Json) -> Json:
+        self.client.user = request["as"]
+        return {}
+
+    def do_close(self, request: Json) -> Json:
+        if self.on is not None:
+            self.on.close()
+        self.on = None
+        return {}
+
+    def do_bye(self, request: Json) -> Json:
+        return self.do_close(request)
+
+    @property
+    def client(self) -> Client:
+        assert isinstance(self.on, Client)
+        return self.on
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--fault", default="none")
+    parser.add_argument("--without", action="append", default=[])
+    arguments = parser.parse_args()
+    client, federation = Client, Federation
+    if arguments.fault != "none":
+        from .faults_of_clients import FAULTS  # it stands on what is above
+
+        broken = FAULTS[arguments.fault]
+        client = broken if issubclass(broken, Client) else Client
+        federation = broken if issubclass(broken, Federation) else Federation
+    features = [each for each in ("stdio", "http", "authorization", "federation") if each not in arguments.without]
+    Driver(client, federation, features).run()
