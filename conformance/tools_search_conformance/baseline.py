@@ -6,7 +6,7 @@ expired, fails the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from fnmatch import fnmatchcase
@@ -16,7 +16,7 @@ from typing import Any, Final
 import yaml
 
 from tools_search_conformance.checks import registered
-from tools_search_conformance.model import CHECK_PREFIX, Cell, Result, Run
+from tools_search_conformance.model import Cell, Check, Result, Run
 from tools_search_conformance.wire.codec import as_array, as_object
 from tools_search_conformance.wire.eras import ERAS
 
@@ -56,8 +56,10 @@ class Baseline:
     entries: tuple[Entry, ...] = ()
 
 
-def read_baseline(path: Path) -> Baseline:
+def read_baseline(path: Path, checks: Sequence[Check] | None = None) -> Baseline:
     """Return the baseline in the YAML file at `path`: a list of entries with `check`, `reason` and, if need be, more.
+
+    The entries are about `checks`, those of servers unless given.
 
     Raises:
         BaselineError: it cannot be read, or an entry is malformed or names what does not exist.
@@ -68,15 +70,16 @@ def read_baseline(path: Path) -> Baseline:
         raise BaselineError(f"{path} cannot be read: {error}") from error
     if (entries := as_array(held)) is None:
         raise BaselineError(f"{path} holds no list of entries such as `- check: limit-clamped`")
-    return Baseline(tuple(_entry(entry, f"{path}, entry {number}") for number, entry in enumerate(entries, 1)))
+    known = {name: check.id for check in checks or registered() for name in (check.id, check.rule)}
+    return Baseline(tuple(_entry(entry, f"{path}, entry {number}", known) for number, entry in enumerate(entries, 1)))
 
 
-def _entry(held: Any, where: str) -> Entry:
+def _entry(held: Any, where: str, known: Mapping[str, str]) -> Entry:
     members = as_object(held)
     if members is None or not _REQUIRED <= members.keys() <= _MEMBERS:
         raise BaselineError(f"{where} must have `check` and `reason` and may have `cells`, `expires` and `issue`")
-    check = CHECK_PREFIX + str(members["check"]).removeprefix(CHECK_PREFIX)
-    if check not in {known.id for known in registered()}:
+    check = known.get(str(members["check"]))
+    if check is None:
         raise BaselineError(f"{where} names no check: {members['check']!r}; see `tools-search-conformance list`")
     return Entry(check=check, reason=_text(members, where), cells=_cells(members, where), expires=_day(members, where))
 

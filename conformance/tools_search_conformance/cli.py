@@ -68,9 +68,13 @@ def _pairs(_: click.Context, parameter: click.Parameter, values: Sequence[str]) 
     return pairs
 
 
-def _baseline(_: click.Context, __: click.Parameter, value: str | None) -> Baseline:
+def _baseline(context: click.Context, _: click.Parameter, value: str | None) -> Baseline:
     try:
-        return Baseline() if value is None else read_baseline(Path(value))
+        return (
+            Baseline()
+            if value is None
+            else read_baseline(Path(value), client_checks() if context.info_name == "client" else registered())
+        )
     except BaselineError as error:
         raise click.BadParameter(str(error)) from error
 
@@ -176,6 +180,12 @@ def server(
 )
 @click.option(
     "--start-timeout", type=click.FloatRange(min=0.1), default=20.0, show_default=True, help="Seconds to start."
+)
+@click.option(
+    "--baseline",
+    callback=_baseline,
+    metavar="FILE",
+    help="YAML list of checks that are known not to pass, each with a reason; one that passes after all fails the run.",
 )
 @click.option("--env", multiple=True, callback=_pairs, metavar="NAME=VALUE", help="Environment variable of the driver.")
 @click.option("--cwd", type=click.Path(exists=True, file_okay=False), help="Working directory of the driver.")

@@ -347,3 +347,14 @@ class FailuresUntold(Federation):
 class OneFailureFailsAll(Federation):
     def outcome(self, tools: list[Json], failed: list[str]) -> Json:
         return {"tools": [] if failed else tools, "failed": failed}
+
+
+@fault("silent")
+class Silent(Client):
+    """A client that has never heard of the extension."""
+
+    def declared(self, method: str) -> Json:
+        return {}
+
+    def searches(self) -> bool:
+        return False

@@ -13,6 +13,7 @@ import anyio
 from anyio.abc import TaskGroup
 from tools_search_spec import EXTENSION_ID
 
+from tools_search_conformance.baseline import Baseline, settle
 from tools_search_conformance.clients.bench import ClientBench, NoDriverFeatureError
 from tools_search_conformance.clients.checks import client_checks
 from tools_search_conformance.clients.contract import DriverError
@@ -51,6 +52,7 @@ class ClientOptions:
     run_seconds: float = 900
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     cwd: str | None = None
+    baseline: Baseline = field(default_factory=Baseline)
 
 
 class _NotOfferedError(Exception):
@@ -69,7 +71,7 @@ async def judge_client(options: ClientOptions, progress: Callable[[Result], None
     """
     wire = options.out / "wire"
     wire.mkdir(parents=True, exist_ok=True)
-    run = await _Judge(options, wire, progress).run()
+    run = settle(await _Judge(options, wire, progress).run(), options.baseline, datetime.now(UTC).date())
     write_reports(run, options.out)
     return run
 

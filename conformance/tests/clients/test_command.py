@@ -1,0 +1,114 @@
+"""The command `client`: what it prints, its exit statuses, and the reports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import pytest
+from jsonschema import Draft202012Validator
+from tools_search_conformance import cli
+from tools_search_conformance.report.document import report_schema
+
+Command = Callable[..., tuple[str, ...]]
+Run = Callable[..., click.testing.Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.chdir(tmp_path)
+
+    def invoke(*arguments: str) -> click.testing.Result:
+        return click.testing.CliRunner().invoke(cli.cli, ["client", *arguments])
+
+    return invoke
+
+
+def test_a_client_that_keeps_the_rules_ends_in_0(run: Run, target: Command, tmp_path: Path):
+    result = run("--only", "query-repeated", "--only", "declares-*", "--", *target("miniature_client"))
+    assert result.exit_code == 0, result.output
+    assert "PASSED, BUT NOT EVERY CHECK WAS CHOSEN: 3 MUST checks passed, in 4 cells" in result.output
+    log = (tmp_path / "conformance-report" / "wire" / "http-2025-11-25.jsonl").read_text()
+    assert '"method":"initialize"' in log
+    assert "to the driver: " in log
+
+
+def test_a_broken_rule_ends_in_1_with_its_sentence_and_exchange(run: Run, target: Command):
+    asked = ["--only", "query-repeated", "--era", "2025-11-25", "--transport", "stdio"]
+    result = run(*asked, "--", *target("miniature_client", "--fault", "query-lowered-with-cursor"))
+    assert result.exit_code == 1
+    for told in (
+        "FAIL  tools-search-client-query-repeated",
+        '"A client MUST repeat the `query` unchanged with every `cursor`."',
+        "(R-CUR-01)",
+        "and with a cursor",
+        '"cursor": "at 1 =&?"',
+        "wire log stdio-2025-11-25.jsonl, exchange",
+        "again    the same command with --only query-repeated --era 2025-11-25\n",
+        "NOT CONFORMANT: 1 check failed, in 1 cell",
+    ):
+        assert told in result.output
+
+
+def test_the_reports_of_a_client_are_those_of_a_server(run: Run, target: Command, tmp_path: Path):
+    argv = target("miniature_client", "--fault", "circle-is-the-end")
+    result = run("--only", "cursor-loop", "--json", "--", *argv)
+    assert result.exit_code == 0, result.output
+    report: dict[str, Any] = json.loads(result.output)
+    Draft202012Validator(report_schema()).validate(report)  # pyright: ignore[reportUnknownMemberType] - untyped
+    assert report["target"] == {"clients": [{"argv": list(argv), "sdk": "miniature", "version": "1"}]}
+    assert {entry["status"] for entry in report["results"]} == {"warn"}
+    assert [check["id"] for check in report["checks"]] == ["tools-search-client-cursor-loop"]
+    out = tmp_path / "conformance-report"
+    assert "miniature_client" in (out / "report.html").read_text()
+    assert "tools-search-client-cursor-loop" in (out / "junit.xml").read_text()
+    assert "tools-search-client-cursor-loop" in (out / "summary.md").read_text()
+    assert json.loads((out / "checks.json").read_text())[0]["status"] == "WARNING"
+
+
+def test_a_driver_that_is_not_trusted_ends_in_3_with_one_sentence(run: Run, target: Command):
+    result = run("--", *target("null_drivers", "yes"))
+    assert result.exit_code == 3
+    assert "the driver cannot be trusted" in result.output
+    assert result.output.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--only", "limit-invalid", "--", "x"], ["--era", "2024", "--", "x"], ["--env", "X", "--", "x"]]
+)
+def test_wrong_usage_ends_in_2(run: Run, arguments: list[str]):
+    assert run(*arguments).exit_code == 2
+
+
+def test_what_is_known_to_fail_is_expected(run: Run, target: Command, tmp_path: Path):
+    baseline = tmp_path / "known.yaml"
+    baseline.write_text("- {check: query-repeated, reason: being mended}\n")
+    asked = ["--only", "query-repeated", "--era", "2025-11-25", "--baseline", str(baseline), "--"]
+    assert run(*asked, *target("miniature_client", "--fault", "query-lowered-with-cursor")).exit_code == 0
+    assert run(*asked, *target("miniature_client")).exit_code == 1
+
+
+def test_a_baseline_for_clients_names_no_checks_of_servers(run: Run, tmp_path: Path):
+    baseline = tmp_path / "known.yaml"
+    baseline.write_text("- {check: limit-invalid, reason: being mended}\n")
+    assert run("--baseline", str(baseline), "--", "x").exit_code == 2
+
+
+def test_client_checks_are_listed_and_explained():
+    invoke = click.testing.CliRunner().invoke
+    assert "SHOULD  tools-search-client-cursor-loop" in invoke(cli.cli, ["list"]).output
+    explained = invoke(cli.cli, ["explain", "never-probes"]).output
+    assert '"A client MUST NOT send `tools/search` to a server that did not advertise this extension."' in explained
+    assert "tools-search-conformance client --only never-probes -- DRIVER" in explained
+    both = invoke(cli.cli, ["explain", "http-method-header"]).output
+    assert "tools-search-server-http-method-header" in both
+    assert "tools-search-client-http-method-header" in both
+
+
+def test_a_driver_without_any_search_is_told_that_there_is_nothing_to_judge(run: Run, target: Command):
+    result = run("--era", "2026-07-28", "--transport", "stdio", "--", *target("miniature_client", "--fault", "silent"))
+    assert result.exit_code == 3
+    assert "neither declares io.github.tools-search/tools-search" in result.output
