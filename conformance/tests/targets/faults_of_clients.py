@@ -273,6 +273,28 @@ class ParamHeadersOfStringsOnly(Client):
         return {name: value for name, value in super().param_headers(params).items() if not value.isdecimal()}
 
 
+@fault("param-headers-of-listing")
+class ParamHeadersOfListing(Client):
+    """The definition that was listed first is the one that counts."""
+
+    first: dict[str, Json] | None = None
+
+    def list_tools(self) -> list[Json]:
+        tools = super().list_tools()
+        self.first = {tool["name"]: tool for tool in tools}
+        return tools
+
+    def param_headers(self, params: Json) -> dict[str, str]:
+        self.found |= self.first or {}
+        return super().param_headers(params)
+
+
+@fault("kind-of-result-ignored")
+class KindOfResultIgnored(Client):
+    def checked(self, result: Json) -> Json:
+        return super().checked({**result, "resultType": "complete"} if "resultType" in result else result)
+
+
 @fault("unadvertised-first-page-only")
 class UnadvertisedFirstPageOnly(Client):
     def listed(self) -> list[Json]:

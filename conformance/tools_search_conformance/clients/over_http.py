@@ -83,6 +83,8 @@ class _Wire:
 
     async def _next(self) -> object:
         while (event := self._http.next_event()) is h11.NEED_DATA:
+            if self._http.they_are_waiting_for_100_continue:
+                await self._send(h11.InformationalResponse(status_code=100, headers=[]))
             try:
                 data = await self._stream.receive(_CHUNK)
             except anyio.EndOfStream:
@@ -90,7 +92,7 @@ class _Wire:
             self._http.receive_data(data)
         return event
 
-    async def _send(self, event: h11.Response | h11.Data | h11.EndOfMessage) -> None:
+    async def _send(self, event: h11.InformationalResponse | h11.Response | h11.Data | h11.EndOfMessage) -> None:
         if data := self._http.send(event):
             await self._stream.send(data)
 

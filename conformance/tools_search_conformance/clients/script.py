@@ -91,7 +91,7 @@ LISTED: Final = (
     tool("dispatch_courier", "Dispatches a courier to a street."),
     tool("export_almanac", "Exports the almanac as a file."),
     tool("fold_origami", "Folds a crane out of paper."),
-    tool("graft_orchid", "Grafts an orchid onto a stem."),
+    tool("graft_orchid", "Use it to graft an orchid onto a stem."),
 )
 """What a peer lists, unless it is told otherwise."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tools_search_conformance.clients.peer import params_of
 from tools_search_conformance.clients.registry import client_check
 from tools_search_conformance.clients.script import LISTED, Reply, Script, refuses, serves, tool
+from tools_search_conformance.wire.eras import MODERN
 
 if TYPE_CHECKING:
     from tools_search_conformance.clients.bench import ClientBench, Session
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _WANTED: Final = LISTED[6]
-_NEED: Final = "graft an orchid onto a stem"
+_NEED: Final = "graft an orchid"
 """What fits only the tool on the last page of the listing."""
 _PAGES: Final = 3
 
@@ -61,7 +62,7 @@ async def lists_after_a_refusal(bench: ClientBench) -> None:
     "fallback-after-invalid-result",
     title="After an invalid result all tools are listed and ranked",
     sends="Results without `tools`, with `tools` that are no array or hold something that is no tool, and with a "
-    "`nextCursor` that is no string.",
+    "`nextCursor` that is no string; modern ones of an unknown `resultType`.",
     passes="Requests for all pages of `tools/list`, and the tool on the last one, which alone fits.",
 )
 async def lists_after_an_invalid_result(bench: ClientBench) -> None:
@@ -71,5 +72,7 @@ async def lists_after_an_invalid_result(bench: ClientBench) -> None:
         {"tools": [{"description": "nameless"}]},
         {"tools": [tool("odd_cursor")], "nextCursor": 7},
     )
+    if bench.cell.era == MODERN:
+        invalid += ({"tools": [tool("odd_kind")], "resultType": "surprise"},)
     for result in invalid:
         await _expect_fallback(bench, Script(search=serves(Reply(result=result))), f"the result was {result}")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-_ODD_QUERY: Final = "  Export  THE almanac: \u00e9\u0301 \u202eabc & =?\n"
+_ODD_QUERY: Final = "  Export  THE almanac: \u00e9\u0301 & =? "
 _LOOP_ENDS: Final = 40
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from tools_search_spec import METHOD
 
 from tools_search_conformance.clients.registry import client_check
-from tools_search_conformance.clients.script import LISTED, Script, found, serves
+from tools_search_conformance.clients.script import Script, found, serves, tool
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.eras import LEGACY
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-_NEED: Final = "fold a crane"
+_NEED: Final = "mend a clock"
 _HOUR: Final = 3_600_000
-_ONE: Final = LISTED[5]
+_ONE: Final = tool("mend_clock", "Mends a clock.")
+"""A tool that no peer lists, so that who has it has taken the result."""
 
 
 async def _expect_found(bench: ClientBench, script: Script, case: str) -> None:
@@ -26,8 +27,6 @@ async def _expect_found(bench: ClientBench, script: Script, case: str) -> None:
         told = await session.search(_NEED)
         message = f"{case}, and the search came to {told.describe()}"
         bench.expect(_ONE["name"] in told.names, session.last_search, message, case=case)
-        listed = session.peer.listings
-        bench.expect(not listed, session.last_search, f"{case}, and the client listed the tools instead", case=case)
 
 
 @client_check(

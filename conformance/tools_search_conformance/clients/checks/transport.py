@@ -16,7 +16,7 @@ from tools_search_conformance.wire.eras import MODERN
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tools_search_conformance.clients.bench import ClientBench
+    from tools_search_conformance.clients.bench import ClientBench, Session
     from tools_search_conformance.wire.record import Exchange
 
 __all__: list[str] = []
@@ -119,7 +119,8 @@ async def leaves_out_invalid_tools(bench: ClientBench) -> None:
 @client_check(
     "http-param-headers",
     title="A call has the headers of the definition that was found",
-    sends="A found tool with `x-mcp-header` on two of its parameters; the client calls it without having listed it.",
+    sends="A found tool with `x-mcp-header` on two of its parameters; the client calls it without having listed it, "
+    "and after a listing, before the search, in which it had another header.",
     passes="`Mcp-Param-*` headers with the values of those two arguments.",
     eras=(MODERN,),
     transports=("http",),
@@ -131,11 +132,20 @@ async def mirrors_parameters_of_found_tools(bench: ClientBench) -> None:
         floor={"type": "integer", "x-mcp-header": "Floor"},
         note={"type": "string"},
     )
-    async with bench.connected(Script(search=serves(found(marked)))) as session:
-        await session.search("ask a region")
-        await session.call("ask_region", {"region": "north", "floor": 7, "note": "x"})
-        calls = session.peer.asked("tools/call")
-        bench.require(bool(calls), "the client did not call the tool", session.latest)
-        sent = {name: value for name, value in _headers(calls[0]).items() if name.startswith("mcp-param-")}
-        wanted = {"mcp-param-region": "north", "mcp-param-floor": "7"}
-        bench.expect(sent == wanted, calls[0], f"the call has the headers {sent} instead of {wanted}")
+    outdated = _tool("ask_region", region={"type": "string", "x-mcp-header": "Zone"}, floor={"type": "integer"})
+    for listed in (False, True):
+        async with bench.connected(Script(search=serves(found(marked)), listed=(outdated,))) as session:
+            if listed:
+                await session.list_tools()
+            await session.search("ask a region")
+            await session.call("ask_region", {"region": "north", "floor": 7, "note": "x"})
+            case = "listed with other headers, then found" if listed else "found, never listed"
+            _expect_headers(bench, session, case)
+
+
+def _expect_headers(bench: ClientBench, session: Session, case: str) -> None:
+    calls = session.peer.asked("tools/call")
+    bench.require(bool(calls), "the client did not call the tool", session.latest)
+    sent = {name: value for name, value in _headers(calls[0]).items() if name.startswith("mcp-param-")}
+    wanted = {"mcp-param-region": "north", "mcp-param-floor": "7"}
+    bench.expect(sent == wanted, calls[0], f"the call has the headers {sent} instead of {wanted}", case=case)
