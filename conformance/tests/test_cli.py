@@ -210,7 +210,7 @@ def test_what_is_missing_of_an_installation_is_named_with_how_to_get_it():
     done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2
     assert done.stderr == (
-        "tools-search-conformance: yaml is not installed; pip install 'mcp-ext-tools-search[conformance]'\n"
+        "tools-search-conformance: the module yaml is missing: install the distribution with its extra [conformance]\n"
     )
 
 

@@ -12,7 +12,7 @@ def main() -> None:
     try:
         from tools_search_conformance.cli import main as run
     except ModuleNotFoundError as error:
-        missing = f"{error.name} is not installed; pip install 'mcp-ext-tools-search[conformance]'"
+        missing = f"the module {error.name} is missing: install the distribution with its extra [conformance]"
         print(f"tools-search-conformance: {missing}", file=sys.stderr)  # noqa: T201 - click may be what is missing
         sys.exit(2)
     run()
