@@ -205,6 +205,15 @@ def test_a_fault_of_the_suite_ends_in_4(monkeypatch: pytest.MonkeyPatch, capsys:
     assert "the suite failed: RuntimeError: oops" in capsys.readouterr().err
 
 
+def test_what_is_missing_of_an_installation_is_named_with_how_to_get_it():
+    without = "import sys; sys.modules['yaml'] = None; from tools_search_conformance.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "tools-search-conformance: the module yaml is missing: install the distribution with its extra [conformance]\n"
+    )
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_an_interrupted_run_tells_what_it_had_found_and_leaves_nothing(

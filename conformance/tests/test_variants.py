@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -58,3 +59,26 @@ async def test_an_empty_cursor_of_a_single_tool_is_told_once(
     with anyio.fail_after(60):
         run = await judge_servers(chosen, lambda _: None)
     assert {r.check for r in run.of("fail", "warn", "unverified", "error")} == {"tools-search-server-cursor-nonempty"}
+
+
+@pytest.mark.parametrize(
+    "descriptions",
+    [
+        ("发送 发票 给客户", "检索 发票", "天气 预报 今天 发票", "翻译 文本", "发送 邮件"),
+        tuple(f"everything about topic{''.join(chr(97 + int(d)) for d in str(n // 3))}" for n in range(400)),
+    ],
+    ids=["two-character words", "words of many tools"],
+)
+async def test_a_server_with_tools_of_its_own_kind_is_judged_by_all_that_applies(
+    descriptions: tuple[str, ...], target: Command, options: Callable[..., Options], tmp_path: Path
+):
+    schema = {"type": "object"}
+    tools = [{"name": f"t{n}", "description": text, "inputSchema": schema} for n, text in enumerate(descriptions)]
+    (tmp_path / "own.json").write_text(json.dumps({"tools": tools}), encoding="utf-8")
+    variable = {"TOOLS_SEARCH_CATALOG": str(tmp_path / "own.json")}
+    chosen = options(
+        "all-terms-match", "pages-complete", "cursor-forged", argv=target("miniature"), profile="live", env=variable
+    )
+    with anyio.fail_after(60):
+        run = await judge_servers(chosen, lambda _: None)
+    assert {r.status for r in run.results} == {"pass"}

@@ -55,6 +55,7 @@ class Link:
         self._connection: Connection | None = None
         self._starts = 0
         self._silences = Counter[str]()
+        self._last: Exchange | None = None
         self.deaths: list[tuple[str, Exchange]] = []
         """How the target ended by itself during the current check, and the request that was the last one."""
         self.first_search: tuple[Listing, Listing, Listing] | None = None
@@ -76,9 +77,17 @@ class Link:
         Raises:
             TargetError, RefusedError: the target cannot be reached, or no longer speaks this era.
         """
-        if self._connection is not None and self._connection.transport.ended is None:
-            return self._connection
+        if self._connection is not None:
+            if (ended := self._connection.transport.ended) is None:
+                return self._connection
+            self._mourn(ended)
         return await self.connect("core", DECLARED)
+
+    def _mourn(self, ended: str) -> None:
+        """Keep how the target ended by itself, once, with the last exchange before it."""
+        if self._last is not None:
+            self.deaths.append((ended, self._last))
+            self._last = None
 
     async def connect(self, catalog: str, capabilities: Params) -> Connection:
         """Open a connection, in place of the one there was, to a fixture serving `catalog` or to a live server.
@@ -137,8 +146,9 @@ class Link:
             method, params, seconds=seconds or patience, capabilities=capabilities, headers=headers
         )
         self._silences[method] = 0 if exchange.replied else self._silences[method] + 1
+        self._last = exchange
         if (ended := connection.transport.ended) is not None:
-            self.deaths.append((ended, exchange))
+            self._mourn(ended)
         return exchange
 
     async def search(self, params: Params, **dress: Any) -> Exchange:

@@ -35,7 +35,10 @@ _COMMON_WORDS: Final = (
 )
 _COMMON: Final = frozenset(_COMMON_WORDS.split())
 _SHORTEST: Final = 4
+_EAST_ASIAN: Final = "\u2e80"
+_SHORTEST_EAST_ASIAN: Final = 2
 _RARE: Final = 2
+_HUNDRED: Final = 100
 _LONGEST: Final = 1024
 _PAIRED_TOOLS: Final = 500
 _PAIRED_TERMS: Final = 20
@@ -102,9 +105,8 @@ class Vocabulary:
 
     def distinctive(self, tool: JsonObject) -> list[str]:
         """Return the terms that single `tool` out, rarest first, in the order of its texts."""
-        rare = [
-            term for term in dict.fromkeys(self._terms(tool)) if self.frequency[term] <= _RARE and _is_telling(term)
-        ]
+        few = max(_RARE, len(self.tools) // _HUNDRED)
+        rare = [term for term in dict.fromkeys(self._terms(tool)) if self.frequency[term] <= few and _is_telling(term)]
         return sorted(rare, key=lambda term: self.frequency[term])
 
     def alone(self, tool: JsonObject, member: str) -> list[str]:
@@ -130,7 +132,8 @@ class Vocabulary:
 
 
 def _is_telling(term: str) -> bool:
-    return len(term) >= _SHORTEST and term.isalpha() and term not in _COMMON
+    shortest = _SHORTEST if term < _EAST_ASIAN else _SHORTEST_EAST_ASIAN
+    return len(term) >= shortest and term.isalpha() and term not in _COMMON
 
 
 def _spread(items: Sequence[str], count: int) -> list[str]:

@@ -95,6 +95,22 @@ async def test_a_server_that_never_finishes_its_handshake_is_given_up_at_the_dea
     assert answer.tools[0].name == "fine__make_alpha"
 
 
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("import sys, time; print('sign in first', file=sys.stderr); time.sleep(60)", "sign in first"),
+        ("import time; print('usage: it', flush=True); time.sleep(60)", "usage: it (on standard output, where only"),
+    ],
+)
+async def test_a_server_that_keeps_everybody_waiting_is_quoted(source: str, said: str):
+    servers = configured(slow=StdioTarget(sys.executable, ("-c", source)))
+    with anyio.fail_after(20):
+        async with open_federation(servers) as federation:
+            answer = await federation.search("alpha", deadline=3)
+    assert answer.failed[0].failure is not None
+    assert f"still starting after 3 seconds; it last said: {said}" in answer.failed[0].failure.message
+
+
 @pytest.mark.parametrize("negotiation", ["auto", "legacy"])
 async def test_a_server_that_is_killed_between_two_searches_loses_only_its_own_tools(
     catalog: Path, liar: Any, serve_http: Any, negotiation: Any

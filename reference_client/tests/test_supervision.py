@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import anyio
 import pytest
+from tools_search_client.diagnostics import Diagnostics
 from tools_search_client.discovery import ServerTools
 from tools_search_client.errors import ServerError, ServerTimedOut, ServerUnavailable
 from tools_search_client.supervision import Backoff, SupervisedServer
@@ -29,8 +30,12 @@ class Doubles:
         self.lose: Callable[[], None] = lambda: None
         self.now = 0.0
 
-    def __call__(self, *, on_close: Callable[[], None]) -> AbstractAsyncContextManager[ServerTools]:
+    def __call__(
+        self, *, on_close: Callable[[], None], diagnostics: Diagnostics
+    ) -> AbstractAsyncContextManager[ServerTools]:
         self.lose = on_close
+        diagnostics.file.write("one moment\n")
+        diagnostics.file.flush()
         return self.connection()
 
     @asynccontextmanager
@@ -114,7 +119,7 @@ async def test_a_connection_that_was_lost_is_made_again_for_the_next_who_asks(do
 async def test_an_attempt_that_takes_too_long_fails(doubles: Doubles):
     doubles.hangs = True
     async with running(doubles.server(connect_timeout=0.01)) as server:
-        with pytest.raises(ServerTimedOut, match="not ready after"):
+        with pytest.raises(ServerTimedOut, match=r"not ready after 0\.01 seconds; it last said: one moment"):
             await server.tools()
 
 

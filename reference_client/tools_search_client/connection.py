@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import anyio
 from mcp import Client
+from mcp.client.session import IncomingMessage, MessageHandlerFnT
 from mcp_ext_tools_search.client import TOOLS_SEARCH
 from mcp_ext_tools_search.hosts import Target
 from mcp_types import Implementation, JSONRPCMessage
+from pydantic import ValidationError
 
 from tools_search_client.changes import ListChanges, announces_changes
 from tools_search_client.diagnostics import Diagnostics, kept_diagnostics
 from tools_search_client.discovery import DiscoveryOptions, ServerTools
 from tools_search_client.errors import ServerError, ServerRefused, ServerUnavailable
 from tools_search_client.faults import as_server_error
+from tools_search_client.text import shorten
 from tools_search_client.transport import open_transport
 from tools_search_client.version import VERSION
 from tools_search_client.wire import Streams, WireObserver
@@ -26,6 +29,8 @@ __all__ = ["ConnectionOptions", "Negotiation", "open_server"]
 
 Negotiation = Literal["auto", "legacy"]
 """`auto` speaks the newest era that the server knows; `legacy` always shakes hands as before 2026."""
+
+_STRAY_CHARS: Final = 80
 
 _CLIENT_INFO: Final = Implementation(name="tools-search-client", version=VERSION)
 
@@ -52,6 +57,7 @@ async def open_server(
     *,
     on_change: Callable[[], None] | None = None,
     on_close: Callable[[], None] | None = None,
+    diagnostics: Diagnostics | None = None,
 ) -> AsyncGenerator[ServerTools]:
     """Connect to `target`, negotiate, and offer its tools until the block ends.
 
@@ -63,6 +69,7 @@ async def open_server(
         options: How to speak to it.
         on_change: Called after what was kept has been dropped because the server's tools changed.
         on_close: Called when the server will say nothing more, perhaps more than once.
+        diagnostics: Where a started program's standard error goes; a place of its own unless given.
 
     Raises:
         ServerError: The server could not be started or reached, or died; its last diagnostics are quoted.
@@ -70,12 +77,15 @@ async def open_server(
     options = options or ConnectionOptions()
     changes = ListChanges()
     raised: Exception | None = None
-    with kept_diagnostics() as diagnostics:
+    with nullcontext(diagnostics) if diagnostics else kept_diagnostics() as kept:
         transport = open_transport(
-            target, diagnostics=diagnostics.file, observer=_Watch(options.observer, on_close or _nothing)
+            target, diagnostics=kept.file, observer=_Watch(options.observer, on_close or _nothing)
         )
         try:
-            async with _client(transport, options, changes) as client, anyio.create_task_group() as tasks:
+            async with (
+                _client(transport, options, _listener(changes, kept)) as client,
+                anyio.create_task_group() as tasks,
+            ):
                 tools = ServerTools(client, options.discovery)
                 changes.on_change = _both(tools.forget, on_change or _nothing)
                 if options.follow_changes and announces_changes(client):
@@ -87,29 +97,41 @@ async def open_server(
                 tasks.cancel_scope.cancel()
         except Exception as error:
             if raised is None:
-                raise _explained(as_server_error(error), diagnostics) from error
+                raise _explained(as_server_error(error), kept) from error
     if raised is not None:
         raise raised
 
 
 def _client(
-    transport: AbstractAsyncContextManager[Streams], options: ConnectionOptions, changes: ListChanges
+    transport: AbstractAsyncContextManager[Streams], options: ConnectionOptions, on_message: MessageHandlerFnT
 ) -> Client:
     return Client(
         transport,
         extensions=[TOOLS_SEARCH],
         client_info=_CLIENT_INFO,
         mode=options.negotiation,
-        message_handler=changes.on_message,
+        message_handler=on_message,
     )
+
+
+def _listener(changes: ListChanges, diagnostics: Diagnostics) -> MessageHandlerFnT:
+    """Return what hears the notifications of a server, and the lines of it that are no messages."""
+
+    async def on_message(message: IncomingMessage) -> None:
+        if isinstance(message, ValidationError):
+            line = message.errors(include_url=False)[0]["input"]
+            diagnostics.note_stray(shorten(str(line), _STRAY_CHARS))
+        await changes.on_message(message)
+
+    return on_message
 
 
 def _explained(error: ServerError, diagnostics: Diagnostics) -> ServerError:
     """Return why there is no connection, in the words of the server as far as there are any."""
     if isinstance(error, ServerRefused):
         error = ServerUnavailable(f"does not accept the connection as an MCP server: {error}")
-    said = diagnostics.last_lines()
-    return type(error)(f"{error}; it last said: {said}") if said else error
+    said = diagnostics.quotation()
+    return type(error)(f"{error}{said}") if said else error
 
 
 class _Watch:

@@ -31,6 +31,7 @@ class Diagnostics:
         self.file = file
         self._reading = reading
         self._is_open = True
+        self._has_stray = False
         self._tail = b""
         self._lock = Lock()
         os.set_blocking(reading, False)
@@ -43,6 +44,18 @@ class Diagnostics:
             text = self._tail.decode("utf-8", "replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         return " / ".join(dict.fromkeys(lines[-_TAIL_LINES:]))
+
+    def quotation(self) -> str:
+        """Return what to append to an error: what the server said last, or nothing."""
+        said = self.last_lines()
+        return f"; it last said: {said}" if said else ""
+
+    def note_stray(self, line: str) -> None:
+        """Take note of the first line on standard output that is no message; there may never be one that is."""
+        if not self._has_stray:
+            self._has_stray = True
+            self.file.write(f"{line} (on standard output, where only messages belong)\n")
+            self.file.flush()
 
     def follow(self) -> None:
         """Read until nobody writes any more; for a thread of its own, since a full pipe would halt the server."""

@@ -90,7 +90,7 @@ async def _ask(
         failure = Failure.of(error)
     except TimeoutError:
         doing = "starting" if tools is None else "answering"
-        failure = Failure.of(ServerTimedOut(f"still {doing} after {deadline:g} seconds"))
+        failure = Failure.of(ServerTimedOut(f"still {doing} after {deadline:g} seconds{server.quotation()}"))
     except Exception as error:  # the boundary between servers: what one of them brings about never loses the others
         _logger.exception("asking %r failed in an unforeseen way", name)
         failure = Failure.of(InvalidServerResult(f"the answer could not be used: {type(error).__name__}"))

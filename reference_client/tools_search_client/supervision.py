@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 import anyio
 
+from tools_search_client.diagnostics import Diagnostics, kept_diagnostics
 from tools_search_client.discovery import ServerTools
 from tools_search_client.errors import ServerError, ServerTimedOut, ServerUnavailable
 
@@ -25,9 +26,11 @@ _CLOSING_SECONDS: Final = 10.0
 
 
 class OpenServer(Protocol):
-    """Connects: `open_server` with everything but the callback filled in."""
+    """Connects: `open_server` with everything but these two filled in."""
 
-    def __call__(self, *, on_close: Callable[[], None]) -> AbstractAsyncContextManager[ServerTools]:
+    def __call__(
+        self, *, on_close: Callable[[], None], diagnostics: Diagnostics
+    ) -> AbstractAsyncContextManager[ServerTools]:
         """Return a connection to be entered and left by one task."""
         ...
 
@@ -72,11 +75,16 @@ class SupervisedServer:
         self._failure: ServerError | None = None
         self._failures = 0
         self._not_before = 0.0
+        self._diagnostics: Diagnostics | None = None
 
     @property
     def connected(self) -> ServerTools | None:
         """The tools, if there is a connection at this moment."""
         return self._tools
+
+    def quotation(self) -> str:
+        """Return what to append to the news that the server keeps somebody waiting: what it said last, or nothing."""
+        return self._diagnostics.quotation() if self._diagnostics else ""
 
     async def tools(self) -> ServerTools:
         """Return the server's tools, connecting first where necessary.
@@ -108,8 +116,9 @@ class SupervisedServer:
 
     async def _hold(self) -> None:
         over = anyio.Event()
-        with anyio.CancelScope(deadline=anyio.current_time() + self._connect_timeout) as attempt:
-            async with self._open(on_close=over.set) as tools:
+        deadline = anyio.current_time() + self._connect_timeout
+        with kept_diagnostics() as self._diagnostics, anyio.CancelScope(deadline=deadline) as attempt:
+            async with self._open(on_close=over.set, diagnostics=self._diagnostics) as tools:
                 attempt.deadline = float("inf")
                 self._tools = tools
                 self._failures = 0
@@ -118,7 +127,7 @@ class SupervisedServer:
                 self._tools = None
                 attempt.deadline = anyio.current_time() + _CLOSING_SECONDS
         if attempt.cancelled_caught and not self._settled.is_set():
-            raise ServerTimedOut(f"not ready after {self._connect_timeout:g} seconds")
+            raise ServerTimedOut(f"not ready after {self._connect_timeout:g} seconds{self.quotation()}")
 
     def _lost(self, failure: ServerError) -> None:
         self._tools = None

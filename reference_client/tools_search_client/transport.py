@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final, TextIO
@@ -12,6 +11,7 @@ from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target
+from mcp_ext_tools_search.hosts.environment import handed_down
 
 from tools_search_client.wire import Streams, WireObserver, mended, watched
 
@@ -19,13 +19,6 @@ __all__ = ["MAX_EVENT_BYTES", "open_transport"]
 
 MAX_EVENT_BYTES: Final = 64 * 1024 * 1024
 """A large listing passes, an endless event does not; the SDK's own bound of 1 MiB is some 1,250 tools."""
-
-_INHERITED: Final = (
-    *("LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
-    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
-    *("NODE_EXTRA_CA_CERTS", "SSL_CERT_DIR", "SSL_CERT_FILE"),
-)
-"""Variables that a started server gets beside the SDK's own short list: where it is and how to reach the network."""
 
 _HTTP_TIMEOUT: Final = httpx2.Timeout(30.0, read=300.0)
 
@@ -56,11 +49,10 @@ async def open_transport(
 
 
 def _parameters(target: StdioTarget) -> StdioServerParameters:
-    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     return StdioServerParameters(
         command=target.command,
         args=list(target.args),
-        env=inherited | dict(target.env),
+        env=handed_down() | dict(target.env),
         cwd=target.cwd,
         encoding_error_handler="replace",
     )

@@ -226,8 +226,16 @@ async def has_echo(client: Client) -> bool:
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_an_http_server_comes_back_after_a_restart(
-    servers: Any, gateway: Any, until: Any, era: str, tmp_path: Path, unused_tcp_port: int
+    servers: Any,
+    gateway: Any,
+    until: Any,
+    era: str,
+    tmp_path: Path,
+    unused_tcp_port: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("tools_search_server.upstream._CHECK_SECONDS", 1000)
+
     async def start() -> Any:
         options = ["--legacy"] if era == "legacy" else []
         process = servers.start(
@@ -255,6 +263,32 @@ async def test_an_http_server_comes_back_after_a_restart(
                 assert await has_echo(client)
             again: Any = await client.session.call_tool("web__count", {})
     assert not again.is_error, again.content
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_the_death_of_an_http_server_is_noticed_without_any_call(
+    servers: Any,
+    gateway: Any,
+    raw: Any,
+    until: Any,
+    era: str,
+    tmp_path: Path,
+    unused_tcp_port: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tools_search_server.upstream._CHECK_SECONDS", 0.1)
+    options = ["--legacy"] if era == "legacy" else []
+    process = servers.start(str(UPSTREAMS / "versatile.py"), str(tmp_path), *options, "--http", str(unused_tcp_port))
+    with anyio.fail_after(60):
+        await until(lambda: accepts(unused_tcp_port))
+        entry = {"url": f"http://127.0.0.1:{unused_tcp_port}/mcp"}
+        async with gateway("auto", web=entry, other=raw("good")) as client:
+            while not await has_echo(client):  # noqa: ASYNC110 - a listing is the only thing to look at
+                await anyio.sleep(0.05)
+            process.kill()
+            while await has_echo(client):  # noqa: ASYNC110
+                await anyio.sleep(0.05)
+            assert [tool.name for tool in (await client.session.list_tools()).tools] == ["other__plain"]
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

@@ -19,6 +19,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from mcp_ext_tools_search.hosts import StdioTarget
+from mcp_ext_tools_search.hosts.environment import handed_down
 from mcp_types import jsonrpc_message_adapter
 
 from tools_search_server.ending import Ending
@@ -32,13 +33,6 @@ _MAX_STRAY_LINES: Final = 100
 _GRACE_SECONDS: Final = 1.0
 _LAST_WORDS_SECONDS: Final = 0.5
 _LOOK_SECONDS: Final = 0.01
-
-_PASSED_ON: Final = (
-    *("LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
-    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
-    *("NODE_EXTRA_CA_CERTS", "SSL_CERT_DIR", "SSL_CERT_FILE"),
-)
-"""Variables that child processes get beside the SDK's own short list; anything else is named in the configuration."""
 
 _Incoming: TypeAlias = SessionMessage | Exception
 _Streams: TypeAlias = tuple[MemoryObjectReceiveStream[_Incoming], MemoryObjectSendStream[SessionMessage]]
@@ -71,10 +65,9 @@ async def child_streams(target: StdioTarget, ended: Ending) -> AsyncGenerator[_S
 
 
 async def _start(target: StdioTarget) -> Process:
-    passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     return await anyio.open_process(
         [target.command, *target.args],
-        env={**get_default_environment(), **passed_on, **target.env},
+        env={**get_default_environment(), **handed_down(), **target.env},
         cwd=target.cwd,
         stderr=None,  # ours: the operator sees what the server has to say
         start_new_session=True,

@@ -33,6 +33,7 @@ _LIST_SECONDS: Final = 30
 _QUIET_SECONDS: Final = 0.1
 _STEADY_SECONDS: Final = 30
 _RETURN_SECONDS: Final = 10
+_CHECK_SECONDS: Final = 5
 
 
 class Upstream:
@@ -178,6 +179,7 @@ class Upstream:
             self._move(State("ready", datetime.now(UTC)), tools)
             tasks.start_soon(self._listen, client)
             tasks.start_soon(self._keep_fresh, client)
+            tasks.start_soon(self._check, client)
             await self._ended.wait()
             self._lose(client)
             tasks.cancel_scope.cancel()
@@ -199,6 +201,21 @@ class Upstream:
                 logger.warning("%s: cannot follow changes of its tools: %s", self.name, error)
                 return
             await anyio.sleep(pause)
+
+    async def _check(self, client: Client) -> None:
+        """Notice the death of an HTTP server: it may hold no stream that would end, and then only the next call tells.
+
+        Any answer is a sign of life, and taking long over one is no sign of death.
+        """
+        if not isinstance(self._target, HttpTarget):
+            return
+        while True:
+            await anyio.sleep(_CHECK_SECONDS)
+            try:
+                await raw_request(client, "server/discover" if is_modern(client) else "ping", {}, seconds=_LIST_SECONDS)
+            except MCPError as error:
+                if connection_ended(error) or is_session_gone(client, error):
+                    self._lose(client)
 
     async def _keep_fresh(self, client: Client) -> None:
         while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 
 from .faults import SEARCH, Fault, Json, Refusal, fault, member, wrong_error, wrong_params
@@ -89,6 +90,16 @@ def surrogates_deadly(params: Json) -> Json:
     if any("\ud800" <= character <= "\udfff" for character in str(params.get("query"))):
         os._exit(1)
     return params
+
+
+@fault("nul-deadly-later")
+class NulDeadlyLater(Fault):
+    """Answers a query with NUL, and ends soon after."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == SEARCH and params.get("query") == "anything\x00":
+            threading.Timer(0.03, os._exit, [1]).start()
+        return outcome
 
 
 @wrong_params("query-stripped-too-far")
