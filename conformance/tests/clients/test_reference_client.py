@@ -1,4 +1,4 @@
-"""The reference client, driven as an implementer would drive it, is green in every cell."""
+"""Clients on the Python SDK, driven as an implementer would drive them: the reference client is green in every cell."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from tools_search_conformance.report.verdict import exit_status
 
 pytestmark = pytest.mark.anyio
 
-DRIVER = Path(__file__).parents[2] / "drivers" / "reference_client.py"
+DRIVERS = Path(__file__).parents[2] / "drivers"
 CELLS = {"stdio-2026-07-28", "stdio-2025-11-25", "http-2026-07-28", "http-2025-11-25"}
 
 
 async def test_the_reference_client_is_green_in_every_cell(client_options: Callable[..., ClientOptions]):
     with anyio.fail_after(240):
-        run = await judge_client(client_options(argv=(sys.executable, str(DRIVER))), lambda _: None)
+        run = await judge_client(
+            client_options(argv=(sys.executable, str(DRIVERS / "reference_client.py"))), lambda _: None
+        )
     assert {cell.name for cell in run.cells} == CELLS
     assert run.unavailable == ()
     assert [
@@ -27,3 +29,16 @@ async def test_the_reference_client_is_green_in_every_cell(client_options: Calla
     ] == []
     assert {result.skip for result in run.of("skip")} == {"era", "transport"}
     assert exit_status(run) == 0
+
+
+async def test_what_the_sdk_alone_leaves_to_its_hosts_is_found(client_options: Callable[..., ClientOptions]):
+    with anyio.fail_after(240):
+        run = await judge_client(client_options(argv=(sys.executable, str(DRIVERS / "python_sdk.py"))), lambda _: None)
+    assert {cell.name for cell in run.cells} == CELLS
+    assert {result.check.removeprefix("tools-search-client-") for result in run.of("fail")} == {
+        "advertisement-not-object",
+        "http-invalid-tool-left-out",
+        "http-param-headers",
+    }
+    assert run.of("warn", "unverified", "error") == []
+    assert exit_status(run) == 1
