@@ -169,6 +169,9 @@ def server(
 @cli.command("client")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, required=True)
 @click.option(
+    "--one-shot", is_flag=True, help="ARGV is no driver but a client after the contract of the official MCP suite."
+)
+@click.option(
     "--era", type=click.Choice(["auto", *ERAS]), default="auto", help="Protocol revision; auto is every one spoken."
 )
 @click.option(

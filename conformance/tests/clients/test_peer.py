@@ -233,6 +233,22 @@ async def test_what_is_no_message_is_refused_over_http(body: bytes):
         assert (response.status_code, response.json()["error"]["code"]) == (400, -32700)
 
 
+async def test_a_client_that_floods_is_bounded():
+    line = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n{"jsonrpc":"2.0","method":"notifications/x"}\n'
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            peer = Peer(MODERN, Script(), Recorder("c"))
+            async with open_stage(tasks) as stage, stage.standing(peer, "stdio") as target:
+                host, port, token = target["args"][-3:]
+                async with await anyio.connect_tcp(host, int(port)) as stream:
+                    tasks.start_soon(stream.send, token.encode() + b"\n" + line * 1100)
+                    received = b""
+                    while b"asked too often" not in received:
+                        received = received[-100:] + await stream.receive()
+            assert len(peer.exchanges) == 1000
+            tasks.cancel_scope.cancel()
+
+
 async def test_the_relay_ends_with_its_client():
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:

@@ -8,35 +8,29 @@ from typing import Any, Final
 
 import anyio
 
-from tools_search_conformance.clients.contract import DriverError, Told
-from tools_search_conformance.clients.driver import Driver
+from tools_search_conformance.clients.contract import DriverError, NoDriverFeatureError, Told
+from tools_search_conformance.clients.driver import AnyDriver
 from tools_search_conformance.clients.peer import Peer
 from tools_search_conformance.clients.script import Script
 from tools_search_conformance.clients.stage import Stage
 from tools_search_conformance.link import Setting
-from tools_search_conformance.model import Cell, Profile, SkipReason
+from tools_search_conformance.model import Cell, Profile
 from tools_search_conformance.verdict import InapplicableError, UnverifiableError, ViolationError
 from tools_search_conformance.wire.record import Exchange, Recorder
 
-__all__ = ["ClientBench", "FederationSession", "NoDriverFeatureError", "Session"]
+__all__ = ["ClientBench", "FederationSession", "Session"]
 
 _MOST_STARTS: Final = 40
 _CLOSE_SECONDS: Final = 5.0
 
-StartDriver = Callable[[Callable[[str], None]], Awaitable[Driver]]
+StartDriver = Callable[[Callable[[str], None]], Awaitable[AnyDriver]]
 """Starts another driver; what it is given learns of every line."""
-
-
-class NoDriverFeatureError(InapplicableError):
-    """The driver cannot do what the check needs."""
-
-    kind: SkipReason = "driver-feature"
 
 
 class _Operations:
     """What a driver can be asked to do on what it has connected to."""
 
-    def __init__(self, driver: Driver, latest: Callable[[], Exchange | None], bench: ClientBench) -> None:
+    def __init__(self, driver: AnyDriver, latest: Callable[[], Exchange | None], bench: ClientBench) -> None:
         self._driver = driver
         self._latest = latest
         self._bench = bench
@@ -78,7 +72,7 @@ class _Operations:
 class Session(_Operations):
     """One connection of the client to one peer."""
 
-    def __init__(self, driver: Driver, peer: Peer, bench: ClientBench) -> None:
+    def __init__(self, driver: AnyDriver, peer: Peer, bench: ClientBench) -> None:
         super().__init__(driver, lambda: self.latest, bench)
         self.peer = peer
 
@@ -113,7 +107,7 @@ class Session(_Operations):
 class FederationSession(_Operations):
     """One client connected to several peers, by name."""
 
-    def __init__(self, driver: Driver, peers: Mapping[str, Peer], bench: ClientBench) -> None:
+    def __init__(self, driver: AnyDriver, peers: Mapping[str, Peer], bench: ClientBench) -> None:
         super().__init__(driver, lambda: self.latest, bench)
         self.peers = peers
 
@@ -149,7 +143,7 @@ class ClientBench:
         """How the driver ended during the current check, and the exchange that was the last one."""
         self._start = start
         self._stage = stage
-        self._driver: Driver | None = None
+        self._driver: AnyDriver | None = None
         self._starts = 0
 
     @property
@@ -157,7 +151,7 @@ class ClientBench:
         """Which transport and era."""
         return self.setting.cell
 
-    async def driver(self) -> Driver:
+    async def driver(self) -> AnyDriver:
         """Return the cell's driver, started anew if it has ended.
 
         Raises:
@@ -252,7 +246,7 @@ class ClientBench:
         if not condition:
             raise InapplicableError(message)
 
-    async def _close(self, driver: Driver) -> None:
+    async def _close(self, driver: AnyDriver) -> None:
         """Have the client leave; a driver that cannot even do that is started anew for the next check."""
         with anyio.CancelScope(shield=True):
             patience, driver.seconds = driver.seconds, min(driver.seconds, _CLOSE_SECONDS)

@@ -12,10 +12,12 @@ from typing import Any, Final
 from jsonschema import Draft202012Validator
 from referencing import Registry
 
+from tools_search_conformance.model import SkipReason
+from tools_search_conformance.verdict import InapplicableError
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object
 from tools_search_conformance.wire.process import TargetError
 
-__all__ = ["CONTRACT_VERSION", "DriverError", "Told", "contract_schema", "read_answer"]
+__all__ = ["CONTRACT_VERSION", "DriverError", "NoDriverFeatureError", "Told", "contract_schema", "read_answer"]
 
 CONTRACT_VERSION: Final = 1
 """Version of `DRIVER.md` and of its schema."""
@@ -27,14 +29,51 @@ class DriverError(TargetError):
     """The driver cannot be started, spoken to or believed; the message says what to mend in it."""
 
 
+class NoDriverFeatureError(InapplicableError):
+    """The driver cannot do what the check needs."""
+
+    kind: SkipReason = "driver-feature"
+
+
+class UntoldError(NoDriverFeatureError):
+    """What a client made of an answer is what the check is about, and nobody tells."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """What a driver answered to one operation. Just one of the three members is set."""
+    """What a driver answered to one operation. Just one of `ok`, `error` and `unsupported` is set."""
 
     op: str
-    ok: JsonObject | None = None
-    error: JsonObject | None = None
-    unsupported: bool = False
+    answer: JsonObject | None
+    """The whole answer, or `None` where the client did something and nobody tells what it made of it."""
+
+    @property
+    def ok(self) -> JsonObject | None:
+        """What came of it.
+
+        Raises:
+            UntoldError: nobody tells.
+        """
+        return self._told().get("ok")
+
+    @property
+    def error(self) -> JsonObject | None:
+        """Why it could not be done.
+
+        Raises:
+            UntoldError: nobody tells.
+        """
+        return self._told().get("error")
+
+    @property
+    def heard(self) -> bool:
+        """Whether it is known what the client made of the answers."""
+        return self.answer is not None
+
+    @property
+    def unsupported(self) -> bool:
+        """Whether the driver or the client has no such operation."""
+        return self.answer is not None and "unsupported" in self.answer
 
     @property
     def tools(self) -> list[JsonObject]:
@@ -54,11 +93,18 @@ class Told:
 
     def describe(self) -> str:
         """Return in a few words what the client said."""
+        if self.answer is None:
+            return "nothing that a one-shot client tells"
         if self.error is not None:
             return f"the error {str(self.error['message'])[:200]!r}"
         if self.unsupported:
             return "unsupported"
         return f"the tools {self.names}" if "tools" in (self.ok or {}) else "success"
+
+    def _told(self) -> JsonObject:
+        if self.answer is None:
+            raise UntoldError("a one-shot client does not tell what it made of the answers")
+        return self.answer
 
 
 @cache
@@ -77,9 +123,7 @@ def read_answer(op: str, answer: JsonObject) -> Told:
         # What a driver says of itself may also stand beside the id.
         answer = {"id": answer["id"], "ok": {name: value for name, value in answer.items() if name != "id"}}
     _require(op, answer, {"$ref": "#/$defs/answer"})
-    told = Told(
-        op=op, ok=answer.get("ok"), error=answer.get("error"), unsupported=bool(answer.get("unsupported", False))
-    )
+    told = Told(op=op, answer=answer)
     if told.ok is not None:
         _require(op, told.ok, contract_schema()["$defs"]["ok"].get(op, {"type": "object"}))
     return told

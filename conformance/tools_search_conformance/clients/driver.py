@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
@@ -17,10 +17,38 @@ from tools_search_conformance.report.plain import plain
 from tools_search_conformance.wire.codec import JsonObject, MalformedError, as_object, decode, encode
 from tools_search_conformance.wire.process import TargetError, TargetProcess
 
-__all__ = ["Driver"]
+__all__ = ["AnyDriver", "Driver"]
 
 _LINE_BYTES: Final = 16 * 1024 * 1024
 _NOTED: Final = 2000
+
+
+class AnyDriver(Protocol):
+    """Whoever has the client do something."""
+
+    seconds: float
+    """How long one operation may take."""
+    ended: str | None
+    """Why nothing more can be asked, or `None` while something can."""
+    hello: JsonObject
+    """What the driver says of itself."""
+
+    @property
+    def features(self) -> frozenset[str]:
+        """What it can do beside the operations of each driver."""
+        ...
+
+    async def ask(self, op: str, **members: Any) -> Told:
+        """Have one operation done and return what is said of it.
+
+        Raises:
+            DriverError: it can no longer be asked.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Let it go."""
+        ...
 
 
 class Driver:

@@ -14,11 +14,12 @@ from anyio.abc import TaskGroup
 from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance.baseline import Baseline, settle
-from tools_search_conformance.clients.bench import ClientBench, NoDriverFeatureError
+from tools_search_conformance.clients.bench import ClientBench
 from tools_search_conformance.clients.checks import client_checks
-from tools_search_conformance.clients.contract import DriverError
+from tools_search_conformance.clients.contract import DriverError, NoDriverFeatureError
 from tools_search_conformance.clients.declaration import declared_in
-from tools_search_conformance.clients.driver import Driver
+from tools_search_conformance.clients.driver import AnyDriver, Driver
+from tools_search_conformance.clients.one_shot import OneShotClient
 from tools_search_conformance.clients.stage import Stage, open_stage
 from tools_search_conformance.invocation import watch
 from tools_search_conformance.judging import run_check
@@ -44,6 +45,8 @@ class ClientOptions:
     checks: tuple[Check, ...]
     out: Path
     argv: tuple[str, ...]
+    one_shot: bool = False
+    """Whether `argv` is no driver, but a client after the contract of the official suite."""
     era: Era | Literal["auto"] = "auto"
     transport: TransportName | Literal["auto"] = "auto"
     seed: int = 0
@@ -115,8 +118,11 @@ class _Judge:
         )
 
     async def _cells(self, tasks: TaskGroup, stage: Stage, deadline: float) -> None:
-        async def start(note: Callable[[str], None]) -> Driver:
+        async def start(note: Callable[[str], None]) -> AnyDriver:
             options = self._options
+            if options.one_shot:
+                own: dict[str, Any] = {"env": options.env, "cwd": options.cwd, "seconds": options.timeout}
+                return OneShotClient(options.argv, tasks=tasks, note=note, **own)
             return await Driver.start(
                 options.argv,
                 tasks=tasks,

@@ -18,6 +18,8 @@ __all__ = ["serve_relay"]
 
 _TOKEN_BYTES: Final = 64
 _TOKEN_SECONDS: Final = 5
+_AT_ONCE: Final = 100
+"""How many requests of one client are being answered at any moment."""
 _GONE: Final = (
     anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError,
     anyio.DelimiterNotFound,
@@ -43,6 +45,7 @@ class _Line:
         self._lines = lines
         self._peer = peer
         self._turn = anyio.Lock()
+        self._room = anyio.Semaphore(_AT_ONCE)
 
     async def serve(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -50,6 +53,7 @@ class _Line:
             with suppress(*_GONE):
                 while True:
                     line = await self._lines.receive_until(b"\n", DEFAULT_LIMITS.message_bytes)
+                    await self._room.acquire()  # who does not read is not read from
                     tasks.start_soon(self._take, line)
             self._peer.unsubscribe(self.send)
             tasks.cancel_scope.cancel()
@@ -63,6 +67,12 @@ class _Line:
         tasks.cancel_scope.cancel()
 
     async def _take(self, line: bytes) -> None:
+        try:
+            await self._answer(line)
+        finally:
+            self._room.release()
+
+    async def _answer(self, line: bytes) -> None:
         try:
             message = decode_message(line)
         except MalformedError:

@@ -29,6 +29,8 @@ _PREFIX: Final = "io.modelcontextprotocol/"
 _STAMPS: Final[Mapping[str, Any]] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 _STATUS: Final = {-32601: 404, -32602: 400, -32600: 400, -32700: 400, -32020: 400, -32021: 400}
 _MOST_EXCHANGES: Final = 1000
+_MOST_NOTES: Final = 1000
+"""What one client may have recorded of it on one connection; beyond that it is answered with errors, or not at all."""
 
 Send = Callable[[JsonObject], Awaitable[None]]
 
@@ -57,6 +59,7 @@ class Peer:
         self.closed = anyio.Event()
         """Set when the check has no more use for the peer."""
         self._recorder = recorder
+        self._notes = 0
         self._outlets: list[tuple[Send, JsonObject]] = []
 
     def asked(self, *methods: str) -> list[Exchange]:
@@ -83,7 +86,7 @@ class Peer:
     async def hear(self, message: JsonObject, headers: Mapping[str, str] | None = None) -> Reply | None:
         """Return the reply to one message of the client; `None` to what is no request."""
         if "method" not in message or "id" not in message:
-            self._recorder.note(f"from the client: {encode(message)[:500].decode(errors='replace')}")
+            self._note("from", message)
             return None
         began = perf_counter()
         reply = self._reply(message)
@@ -104,7 +107,7 @@ class Peer:
         self.heeded.set()
         granted: JsonObject = {"notifications": {"toolsListChanged": True}, **meta}
         if request is not None:
-            self._recorder.note(f"from the client: {encode(request)[:500].decode(errors='replace')}")
+            self._note("from", request)
         return {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": granted}
 
     def unsubscribe(self, send: Send) -> None:
@@ -113,7 +116,7 @@ class Peer:
 
     async def notify(self, notification: JsonObject) -> None:
         """Send a notification to a client that listens."""
-        self._recorder.note(f"to the client: {encode(notification).decode()}")
+        self._note("to", notification)
         for send, meta in list(self._outlets):
             await send({**notification, "params": meta} if meta else notification)
 
@@ -124,9 +127,14 @@ class Peer:
             status=None if headers is None or not whole else status_of(self.era, reply),
             fault=None if whole else "none, as the script has it" if reply.silent else "bytes that are no message",
         )
-        kept = self._recorder.add(message, headers or {}, answer, (perf_counter() - began) * 1000)
         if len(self.exchanges) < _MOST_EXCHANGES:
-            self.exchanges.append(kept)
+            spent = (perf_counter() - began) * 1000
+            self.exchanges.append(self._recorder.add(message, headers or {}, answer, spent))
+
+    def _note(self, direction: str, message: JsonObject) -> None:
+        self._notes += 1
+        if self._notes <= _MOST_NOTES:
+            self._recorder.note(f"{direction} the client: {encode(message)[:500].decode(errors='replace')}")
 
     def _reply(self, message: JsonObject) -> Reply:
         method, params = message["method"], as_object(message.get("params")) or {}

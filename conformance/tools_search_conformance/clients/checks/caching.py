@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from tools_search_conformance.clients.bench import NoDriverFeatureError
+from tools_search_conformance.clients.contract import NoDriverFeatureError
 from tools_search_conformance.clients.peer import CHANGED, params_of
 from tools_search_conformance.clients.registry import client_check
 from tools_search_conformance.clients.script import LISTED, Reply, Script, found, serves, tool
