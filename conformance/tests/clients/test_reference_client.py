@@ -36,7 +36,6 @@ async def test_what_the_sdk_alone_leaves_to_its_hosts_is_found(client_options: C
         run = await judge_client(client_options(argv=(sys.executable, str(DRIVERS / "python_sdk.py"))), lambda _: None)
     assert {cell.name for cell in run.cells} == CELLS
     assert {result.check.removeprefix("tools-search-client-") for result in run.of("fail")} == {
-        "advertisement-not-object",
         "http-invalid-tool-left-out",
         "http-param-headers",
     }

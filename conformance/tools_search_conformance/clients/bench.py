@@ -18,13 +18,17 @@ from tools_search_conformance.model import Cell, Profile
 from tools_search_conformance.verdict import InapplicableError, UnverifiableError, ViolationError
 from tools_search_conformance.wire.record import Exchange, Recorder
 
-__all__ = ["ClientBench", "FederationSession", "Session"]
+__all__ = ["ClientBench", "FederationSession", "NotConnectedError", "Session"]
 
 _MOST_STARTS: Final = 40
 _CLOSE_SECONDS: Final = 5.0
 
 StartDriver = Callable[[Callable[[str], None]], Awaitable[AnyDriver]]
 """Starts another driver; what it is given learns of every line."""
+
+
+class NotConnectedError(UnverifiableError):
+    """The client says that it cannot connect to a peer."""
 
 
 class _Operations:
@@ -170,7 +174,7 @@ class ClientBench:
         """Connect the client to a new peer; where `opens`, that it can do so is what the check is about.
 
         Raises:
-            ViolationError, UnverifiableError: the client says that it cannot connect.
+            ViolationError, NotConnectedError: the client says that it cannot connect.
             NoDriverFeatureError: the driver cannot.
         """
         driver = await self.driver()
@@ -181,7 +185,7 @@ class ClientBench:
                 told = await session.ask("connect", target=target, era=self.cell.era)
                 if told.ok is None:
                     message = f"the client did not connect: {told.describe()}"
-                    raise (ViolationError if opens and session.latest else UnverifiableError)(message, session.latest)
+                    raise (ViolationError if opens and session.latest else NotConnectedError)(message, session.latest)
                 yield session
             finally:
                 await self._close(driver)

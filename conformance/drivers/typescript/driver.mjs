@@ -1,0 +1,119 @@
+// A driver of the TypeScript SDK v2 (see ../../DRIVER.md): what a host gets that adds tools/search to its Client.
+//
+//     npm install && tools-search-conformance client -- node driver.mjs
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { createInterface } from 'node:readline';
+import { z } from 'zod';
+
+const EXTENSION_ID = 'io.github.tools-search/tools-search';
+const Page = z.looseObject({
+    tools: z.array(z.looseObject({ name: z.string(), inputSchema: z.looseObject({}) })),
+    nextCursor: z.string().optional()
+});
+
+let client;
+let modern;
+
+async function connect({ target, era }) {
+    modern = era === '2026-07-28';
+    const { transport: kind, url, command, args, env } = target;
+    const transport =
+        kind === 'http'
+            ? new StreamableHTTPClientTransport(new URL(url))
+            : new StdioClientTransport({ command, args, env: { ...process.env, ...env } });
+    client = new Client(
+        { name: 'typescript-driver', version: '1.0.0' },
+        { capabilities: { extensions: { [EXTENSION_ID]: {} } }, versionNegotiation: { mode: modern ? 'auto' : 'legacy' } }
+    );
+    await client.connect(transport);
+    return {};
+}
+
+const isObject = value => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+function offered() {
+    const capabilities = client.getServerCapabilities() ?? {};
+    const places = modern ? [capabilities.extensions] : [capabilities.extensions, capabilities.experimental];
+    return places.some(place => isObject(place?.[EXTENSION_ID]));
+}
+
+async function page(params) {
+    return await client.request({ method: 'tools/search', params }, Page);
+}
+
+async function allPages(query) {
+    const tools = [];
+    const seen = new Set();
+    let cursor;
+    do {
+        const found = await page(cursor === undefined ? { query } : { query, cursor });
+        tools.push(...found.tools);
+        cursor = found.nextCursor;
+        if (cursor !== undefined && seen.has(cursor)) throw Object.assign(new Error('a circle'), { circle: true });
+        seen.add(cursor);
+    } while (cursor !== undefined);
+    return tools;
+}
+
+async function listed() {
+    const tools = [];
+    let cursor;
+    do {
+        const found = await client.listTools(cursor === undefined ? {} : { cursor });
+        tools.push(...found.tools);
+        cursor = found.nextCursor;
+    } while (cursor !== undefined);
+    return tools;
+}
+
+function ranked(query, tools) {
+    const words = text => new Set(text.toLowerCase().match(/[\p{L}\p{Nd}]+/gu) ?? []);
+    const wanted = [...words(query)];
+    const score = tool => {
+        const held = words(`${tool.name} ${tool.title ?? ''} ${tool.description ?? ''}`);
+        return wanted.filter(word => held.has(word)).length;
+    };
+    return tools.filter(score).sort((a, b) => score(b) - score(a));
+}
+
+async function find(query, search) {
+    if (offered()) {
+        try {
+            return await search();
+        } catch (error) {
+            // A number is what the server said, anything else is what the SDK makes of an answer that is no result.
+            const said = typeof error.code === 'number' && ![-32601, -32021].includes(error.code);
+            if (said || error.circle) throw error;
+        }
+    }
+    return ranked(query, await listed());
+}
+
+const operations = {
+    hello: async () => ({ sdk: '@modelcontextprotocol/client', version: '2.4.0', features: ['stdio', 'http'] }),
+    connect,
+    search: async ({ query, limit }) => ({
+        tools: (await find(query, async () => (await page(limit ? { query, limit } : { query })).tools)).slice(0, limit)
+    }),
+    search_all: async ({ query }) => ({ tools: await find(query, () => allPages(query)) }),
+    list_tools: async () => ({ tools: await listed() }),
+    call: async ({ name, arguments: given }) => ({ result: await client.callTool({ name, arguments: given }) }),
+    close: async () => {
+        await client?.close();
+        return {};
+    },
+    bye: async () => ({})
+};
+
+for await (const line of createInterface({ input: process.stdin })) {
+    const { id, op, ...members } = JSON.parse(line);
+    let outcome;
+    try {
+        outcome = op in operations ? { ok: await operations[op](members) } : { unsupported: true };
+    } catch (error) {
+        outcome = { error: { message: String(error.message ?? error) } };
+    }
+    process.stdout.write(`${JSON.stringify({ id, ...outcome })}\n`);
+    if (op === 'bye') process.exit(0);
+}
