@@ -183,6 +183,7 @@ class HttpCommandTarget(_Started):
             url,
             headers=self._headers,
             gone=lambda: None if running.returncode is None else running.obituary(),
+            settle=running.settle,
         )
 
     async def aclose(self) -> None:

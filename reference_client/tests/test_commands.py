@@ -139,6 +139,17 @@ def test_servers_as_json_tells_the_settings(run: Run, config: Path):
     assert gone["failure"]["kind"] == "unavailable"
 
 
+@pytest.mark.parametrize("command", [("servers",), ("tools",), ("search", "alpha")])
+def test_tools_that_are_left_out_are_not_lost_in_silence(run: Run, liar: Any, command: tuple[str, ...]):
+    line = command_line(liar("list-flawed", place="nowhere").target)
+    outcome = run(*command, "--command", line)
+    assert (outcome.code, outcome.errors) == (
+        0,
+        "the server: 3 tools are left out, since their definitions are invalid\n",
+    )
+    assert run(*command, "--command", line, "--json").json["servers"][0]["leftOut"] == 3
+
+
 def test_the_legacy_era_can_be_asked_for(run: Run, plain_server: StdioTarget):
     outcome = run("servers", "--command", command_line(plain_server), "--era", "legacy", "--json")
     assert outcome.json["servers"][0]["era"] == "legacy"

@@ -15,6 +15,8 @@ from tools_search_client.errors import InvalidServerResult, ServerRefused, Serve
 
 pytestmark = pytest.mark.anyio
 
+WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
+
 Until = Callable[[Callable[[], bool]], Awaitable[None]]
 
 
@@ -187,7 +189,27 @@ async def test_structured_content_that_breaks_the_tools_own_schema_is_an_invalid
                 await tools.call("make_alpha")
 
 
-@pytest.mark.parametrize("fault", ["list-loops", "list-shapeless"])
+async def test_an_invalid_definition_costs_a_server_that_tool_and_no_other(liar: Any, era: str):
+    with anyio.fail_after(10):
+        async with open_server(liar("list-flawed", era=era, place="nowhere").target) as tools:
+            listed = await tools.list()
+            assert tools.left_out == 3
+            result = await tools.call("make_zeta")
+    assert [tool.name for tool in listed] == [f"make_{word}" for word in WORDS]
+    assert not result.is_error
+
+
+async def test_an_invalid_definition_in_a_search_result_costs_that_tool_and_no_other(liar: Any, era: str):
+    with anyio.fail_after(10):
+        async with open_server(liar("flawed", era=era).target) as tools:
+            found = await tools.search("make an alpha")
+            assert (found.mode, found.tools[0].tool.name, tools.left_out) == ("list", "make_alpha", 3)
+            await tools.search("make a beta")
+            tools.forget()
+            assert tools.left_out == 0
+
+
+@pytest.mark.parametrize("fault", ["list-loops", "list-shapeless", "list-invalid-page"])
 async def test_a_listing_that_lies_is_an_invalid_result(liar: Any, era: str, fault: str):
     with anyio.fail_after(10):
         async with open_server(liar(fault, era=era, place="nowhere").target) as tools:

@@ -21,6 +21,19 @@ pytestmark = pytest.mark.anyio
 PROGRAM = [sys.executable, "-m", "tools_search_client"]
 Until = Callable[[Callable[[], bool]], Any]
 
+INTERRUPTED_IMPORT = """
+import runpy, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+runpy.run_module("tools_search_client", run_name="__main__")
+"""
+"""Runs the program and sends SIGINT when it is about to import a module."""
+
 
 def is_alive(pid: int) -> bool:
     stat = Path(f"/proc/{pid}/stat")
@@ -49,6 +62,14 @@ async def test_a_signal_ends_it_with_its_own_exit_code_and_leaves_no_process(
         await until(lambda: not is_alive(server.pid))
     assert (code, errors.decode()) == (128 + number, f"Error: interrupted by {number.name}\n")
     assert json.loads(output)["error"]["type"] == "Interrupted"
+
+
+@pytest.mark.parametrize("imported", ["click", "mcp", "rich.console", "tools_search_client.commands.show"])
+def test_ctrl_c_while_the_program_is_still_being_loaded_ends_it_in_one_line(imported: str) -> None:
+    shown = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_IMPORT, imported], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (shown.returncode, shown.stdout, shown.stderr) == (130, "", "Error: interrupted by SIGINT\n")
 
 
 async def test_the_demo_is_interrupted_at_once_even_while_it_waits_for_another_program(

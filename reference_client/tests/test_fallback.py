@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from mcp_ext_tools_search.client.listing import ListedPage
 from mcp_ext_tools_search.ranking import FieldedRanker
 from mcp_types import ListToolsResult, Tool
 from tools_search_client.errors import InvalidServerResult
@@ -13,13 +14,13 @@ pytestmark = pytest.mark.anyio
 BOUNDS = ListingBounds(max_pages=10, max_tools=50)
 
 
-def page(*names: str, after: str | None = None, description: str = "d", **members: object) -> ListToolsResult:
+def page(*names: str, after: str | None = None, description: str = "d", **members: object) -> ListedPage:
     tools = [Tool(name=name, description=description, input_schema={"type": "object"}) for name in names]
-    return ListToolsResult.model_validate({"tools": tools, "nextCursor": after} | members)
+    return ListedPage(ListToolsResult.model_validate({"tools": tools, "nextCursor": after} | members))
 
 
-def pages(**by_cursor: ListToolsResult) -> FetchPage:
-    async def fetch(cursor: str | None) -> ListToolsResult:
+def pages(**by_cursor: ListedPage) -> FetchPage:
+    async def fetch(cursor: str | None) -> ListedPage:
         return by_cursor["first" if cursor is None else cursor]
 
     return fetch
@@ -33,7 +34,7 @@ async def test_all_pages_are_read_and_an_empty_one_is_no_end():
 async def test_an_empty_cursor_is_a_cursor():
     fetched: list[str | None] = []
 
-    async def fetch(cursor: str | None) -> ListToolsResult:
+    async def fetch(cursor: str | None) -> ListedPage:
         fetched.append(cursor)
         return page("a", after="") if cursor is None else page("b")
 
@@ -57,7 +58,7 @@ async def test_a_cursor_that_comes_back_is_a_lie():
 async def test_a_listing_without_end_is_cut_off(per_page: int):
     count = 0
 
-    async def fetch(cursor: str | None) -> ListToolsResult:
+    async def fetch(cursor: str | None) -> ListedPage:
         nonlocal count
         count += 1
         return page(*(f"t{count}-{n}" for n in range(per_page)), after=f"p{count}")
@@ -87,3 +88,9 @@ async def test_a_tool_that_is_named_exactly_is_found_first():
 async def test_nothing_is_found_where_nothing_fits():
     tools = (await list_everything(pages(first=page("send")), BOUNDS)).tools
     assert LocalIndex(tools, FieldedRanker()).search("xylophone", 5) == ()
+
+
+async def test_what_is_left_out_of_any_page_is_counted():
+    first, second = page("a", after="p2").result, page("b").result
+    listing = await list_everything(pages(first=ListedPage(first, 2), p2=ListedPage(second, 1)), BOUNDS)
+    assert (len(listing.tools), listing.left_out) == (2, 3)

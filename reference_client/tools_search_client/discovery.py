@@ -11,6 +11,7 @@ import anyio
 from mcp import Client, MCPError
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_tools_search.client import hit_metadata, iter_pages, server_settings
+from mcp_ext_tools_search.client.listing import ListedPage, list_page
 from mcp_ext_tools_search.ranking import FieldedRanker, Ranker
 from mcp_ext_tools_search.types import METHOD, HitMetadata, SearchToolsResult, ServerSettings
 from mcp_types import (
@@ -19,7 +20,6 @@ from mcp_types import (
     METHOD_NOT_FOUND,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     CallToolResult,
-    ListToolsResult,
     RequestParamsMeta,
     Tool,
 )
@@ -89,6 +89,7 @@ class ServerTools:
         self.protocol_version: Final = client.protocol_version
         self.info: Final = client.server_info
         self._search_fault: str | None = None
+        self._left_out = 0
         self._answers: ExpiringCache[tuple[FoundTool, ...]] = ExpiringCache()
         self._listings: ExpiringCache[Listing] = ExpiringCache(capacity=1)
         self._index: tuple[Listing, LocalIndex] | None = None
@@ -103,6 +104,11 @@ class ServerTools:
     def mode(self) -> Mode:
         """How the next search will be made."""
         return "list" if self._settings is None or self._search_fault else "search"
+
+    @property
+    def left_out(self) -> int:
+        """How many tools the listing that was read last is without, because the protocol forbids their definitions."""
+        return self._left_out
 
     @property
     def era(self) -> Era:
@@ -135,7 +141,7 @@ class ServerTools:
         return Found(await self._ranked_here(query, limit), "list", self._search_fault)
 
     async def list(self) -> tuple[Tool, ...]:
-        """Return every tool, in the server's order.
+        """Return every tool, in the server's order, but for those whose definition is invalid (see `left_out`).
 
         Raises:
             ServerError: The server failed, or its listing has no end.
@@ -167,6 +173,7 @@ class ServerTools:
         self._answers.clear()
         self._listings.clear()
         self._index = None
+        self._left_out = 0
         self._search_fault = None
 
     async def _searched(self, query: str, limit: int) -> tuple[FoundTool, ...]:
@@ -215,6 +222,7 @@ class ServerTools:
                 return kept
             generation = self._listings.generation
             listing = await list_everything(self._list_page, self._options.bounds)
+        self._left_out = listing.left_out
         ttl = self._listing_ttl(listing)
         self._listings.put(
             key, listing, ttl_seconds=ttl, scope=listing.scope, partition=partition, generation=generation
@@ -226,8 +234,8 @@ class ServerTools:
             return listing.ttl_seconds
         return self._options.listing_ttl or float("inf")
 
-    async def _list_page(self, cursor: str | None) -> ListToolsResult:
-        return await self._client.list_tools(cursor=cursor, cache_mode="bypass")
+    async def _list_page(self, cursor: str | None) -> ListedPage:
+        return await list_page(self._client, cursor)
 
     @asynccontextmanager
     async def _deadline(self, seconds: float | None) -> AsyncGenerator[None]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from mcp_ext_tools_search.client.listing import ListedPage
 from mcp_ext_tools_search.ranking import Hit, Ranker
 from mcp_ext_tools_search.ranking.floor import floored
 from mcp_ext_tools_search.types import HitMetadata
@@ -20,7 +21,7 @@ from tools_search_client.found import FoundTool
 
 __all__ = ["Listing", "ListingBounds", "LocalIndex", "list_everything"]
 
-FetchPage = Callable[[str | None], Awaitable[ListToolsResult]]
+FetchPage = Callable[[str | None], Awaitable[ListedPage]]
 """Asks for the page at a cursor, `None` for the first."""
 
 
@@ -44,27 +45,34 @@ class Listing:
     scope: CacheScope
     """`private` if any page is."""
 
+    left_out: int = 0
+    """How many definitions are missing, because the protocol forbids them."""
+
 
 async def list_everything(fetch: FetchPage, bounds: ListingBounds) -> Listing:
     """Return all pages of `tools/list` as one listing.
 
-    An empty page is no end, and the first definition of a name is the one that counts.
+    An empty page is no end, and the first definition of a name is the one that counts. Definitions that the protocol
+    forbids are left out and counted.
 
     Raises:
         InvalidServerResult: A cursor came back that was used before, or the listing goes beyond its bounds.
     """
     pages: list[ListToolsResult] = []
+    left_out = 0
     tools: dict[str, Tool] = {}
     cursor: str | None = None
     used: set[str] = set()
     while True:
-        page = await fetch(cursor)
+        listed = await fetch(cursor)
+        page = listed.result
         pages.append(page)
+        left_out += listed.left_out
         for tool in page.tools:
             tools.setdefault(tool.name, tool)
         cursor = page.next_cursor
         if cursor is None:
-            return _listing(tools, pages)
+            return _listing(tools, pages, left_out)
         _refuse_endless(cursor, used, bounds, len(pages), len(tools))
         used.add(cursor)
 
@@ -78,10 +86,10 @@ def _refuse_endless(cursor: str, used: set[str], bounds: ListingBounds, pages: i
         raise InvalidServerResult(f"tools/list has no end after {tools} tools")
 
 
-def _listing(tools: dict[str, Tool], pages: Sequence[ListToolsResult]) -> Listing:
+def _listing(tools: dict[str, Tool], pages: Sequence[ListToolsResult], left_out: int) -> Listing:
     said = [page.ttl_ms / 1000 for page in pages if "ttl_ms" in page.model_fields_set]
     private = any(page.cache_scope == "private" for page in pages)
-    return Listing(tuple(tools.values()), min(said, default=None), "private" if private else "public")
+    return Listing(tuple(tools.values()), min(said, default=None), "private" if private else "public", left_out)
 
 
 class LocalIndex:

@@ -45,6 +45,7 @@ class Answer(Generic[Value]):
             era=self.tools.era if self.tools else None,
             milliseconds=round(self.milliseconds, 1),
             hits=hits,
+            left_out=self.tools.left_out if self.tools else 0,
             fallback=found.fallback if found else None,
             failure=self.failure,
         )

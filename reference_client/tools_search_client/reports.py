@@ -49,6 +49,8 @@ class ServerReport:
     """From the request to this server's answer or failure, connecting included."""
     hits: int = 0
     """How many tools it contributed, before fusion."""
+    left_out: int = 0
+    """How many tools its listing is without, because the protocol forbids their definitions."""
     fallback: str | None = None
     """Why it was listed although it advertises the search."""
     failure: Failure | None = None

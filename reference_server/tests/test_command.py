@@ -37,6 +37,25 @@ def test_help_shows_how_to_start() -> None:
         assert word in shown.stdout
 
 
+@pytest.mark.parametrize("imported", ["click", "mcp", "uvicorn", "tools_search_server.gateway"])
+def test_ctrl_c_while_the_program_is_still_being_loaded_ends_it_in_one_line(imported: str) -> None:
+    interrupted = """
+import runpy, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+runpy.run_module("tools_search_server", run_name="__main__")
+"""
+    shown = subprocess.run(
+        [sys.executable, "-c", interrupted, imported], capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert (shown.returncode, shown.stdout, shown.stderr) == (130, "", "Error: interrupted by SIGINT\n")
+
+
 def test_the_version_is_that_of_the_distribution() -> None:
     assert run("--version").stdout.startswith("tools-search-server, version ")
 

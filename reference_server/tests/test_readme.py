@@ -7,13 +7,13 @@ import re
 from pathlib import Path
 
 from mcp_ext_tools_search.hosts import StdioTarget, parse_host_file
-from tools_search_server.__main__ import main
+from tools_search_server.command_line import command
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 
 
 def test_every_option_that_the_readme_names_exists() -> None:
-    options = {name for parameter in main.params for name in parameter.opts}
+    options = {name for parameter in command.params for name in parameter.opts}
     of_others = {"--url"}
     assert set(re.findall(r"--[a-z][a-z-]+", README)) <= options | of_others | {"--help"}
 

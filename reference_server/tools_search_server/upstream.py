@@ -15,13 +15,14 @@ from mcp import Client, MCPError
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_tools_search.client.endings import connection_ended
+from mcp_ext_tools_search.client.raw import raw_request
 from mcp_ext_tools_search.hosts import HttpTarget, ServerEntry
 from mcp_types import Implementation, Tool, ToolListChangedNotification
 
 from tools_search_server.connecting import explain, open_transport
 from tools_search_server.ending import Ending
 from tools_search_server.upstream_listing import read_tools
-from tools_search_server.upstream_session import is_modern, is_session_gone, raw_request
+from tools_search_server.upstream_session import is_modern, is_session_gone
 from tools_search_server.upstream_state import Forgotten, State, Unavailable, pauses
 
 __all__ = ["Upstream"]

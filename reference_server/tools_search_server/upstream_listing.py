@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from mcp import Client
+from mcp_ext_tools_search.client.raw import raw_request
 from mcp_types import Tool
 from pydantic import ValidationError
 
-from tools_search_server.upstream_session import absorb_tools, raw_request
+from tools_search_server.upstream_session import absorb_tools
 
 __all__ = ["read_tools"]
 

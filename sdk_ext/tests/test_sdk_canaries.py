@@ -11,6 +11,7 @@ from mcp import Client, ClientSession, MCPError
 from mcp.client.streamable_http import StreamableHTTPTransport
 from mcp.server import MCPServer, Server
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.shared.dispatcher import CallOptions, Dispatcher
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_ext_tools_search import METHOD
 from mcp_ext_tools_search.client._absorb import absorb
@@ -50,6 +51,15 @@ def test_a_session_that_cannot_absorb_searches_all_the_same(caplog: pytest.LogCa
     session = cast("ClientSession", object())
     assert absorb(session, [TOOL]) == [TOOL]
     assert "cannot be told" in caplog.text
+
+
+def test_the_session_still_stamps_requests_and_holds_a_dispatcher() -> None:
+    source = inspect.getsource(ClientSession.send_request)
+    assert "self._stamp(data, opts)" in source
+    assert 'self._dispatcher.send_raw_request(method, data.get("params"), opts)' in source
+    assert {"timeout", "on_progress"} <= CallOptions.__annotations__.keys()
+    send: Any = getattr(Dispatcher, "send_raw_request")  # noqa: B009 - untyped on purpose: it is generic
+    assert list(inspect.signature(send).parameters) == ["self", "method", "params", "opts"]
 
 
 async def test_middleware_composes_outermost_first_and_sees_a_rewritten_context(billing: MCPServer[Any]) -> None:

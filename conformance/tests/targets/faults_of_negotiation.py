@@ -110,7 +110,11 @@ class _Declares(Fault):
 
     def request(self, method: str, params: Json, era: str) -> Json:
         meta = member(params, "_meta")
-        if method != SEARCH or not meta or not self.lets_in(params, meta.get(f"{META}clientCapabilities")):
+        if (
+            method != SEARCH
+            or f"{META}clientCapabilities" not in meta
+            or not self.lets_in(params, meta.get(f"{META}clientCapabilities"))
+        ):
             return params
         declared: Json = {"extensions": {EXTENSION_ID: {}}}
         return {**params, "_meta": {**meta, f"{META}clientCapabilities": declared}}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Final, Self
 
 import anyio
+import anyio.lowlevel
 import httpx2
 
 from tools_search_conformance.wire.codec import (
@@ -69,10 +70,15 @@ class HttpTransport:
         headers: Mapping[str, str] | None = None,
         limits: Limits = DEFAULT_LIMITS,
         gone: Callable[[], str | None] = lambda: None,
+        settle: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint,
     ) -> None:
-        """Take the address; `gone` tells how the process behind it ended, where that can be known."""
+        """Take the address; `gone` tells how the process behind it ended, where that can be known.
+
+        `settle` gives that process a moment to be gone for good when a connection to it has failed.
+        """
         self._closed: str | None = None
         self._gone = gone
+        self._settle = settle
         self.malformed: list[str] = []
         self._url = url
         self._limits = limits
@@ -121,6 +127,7 @@ class HttpTransport:
                 ) as response:
                     return await self._answer(message, response)
         except (httpx2.HTTPError, httpx2.StreamError) as error:
+            await self._settle()
             return Answer(fault=f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
         return Answer(fault=f"no response within {seconds:g} s")
 

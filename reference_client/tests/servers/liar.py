@@ -21,6 +21,14 @@ def tool(word: str, **extra: Any) -> dict[str, Any]:
     return {"name": f"make_{word}", "description": f"Make a {word} thing", "inputSchema": {"type": "object"}} | extra
 
 
+FLAWED: list[Any] = [
+    {"name": "make_flawed", "description": "Make an alpha thing", "inputSchema": {}},
+    {"description": "Make an alpha thing", "inputSchema": {"type": "object"}},
+    5,
+]
+"""Definitions that no revision of the protocol allows."""
+
+
 class Liar:
     def __init__(self, era: str, fault: str, log: Path, tools: int, place: str) -> None:
         self.era, self.fault, self.log, self.place = era, fault, log, place
@@ -92,6 +100,10 @@ class Liar:
                 return self.complete({"tools": "none"})
             case "dressed-up":
                 return self.complete({"tools": [tool("a", description="\x1b[2J\u202eevil\nsecond line\x07")]})
+            case "list-flawed" | "flawed":
+                return self.complete({"tools": [*self.tools[:1], *FLAWED, *self.tools[1:]]})
+            case "list-invalid-page":
+                return self.complete({"tools": [*self.tools, *FLAWED], "nextCursor": 5})
             case "list-pages":
                 return self.page(params)
             case "list-kept":
@@ -118,6 +130,8 @@ class Liar:
         match self.fault:
             case "shapeless":
                 return {"tools": [{"name": 5}]}
+            case "flawed":
+                return {"tools": [*self.tools[:1], FLAWED[1]]}
             case "loops":
                 return {"tools": [], "nextCursor": "again"}
             case "overfull":

@@ -44,7 +44,7 @@ def servers(target: Target, *, as_json: bool) -> None:
         print_json({"servers": [description_json(one) for one in described]})
     else:
         print_table(("server", "program", "protocol", "mode", "tools", "ms"), [_server_row(one) for one in described])
-        _note_failures([one.report for one in described])
+        _note_troubles([one.report for one in described])
     leave(answered_code([one.report for one in described], found=True))
 
 
@@ -65,7 +65,7 @@ def tools(target: Target, *, as_json: bool) -> None:
     else:
         rows = [(tool.name, tool.server or "-", _kind(tool)) for tool in listing.tools]
         print_table(("tool", "server", "effect"), rows, details=[_description(tool) for tool in listing.tools])
-        _note_failures(listing.servers)
+        _note_troubles(listing.servers)
     leave(answered_code(listing.servers, found=bool(listing.tools)))
 
 
@@ -111,7 +111,7 @@ def _print_search(answer: FederatedSearch) -> None:
     for report in answer.servers:
         if report.fallback:
             print_note(f"{_called(report)}: listed instead of searched, since {report.fallback}")
-    _note_failures(answer.servers)
+    _note_troubles(answer.servers)
 
 
 def _server_row(one: ServerDescription) -> tuple[str, ...]:
@@ -129,10 +129,18 @@ def _server_row(one: ServerDescription) -> tuple[str, ...]:
     )
 
 
-def _note_failures(reports: Sequence[ServerReport]) -> None:
+def _note_troubles(reports: Sequence[ServerReport]) -> None:
     for report in reports:
         if report.failure is not None:
             print_note(f"{_called(report)} failed: {report.failure.message}")
+        if report.left_out:
+            print_note(f"{_called(report)}: {_left_out(report.left_out)}")
+
+
+def _left_out(count: int) -> str:
+    if count == 1:
+        return "one tool is left out, since its definition is invalid"
+    return f"{count} tools are left out, since their definitions are invalid"
 
 
 def _called(report: ServerReport) -> str:

@@ -82,6 +82,7 @@ def _report_json(report: ServerReport) -> dict[str, Any]:
         "era": report.era,
         "milliseconds": report.milliseconds,
         "hits": report.hits,
+        "leftOut": report.left_out,
         "fallback": report.fallback,
         "failure": None
         if failure is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import Tool
@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from mcp_ext_tools_search.client._absorb import absorb
 from mcp_ext_tools_search.client.advertisement import Target, server_settings, session_of
 from mcp_ext_tools_search.client.errors import InvalidSearchRequest, InvalidSearchResult, ToolsSearchNotAdvertised
+from mcp_ext_tools_search.client.raw import MODERN_ONLY
 from mcp_ext_tools_search.types import (
     EXTENSION_ID,
     HitMetadata,
@@ -21,8 +22,6 @@ from mcp_ext_tools_search.types import (
 )
 
 __all__ = ["hit_metadata", "search_tools"]
-
-_MODERN_ONLY: Final = ("resultType", "ttlMs", "cacheScope")
 
 
 class _AnyResult(BaseModel):
@@ -91,7 +90,7 @@ def _request(query: str, limit: int | None, cursor: str | None) -> SearchToolsRe
 def _read(raw: dict[str, Any], *, is_modern: bool) -> SearchToolsResult:
     """Return the result; members of the modern protocol count for nothing on a legacy connection."""
     if not is_modern:
-        raw = {name: value for name, value in raw.items() if name not in _MODERN_ONLY}
+        raw = {name: value for name, value in raw.items() if name not in MODERN_ONLY}
     try:
         return SearchToolsResult.model_validate(raw, by_name=False)
     except ValidationError as error:

@@ -1,0 +1,129 @@
+"""The command `tools-search-server`."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import click
+from mcp_ext_tools_search.hosts import ConfigurationError
+
+from tools_search_server.catalog_program import CATALOG_VARIABLE, catalog_program, chosen_catalog
+from tools_search_server.connecting import first_error
+from tools_search_server.gateway_program import GatewayOptions, gateway_program
+from tools_search_server.limits import CURSOR_KEY_VARIABLE, Limits, read_cursor_key
+from tools_search_server.mendable import Mendable
+from tools_search_server.serving import Address, Program, serve
+
+__all__ = ["command"]
+
+_FILE = click.Path(path_type=Path)
+
+_EPILOG = f"""\b
+Examples:
+  tools-search-server                               the bundled catalogue, on stdio
+  tools-search-server --config mcp.json             your own servers as one, on stdio
+  tools-search-server --http 127.0.0.1:8000         the same over Streamable HTTP
+\b
+Environment:
+  {CATALOG_VARIABLE}      catalogue file of a conformance run; calls answer with themselves
+  {CURSOR_KEY_VARIABLE}   key that authenticates search cursors, shared by replicas
+\b
+Exit codes: 0 stopped as told, 1 could not serve, 2 something to mend first.
+"""
+
+
+class _AddressType(click.ParamType[Address]):
+    name = "HOST:PORT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
+        host, _, port = str(value).rpartition(":")
+        if not host or not port.isdecimal() or int(port) > 65_535:
+            self.fail(f"{value!r} is not HOST:PORT. Write for example 127.0.0.1:8000.", param, ctx)
+        return Address(host.strip("[]"), int(port))
+
+
+@click.command(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option("--config", type=_FILE, metavar="FILE", help="Serve all MCP servers of this mcp.json as one.")
+@click.option("--catalog", type=_FILE, metavar="FILE", help='Serve the tools of this file, {"tools": [...]}.')
+@click.option("--http", type=_AddressType(), help="Serve Streamable HTTP here, not stdio. Port 0: any free one.")
+@click.option("--allow-remote", is_flag=True, help="Listen beyond this machine. Anyone who connects may use all tools.")
+@click.option("--page-size", type=click.IntRange(1, 1000), default=100, show_default=True, help="Tools per list page.")
+@click.option("--default-limit", type=click.IntRange(1, 20), default=10, show_default=True, help="Tools per search.")
+@click.option("--max-limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Most tools per search.")
+@click.option("--cursor-key-file", type=_FILE, metavar="FILE", help="Key of search cursors, shared by replicas.")
+@click.option("--start-deadline", type=click.FloatRange(0), default=10, show_default=True, metavar="SECONDS",
+              help="How long the first request waits for servers that are slow to start.")  # fmt: skip
+@click.option("--call-timeout", type=click.FloatRange(0, min_open=True), default=600, show_default=True,
+              metavar="SECONDS", help="When a tool call is given up.")  # fmt: skip
+@click.version_option(package_name="mcp-ext-tools-search", prog_name="tools-search-server")
+def command(
+    *,
+    config: Path | None,
+    catalog: Path | None,
+    http: Address | None,
+    allow_remote: bool,
+    page_size: int,
+    default_limit: int,
+    max_limit: int,
+    cursor_key_file: Path | None,
+    start_deadline: float,
+    call_timeout: float,
+) -> None:
+    """Serve MCP tools that clients can search with `tools/search`.
+
+    Without options it serves a bundled catalogue of tools with canned answers. With --config it is a gateway: the
+    servers of an mcp.json as one server, searchable although they know nothing of search.
+    """
+    if config is not None and catalog is not None:
+        raise click.UsageError("--config and --catalog are two different servers. Give one of them.")
+    if http is not None and not allow_remote and not _is_loopback(http.host):
+        message = f"{http.host} can be reached from other machines, and every caller may use all tools. "
+        raise click.UsageError(message + "Use 127.0.0.1, or add --allow-remote if that is meant.")
+    _log_to_stderr()
+    try:
+        limits = Limits(page_size, min(default_limit, max_limit), max_limit, read_cursor_key(cursor_key_file))
+        if config is not None:
+            program = gateway_program(config, limits, GatewayOptions(start_deadline, call_timeout))
+        else:
+            program = catalog_program(chosen_catalog(catalog), limits)
+    except (ConfigurationError, Mendable) as error:
+        raise _MendFirst(str(error)) from None
+    _run(program, http)
+
+
+def _run(program: Program, http: Address | None) -> None:
+    if http is None and not (sys.stdin and sys.stdout):
+        raise _CannotServe("cannot serve on stdio: it is closed. Let an MCP host start this, or serve with --http.")
+    try:
+        anyio.run(serve, program, http)
+    except* OSError as errors:
+        where = "stdio" if http is None else f"{http.host}:{http.port}"
+        raise _CannotServe(f"cannot serve on {where}: {first_error(errors)}") from None
+
+
+class _CannotServe(click.ClickException):
+    exit_code = 1
+
+
+class _MendFirst(click.ClickException):
+    exit_code = 2
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _log_to_stderr() -> None:
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("tools_search_server").setLevel(logging.INFO)
+    # What upstream servers do is reported once and in one line; the SDK adds a traceback for each stray line.
+    for name in ("client", "mcp.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
