@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import click.testing
 import pytest
 from jsonschema import Draft202012Validator
@@ -67,6 +70,23 @@ def test_the_reports_of_a_client_are_those_of_a_server(run: Run, target: Command
     assert "tools-search-client-cursor-loop" in (out / "junit.xml").read_text()
     assert "tools-search-client-cursor-loop" in (out / "summary.md").read_text()
     assert json.loads((out / "checks.json").read_text())[0]["status"] == "WARNING"
+
+
+@pytest.mark.anyio
+async def test_an_interrupted_run_tells_what_it_had_found(target: Command, tmp_path: Path):
+    out = tmp_path / "report"
+    log = out / "wire" / "stdio-2026-07-28.jsonl"
+    argv = [sys.executable, "-m", "tools_search_conformance", "client", "--json", "--out", str(out), "--"]
+    with anyio.fail_after(60):
+        process = await anyio.open_process([*argv, *target("miniature_client")])
+        assert process.stdout is not None
+        while not log.exists() or b"tools/search" not in log.read_bytes():
+            await anyio.lowlevel.checkpoint()
+        process.send_signal(signal.SIGINT)
+        written = b"".join([chunk async for chunk in process.stdout])
+        assert await process.wait() == 128 + signal.SIGINT
+        await process.aclose()
+    assert json.loads(written)["verdict"]["text"].startswith("INTERRUPTED, NO VERDICT")
 
 
 def test_a_driver_that_is_not_trusted_ends_in_3_with_one_sentence(run: Run, target: Command):

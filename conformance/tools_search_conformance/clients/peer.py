@@ -78,10 +78,9 @@ class Peer:
 
     @property
     def opening(self) -> Exchange | None:
-        """The first exchange that opened the connection in this era."""
-        return next(
-            (e for e in self.asked("server/discover" if self.era == MODERN else "initialize") if e.result), None
-        )
+        """The exchange that opened the connection in this era; a modern client may do without `server/discover`."""
+        opened = self.asked("initialize") if self.era == LEGACY else self.asked("server/discover") or self.exchanges
+        return next((exchange for exchange in opened if exchange.result is not None), None)
 
     async def hear(self, message: JsonObject, headers: Mapping[str, str] | None = None) -> Reply | None:
         """Return the reply to one message of the client; `None` to what is no request."""
