@@ -75,7 +75,12 @@ def explain_check(check: Check) -> str:
         ]
     lines += [
         "",
-        fill(f"sent    {check.sends}", 100, initial_indent="  ", subsequent_indent="          "),
+        fill(
+            f"{'peer' if party == 'client' else 'sent'}    {check.sends}",
+            100,
+            initial_indent="  ",
+            subsequent_indent="          ",
+        ),
         fill(f"passes  {check.passes}", 100, initial_indent="  ", subsequent_indent="          "),
         f"  level   {check.level}",
         "  cells   " + "; ".join(" and ".join(each) for each in (check.transports, check.eras, check.profiles)),

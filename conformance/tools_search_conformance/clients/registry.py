@@ -43,6 +43,7 @@ def client_check(
             level=level,
             eras=eras,
             transports=transports,
+            profiles=("fixture",),
         )
         if declared.id in _CHECKS:
             raise ValueError(f"two checks with the id {declared.id}")

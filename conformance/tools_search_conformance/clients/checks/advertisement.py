@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 from tools_search_conformance.clients.bench import NotConnectedError
@@ -48,7 +49,7 @@ async def takes_no_other_value_for_an_advertisement(bench: ClientBench) -> None:
     for value in _NO_OBJECTS:
         try:
             advertised = dict.fromkeys(_places(bench), value)
-            await _expect_no_search(bench, advertised, f"the server advertised {value!r}")
+            await _expect_no_search(bench, advertised, f"the server advertised {json.dumps(value)}")
         except NotConnectedError:
             refused += 1  # the base protocol has objects there, and some SDKs refuse such capabilities as a whole
     bench.applies(refused < len(_NO_OBJECTS), "the client takes no capabilities that have anything but an object there")
@@ -102,7 +103,7 @@ async def bears_malformed_settings(bench: ClientBench) -> None:
     )  # fmt: skip
     for member, value in wrong:
         settings = {place: {**SETTINGS, member: value} for place in _places(bench)}
-        await _expect_search(bench, settings, f"the setting {member} was {value!r}")
+        await _expect_search(bench, settings, f"the setting {member} was {json.dumps(value)}")
 
 
 @client_check(

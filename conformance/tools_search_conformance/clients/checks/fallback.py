@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 from tools_search_conformance.clients.peer import params_of
@@ -75,4 +76,6 @@ async def lists_after_an_invalid_result(bench: ClientBench) -> None:
     if bench.cell.era == MODERN:
         invalid += ({"tools": [tool("odd_kind")], "resultType": "surprise"},)
     for result in invalid:
-        await _expect_fallback(bench, Script(search=serves(Reply(result=result))), f"the result was {result}")
+        await _expect_fallback(
+            bench, Script(search=serves(Reply(result=result))), f"the result was {json.dumps(result)}"
+        )

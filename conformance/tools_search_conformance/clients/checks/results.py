@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
 from tools_search_spec import METHOD
@@ -56,7 +57,9 @@ async def ignores_modern_members_of_legacy_results(bench: ClientBench) -> None:
         {"cacheScope": "everyone"},
     )
     for wrong in misfits:
-        await _expect_found(bench, Script(search=serves(found(_ONE, **wrong))), f"a legacy result had {wrong}")
+        await _expect_found(
+            bench, Script(search=serves(found(_ONE, **wrong))), f"a legacy result had {json.dumps(wrong)}"
+        )
     hints: tuple[JsonObject, ...] = ({}, {"ttlMs": _HOUR})
     asked: list[int] = []
     for hint in hints:
