@@ -40,6 +40,7 @@ async def bench_of(argv: tuple[str, ...], folder: Path, *, seed: int = 0) -> Asy
                 yield bench
             finally:
                 await bench.aclose()
+                await target.aclose()
 
 
 def a_check(body: Body, **rest: Any) -> Check:
