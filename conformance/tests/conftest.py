@@ -53,4 +53,6 @@ def client_options(tmp_path: Path) -> Callable[..., ClientOptions]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--all-cells", action="store_true", help="Judge every mutant in every cell, of the reference too.")
+    parser.addoption(
+        "--all-cells", action="store_true", help="Judge every mutant in every cell; those of the reference take turns."
+    )

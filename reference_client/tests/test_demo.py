@@ -161,7 +161,9 @@ def test_packages_that_are_missing_are_named_with_the_command_that_brings_them(
     with pytest.raises(SystemExit) as ended:
         main(["demo"])
     assert ended.value.code == 2
-    assert "excel-mcp-server: pip install 'mcp-ext-tools-search[demo]'" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "needs excel-mcp-server: install the distribution with its extra [demo]" in told
+    assert "from a clone: pip install '.[demo]'" in told
 
 
 async def broken(_: Stage) -> Shown:

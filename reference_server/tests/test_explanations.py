@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+
 import httpx2
 import pytest
 from mcp import MCPError
@@ -21,6 +23,21 @@ def refused_by(url: str) -> httpx2.HTTPStatusError:
     return refused.value
 
 
+def insecure(cause: ssl.SSLError) -> httpx2.ConnectError:
+    """As httpx2 raises it, two layers above the cause."""
+    between = OSError("handshake")
+    between.__cause__ = cause
+    error = httpx2.ConnectError("[SSL] no")
+    error.__cause__ = between
+    return error
+
+
+def distrusted() -> ssl.SSLCertVerificationError:
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    error.verify_message = "self-signed certificate"
+    return error
+
+
 def invalid() -> ValidationError:
     with pytest.raises(ValidationError) as refused:
         Tool.model_validate({})
@@ -33,7 +50,17 @@ def invalid() -> ValidationError:
         (FileNotFoundError(2, "No such file"), PROGRAM, "'program' was not found; install it, or give its full path"),
         (PermissionError(13, "Permission denied"), PROGRAM, "'program' may not be executed"),
         (httpx2.ConnectError("refused"), PLACE, "nothing answers at https://example.com/mcp"),
-        (refused_by("https://example.com/mcp?key=secret"), PLACE, "it answered HTTP 401"),
+        (
+            refused_by("https://example.com/mcp?key=secret"),
+            PLACE,
+            "it answered HTTP 401; put the key or token that it expects into `headers`",
+        ),
+        (
+            insecure(distrusted()),
+            PLACE,
+            "the certificate of https://example.com/mcp is not accepted: self-signed certificate",
+        ),
+        (insecure(ssl.SSLError(1, "wrong version")), PLACE, "no TLS connection to https://example.com/mcp: "),
         (FileNotFoundError(2, "No such file", "/gone"), StdioTarget("program", cwd="/gone"), "its folder '/gone' does"),
         (httpx2.ReadTimeout("slow"), PLACE, "ReadTimeout: slow"),
         (MCPError(CONNECTION_CLOSED, "Connection closed"), PROGRAM, "it closed the connection before it was ready"),
@@ -48,3 +75,17 @@ def test_a_failure_is_explained_in_one_short_line(error: Exception, target: Targ
     assert "secret" not in explained
     assert "\n" not in explained
     assert len(explained) <= 300
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (401, "it answered HTTP 401; put the key or token that it expects into `headers`"),
+        (403, "it answered HTTP 403; put the key or token that it expects into `headers`"),
+        (500, "it answered with HTTP 500 and error -32603: Server returned an error response"),
+        (None, "it answered with error -32603: Server returned an error response"),
+    ],
+)
+def test_the_status_of_a_refusal_is_told_with_what_to_do(status: int | None, reason: str) -> None:
+    error = MCPError(INTERNAL_ERROR, "Server returned an error response")
+    assert explain(error, PLACE, http_status=status) == reason

@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 from mcp import Client
 from mcp_ext_tools_search.hosts import qualified_name
 from mcp_types import CallToolResult, TextContent
@@ -52,6 +53,27 @@ async def test_servers_that_cannot_start_cost_only_their_own_tools(gateway: Any,
                 assert server in text
                 assert "down since" in text
                 assert reason in text
+
+
+async def test_a_server_that_wants_to_know_who_asks_is_told_with_its_status(gateway: Any) -> None:
+    async def turn_away(client: SocketStream) -> None:
+        async with client:
+            await client.receive()
+            await client.send(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+
+    with anyio.fail_after(60):
+        async with (
+            await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(listener.serve, turn_away)
+            place = f"127.0.0.1:{listener.extra(SocketAttribute.local_port)}/mcp"  # noqa: S610 - of anyio
+            async with gateway("auto", closed={"url": f"http://{place}"}, plain={"url": f"https://{place}"}) as client:
+                _, closed = await text_of_call(client, "closed__anything")
+                _, plain = await text_of_call(client, "plain__anything")
+            assert "it answered HTTP 401; put the key or token that it expects into `headers`" in closed
+            assert f"no TLS connection to https://{place}" in plain
+            tasks.cancel_scope.cancel()
 
 
 async def test_a_server_that_hangs_delays_the_first_listing_by_the_deadline_at_most(gateway: Any, raw: Any) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeAlias, cast
 
@@ -23,6 +24,9 @@ from tools_search_server.ending import Ending
 __all__ = ["explain", "first_error", "open_transport"]
 
 _CONNECT_SECONDS: Final = 30
+
+_WHO_ASKS: Final = frozenset({401, 403})
+"""HTTP statuses of a server that does not serve everybody."""
 
 _Message: TypeAlias = SessionMessage | Exception
 
@@ -46,13 +50,24 @@ async def open_transport(target: Target, ended: Ending, *, read_seconds: float) 
                 yield watched
         case HttpTarget():
             timeout = httpx2.Timeout(_CONNECT_SECONDS, read=read_seconds)
+            hooks = {"response": [_noting_refusals(ended)]}
             async with (
-                httpx2.AsyncClient(headers=target.headers, timeout=timeout) as client,
+                httpx2.AsyncClient(headers=target.headers, timeout=timeout, event_hooks=hooks) as client,
                 # A listing or a result is one event, and may well be above the SDK's 1 MiB.
                 streamable_http_client(target.url, http_client=client, max_sse_event_size=None) as streams,
                 _watched(*streams, ended) as watched,
             ):
                 yield watched
+
+
+def _noting_refusals(ended: Ending) -> Callable[[httpx2.Response], Awaitable[None]]:
+    """Return what keeps the status of a refused message, which the SDK leaves out of its errors."""
+
+    async def note(response: httpx2.Response) -> None:
+        if response.request.method == "POST":
+            ended.http_status = response.status_code if response.is_error else None
+
+    return note
 
 
 @asynccontextmanager
@@ -74,8 +89,14 @@ async def _pass_on(incoming: Any, send: MemoryObjectSendStream[_Message], ended:
         ended.set()
 
 
-def explain(error: BaseException, target: Target) -> str:
-    """Return in one line why a server cannot be used."""
+def explain(error: BaseException, target: Target, *, http_status: int | None = None) -> str:
+    """Return in one line why a server cannot be used.
+
+    Args:
+        error: What came of the attempt.
+        target: The server.
+        http_status: The status with which it refused the last message, where that is known.
+    """
     match first_error(error):
         case FileNotFoundError(filename=str(folder)) if isinstance(target, StdioTarget) and folder == target.cwd:
             return f"its folder {folder!r} does not exist; mend `cwd`"
@@ -83,18 +104,40 @@ def explain(error: BaseException, target: Target) -> str:
             return f"{target.command!r} was not found; install it, or give its full path as `command`"
         case PermissionError() if isinstance(target, StdioTarget):
             return f"{target.command!r} may not be executed"
-        case httpx2.ConnectError() if isinstance(target, HttpTarget):
-            return f"nothing answers at {httpx2.URL(target.url).copy_with(userinfo=b'', query=None)}"
+        case httpx2.ConnectError() as unconnected if isinstance(target, HttpTarget):
+            return _unconnected(unconnected, target)
         case httpx2.HTTPStatusError(response=response):  # whose text holds the address, and with it perhaps a key
-            return f"it answered HTTP {response.status_code}"
+            return _refused(response.status_code)
         case MCPError() as ended if connection_ended(ended):
             return "it closed the connection before it was ready"
+        case MCPError() if http_status is not None and http_status in _WHO_ASKS:
+            return _refused(http_status)
         case MCPError(code=code, message=message):
-            return _one_line(f"it answered with error {code}: {message}")
+            status = "" if http_status is None else f"HTTP {http_status} and "
+            return _one_line(f"it answered with {status}error {code}: {message}")
         case ValidationError():
             return "it does not speak MCP: its answer to the greeting is malformed"
         case other:
             return _one_line(f"{type(other).__name__}: {other}")
+
+
+def _unconnected(error: httpx2.ConnectError, target: HttpTarget) -> str:
+    place = httpx2.URL(target.url).copy_with(userinfo=b"", query=None)
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLError):
+        cause = cause.__cause__ or cause.__context__
+    match cause:
+        case None:
+            return f"nothing answers at {place}"
+        case ssl.SSLCertVerificationError(verify_message=problem):
+            return _one_line(f"the certificate of {place} is not accepted: {problem}")
+        case problem:
+            return _one_line(f"no TLS connection to {place}: {problem}")
+
+
+def _refused(http_status: int) -> str:
+    advice = "; put the key or token that it expects into `headers`" if http_status in _WHO_ASKS else ""
+    return f"it answered HTTP {http_status}{advice}"
 
 
 def first_error(error: BaseException) -> BaseException:

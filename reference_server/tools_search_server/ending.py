@@ -13,6 +13,8 @@ class Ending:
     def __init__(self) -> None:
         self.reason = ""
         """Why it ended; empty while it lasts, and where nothing more is known."""
+        self.http_status: int | None = None
+        """With which HTTP status the last message was refused; `None` where it was not."""
         self._event = anyio.Event()
 
     def set(self, reason: str = "") -> None:

@@ -158,7 +158,7 @@ class Upstream:
                 outcome = late if start.cancelled_caught else self._ended.reason or "it closed the connection"
             except Exception as error:  # the supervisor's boundary: whatever an upstream does costs only itself
                 logger.debug("%s: the connection failed", self.name, exc_info=error)
-                outcome = self._ended.reason or explain(error, self._target)
+                outcome = self._ended.reason or explain(error, self._target, http_status=self._ended.http_status)
 
         # In a task of its own: when an HTTP server dies, the SDK cancels the task that holds its client.
         async with anyio.create_task_group() as tasks:

@@ -12,8 +12,9 @@ import pytest
 import yaml
 from tools_search_conformance.checks import registered, select
 from tools_search_conformance.invocation import Options, judge_servers
-from tools_search_conformance.model import CHECK_PREFIX, Run
+from tools_search_conformance.model import CHECK_PREFIX, Cell, Run
 from tools_search_conformance.wire.eras import ERAS, LEGACY, MODERN, Era
+from tools_search_conformance.wire.transport import TransportName
 
 pytestmark = pytest.mark.anyio
 
@@ -21,6 +22,7 @@ Command = Callable[..., tuple[str, ...]]
 
 AT_ONCE: Final = 3
 ANY: Final = ("any",)
+TRANSPORTS: Final[tuple[TransportName, ...]] = ("stdio", "http")
 CHECKS: Final = {check.id.removeprefix(CHECK_PREFIX): check for check in registered()}
 WITHOUT_MUTANT: Final = {
     "http-name-not-required": "a server that requires the header refuses every search, and so fails nearly every check",
@@ -51,6 +53,17 @@ class Mutant:
         """The first era in which the fault shows and one of the killed checks applies."""
         eras = [era for rule in self.kills for era in CHECKS[rule].eras]
         return next(era for era in (MODERN, LEGACY) if era in eras and self.shows_in_era(era))
+
+    @property
+    def cells_that_show(self) -> list[tuple[TransportName, Era]]:
+        """The cells in which every killed check applies and the fault can be seen."""
+        return [
+            (transport, era)
+            for era in ERAS
+            for transport in TRANSPORTS
+            if self.shows_in(Cell(transport=transport, era=era).name)
+            and all(transport in CHECKS[rule].transports and era in CHECKS[rule].eras for rule in self.kills)
+        ]
 
     @property
     def over_http(self) -> bool:
@@ -146,12 +159,15 @@ def references(request: pytest.FixtureRequest, target: Command, tmp_path_factory
 
     def options(name: str) -> Options:
         argv = target("reference_mutant", name, "--page-size", "20")
+        cells = MUTANTS[name].cells_that_show
+        # In every cell, each would take minutes: they take turns, and the miniature's mutants are judged in all four.
+        transport, era = cells[OF_THE_REFERENCE.index(name) % len(cells)] if every else ("stdio", MUTANTS[name].era)
         return Options(
             checks=select([]),
             out=tmp_path_factory.mktemp(name),
-            argv=argv,
-            http_argv=(*argv, "--http", "127.0.0.1:0") if every else (),
-            era="auto" if every or name in _IN_BOTH_ERAS else MUTANTS[name].era,
+            argv=argv if transport == "stdio" else (),
+            http_argv=(*argv, "--http", "127.0.0.1:0") if transport == "http" else (),
+            era="auto" if name in _IN_BOTH_ERAS else era,
             seed=1,
             effort="quick",
             timeout=20,

@@ -208,7 +208,8 @@ class LegacyGated(Fault):
 
     def request(self, method: str, params: Json, era: str) -> Json:
         if method == "initialize":
-            self.declared = EXTENSION_ID in member(member(params, "capabilities"), "extensions")
+            # One process serves every connection over HTTP, where the first one declares: the fault shows on stdio.
+            self.declared |= EXTENSION_ID in member(member(params, "capabilities"), "extensions")
         if method == SEARCH and era != "2026-07-28" and not self.declared:
             raise Refusal(-32021, "declare it", {"requiredCapabilities": {"extensions": {EXTENSION_ID: {}}}})
         return params

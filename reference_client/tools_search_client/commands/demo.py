@@ -46,7 +46,8 @@ def demo(*, extra_servers: bool, as_json: bool) -> None:
     """
     missing = missing_packages()
     if missing:
-        raise LocalMistake(f"the demo needs {', '.join(missing)}: pip install 'mcp-ext-tools-search[demo]'")
+        install = "install the distribution with its extra [demo]; from a clone: pip install '.[demo]'"
+        raise LocalMistake(f"the demo needs {', '.join(missing)}: {install}")
     logging.basicConfig(level=logging.CRITICAL, handlers=[logging.NullHandler()])
     installation = install_extra_servers(cache_folder(), print_note) if extra_servers else None
     if not as_json:
