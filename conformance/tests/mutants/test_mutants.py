@@ -13,7 +13,9 @@ import yaml
 from tools_search_conformance.checks import registered, select
 from tools_search_conformance.invocation import Options, judge_servers
 from tools_search_conformance.model import CHECK_PREFIX, Cell, Run
+from tools_search_conformance.runner import say_nothing
 from tools_search_conformance.wire.eras import ERAS, LEGACY, MODERN, Era
+from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.transport import TransportName
 
 pytestmark = pytest.mark.anyio
@@ -103,21 +105,31 @@ class Verdicts:
     def __init__(self, names: list[str], command: Callable[[str], Options]) -> None:
         self._names = names
         self._options = command
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, Run | Exception] = {}
 
     async def of(self, name: str) -> Run:
-        """Return what was found out about one mutant."""
+        """Return what was found out about one mutant.
+
+        Raises:
+            Exception: Whatever kept it from being judged.
+        """
         if not self._runs:
             limiter = anyio.CapacityLimiter(AT_ONCE)
             async with anyio.create_task_group() as tasks:
                 for each in self._names:
                     tasks.start_soon(self._judge, each, limiter)
-        return self._runs[name]
+        run = self._runs[name]
+        if isinstance(run, Exception):
+            raise run
+        return run
 
     async def _judge(self, name: str, limiter: anyio.CapacityLimiter) -> None:
         async with limiter:
-            with anyio.fail_after(300):
-                self._runs[name] = await judge_servers(self._options(name), lambda _: None)
+            try:
+                with anyio.fail_after(300):
+                    self._runs[name] = await judge_servers(self._options(name), say_nothing)
+            except (TargetError, TimeoutError) as error:
+                self._runs[name] = error
 
 
 def _wanted(request: pytest.FixtureRequest, parameter: str) -> list[str]:
