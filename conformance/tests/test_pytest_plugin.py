@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
 
 TARGET = Path(__file__).parent / "target.py"
@@ -39,3 +41,26 @@ def test_a_server_that_does_not_conform_fails_unless_that_is_known(baseline: str
         assert "NOT CONFORMANT" in done.stdout
         assert "limit 0 was answered by a result instead of error -32602" in done.stdout
         assert "Traceback" not in done.stdout
+
+
+@pytest.mark.anyio
+async def test_ctrl_c_ends_all_tests_and_not_just_the_one_that_judges(tmp_path: Path):
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["tools_search_conformance.pytest_plugin"]\n')
+    judging = f"judge_tools_search({sys.executable!r}, {str(TARGET)!r}, 'nulls', 'mute_search', timeout=60)"
+    (tmp_path / "test_it.py").write_text(f"def test_it(judge_tools_search):\n    {judging}\n\ndef test_next(): ...\n")
+    base = tmp_path / "base"
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--basetemp={base}", str(tmp_path)]
+    with anyio.fail_after(60):
+        async with await anyio.open_process(command, cwd=tmp_path) as process:
+            while not any(b"tools/list" in log for log in logs_below(base)):
+                await anyio.lowlevel.checkpoint()
+            process.send_signal(signal.SIGINT)
+            assert process.stdout is not None
+            shown = b"".join([chunk async for chunk in process.stdout]).decode()
+            assert await process.wait() == pytest.ExitCode.INTERRUPTED
+    assert "KeyboardInterrupt" in shown
+    assert "passed" not in shown
+
+
+def logs_below(folder: Path) -> list[bytes]:
+    return [log.read_bytes() for log in folder.glob("*/*/wire/*.jsonl")]

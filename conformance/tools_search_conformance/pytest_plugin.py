@@ -63,6 +63,8 @@ def judge_tools_search(tmp_path: Path) -> Judge:
             **options,
         )
         run = anyio.run(judge_servers, chosen, say_nothing)
+        if run.interrupted is not None:
+            raise KeyboardInterrupt
         if exit_status(run):
             pytest.fail(f"{summary(report(run))}\nevery check: {chosen.out / 'report.html'}", pytrace=False)
         return run
