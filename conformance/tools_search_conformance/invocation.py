@@ -115,7 +115,9 @@ async def _run(options: Options, plan: Plan) -> Run:
 
 async def watch(scope: anyio.CancelScope, received: list[int]) -> None:
     """Cancel `scope` at the first signal that asks for an end; the second one finds no handler and ends all."""
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+    # What `nohup` has switched off stays off.
+    closed = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, *closed) as signals:
         async for number in signals:
             received.append(number)
             scope.cancel()
