@@ -53,6 +53,5 @@ def client_options(tmp_path: Path) -> Callable[..., ClientOptions]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--all-cells", action="store_true", help="Judge every mutant in every cell; those of the reference take turns."
-    )
+    parser.addoption("--every-mutant", action="store_true", help="Judge not a third of the mutants, but all of them.")
+    parser.addoption("--all-cells", action="store_true", help="Judge every mutant, in all four cells and not in one.")

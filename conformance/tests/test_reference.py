@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.anyio
 Command = Callable[..., tuple[str, ...]]
 CELLS = {"stdio-2026-07-28", "stdio-2025-11-25", "http-2026-07-28", "http-2025-11-25"}
 NOT_OFFERED = {"era", "transport", "profile"}
-PAGED = ("tools-search-server", "--page-size", "20")
+PAGED = (sys.executable, "-m", "tools_search_server", "--page-size", "20")
 
 
 def assert_green(run: Run) -> None:

@@ -99,11 +99,14 @@ def command(
 def _run(program: Program, http: Address | None) -> None:
     if http is None and not (sys.stdin and sys.stdout):
         raise _CannotServe("cannot serve on stdio: it is closed. Let an MCP host start this, or serve with --http.")
+    failed: list[BaseException] = []
     try:
         anyio.run(serve, program, http)
     except* OSError as errors:
+        failed.append(first_error(errors))
+    if failed:  # raised here, since early releases of Python 3.11 wrap what is raised above into a group
         where = "stdio" if http is None else f"{http.host}:{http.port}"
-        raise _CannotServe(f"cannot serve on {where}: {first_error(errors)}") from None
+        raise _CannotServe(f"cannot serve on {where}: {failed[0]}")
 
 
 class _CannotServe(click.ClickException):

@@ -12,8 +12,10 @@ import pytest
 import yaml
 from tools_search_conformance.clients.checks import client_checks, select_client_checks
 from tools_search_conformance.clients.judge import ClientOptions, judge_client
-from tools_search_conformance.model import Check, Run
+from tools_search_conformance.model import Cell, Check, Run
+from tools_search_conformance.runner import say_nothing
 from tools_search_conformance.wire.eras import ERAS, Era
+from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.transport import TransportName
 
 pytestmark = pytest.mark.anyio
@@ -21,6 +23,8 @@ pytestmark = pytest.mark.anyio
 Command = Callable[..., tuple[str, ...]]
 
 AT_ONCE: Final = 3
+SOME: Final = 3
+TRANSPORTS: Final[tuple[TransportName, ...]] = ("stdio", "http")
 CHECKS: Final[dict[str, Check]] = {check.rule: check for check in client_checks()}
 
 
@@ -36,6 +40,19 @@ class Mutant:
     def shows_in(self, cell: str) -> bool:
         """Tell whether the fault can be seen in the cell, apart from checks that do not apply there."""
         return not self.cells or any(part in cell for part in self.cells)
+
+    @property
+    def turn(self) -> tuple[TransportName, Era]:
+        """The cell whose turn it is where each mutant is judged in one: they go round."""
+        checks = [CHECKS[rule] for rule in self.kills]
+        cells: list[tuple[TransportName, Era]] = [
+            (transport, era)
+            for era in ERAS
+            for transport in TRANSPORTS
+            if self.shows_in(Cell(transport=transport, era=era).name)
+            and all(transport in check.transports and era in check.eras for check in checks)
+        ]
+        return cells[list(MUTANTS).index(self.name) % len(cells)]
 
 
 def _read() -> dict[str, Mutant]:
@@ -56,8 +73,9 @@ MUTANTS: Final = _read()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    each = metafunc.config.getoption("--every-mutant") or metafunc.config.getoption("--all-cells")
     if "mutant" in metafunc.fixturenames:
-        metafunc.parametrize("mutant", list(MUTANTS))
+        metafunc.parametrize("mutant", list(MUTANTS)[:: 1 if each else SOME])
 
 
 class Verdicts:
@@ -66,21 +84,31 @@ class Verdicts:
     def __init__(self, names: list[str], options: Callable[[str], ClientOptions]) -> None:
         self._names = names
         self._options = options
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, Run | Exception] = {}
 
     async def of(self, name: str) -> Run:
-        """Return what was found out about one mutant."""
+        """Return what was found out about one mutant.
+
+        Raises:
+            Exception: Whatever kept it from being judged.
+        """
         if not self._runs:
             limiter = anyio.CapacityLimiter(AT_ONCE)
             async with anyio.create_task_group() as tasks:
                 for each in self._names:
                     tasks.start_soon(self._judge, each, limiter)
-        return self._runs[name]
+        run = self._runs[name]
+        if isinstance(run, Exception):
+            raise run
+        return run
 
     async def _judge(self, name: str, limiter: anyio.CapacityLimiter) -> None:
         async with limiter:
-            with anyio.fail_after(300):
-                self._runs[name] = await judge_client(self._options(name), lambda _: None)
+            try:
+                with anyio.fail_after(300):
+                    self._runs[name] = await judge_client(self._options(name), say_nothing)
+            except (TargetError, TimeoutError) as error:
+                self._runs[name] = error
 
 
 @pytest.fixture(scope="module")
@@ -88,12 +116,7 @@ def verdicts(request: pytest.FixtureRequest, target: Command, tmp_path_factory: 
     every = bool(request.config.getoption("--all-cells"))
 
     def options(name: str) -> ClientOptions:
-        checks = [CHECKS[rule] for rule in MUTANTS[name].kills]
-        # One cell in which the fault shows, unless all are asked for.
-        transport: TransportName = "stdio" if all("stdio" in check.transports for check in checks) else "http"
-        era: Era = next(
-            era for era in ERAS if MUTANTS[name].shows_in(era) and all(era in check.eras for check in checks)
-        )
+        transport, era = MUTANTS[name].turn
         return ClientOptions(
             checks=select_client_checks([]),
             out=tmp_path_factory.mktemp(name),

@@ -51,12 +51,6 @@ class Mutant:
         return any(self.shows_in(f"{transport}-{era}") for transport in ("stdio", "http"))
 
     @property
-    def era(self) -> Era:
-        """The first era in which the fault shows and one of the killed checks applies."""
-        eras = [era for rule in self.kills for era in CHECKS[rule].eras]
-        return next(era for era in (MODERN, LEGACY) if era in eras and self.shows_in_era(era))
-
-    @property
     def cells_that_show(self) -> list[tuple[TransportName, Era]]:
         """The cells in which every killed check applies and the fault can be seen."""
         return [
@@ -68,9 +62,9 @@ class Mutant:
         ]
 
     @property
-    def over_http(self) -> bool:
-        """Whether no killed check applies on stdio."""
-        return all("stdio" not in CHECKS[rule].transports for rule in self.kills)
+    def turn(self) -> tuple[TransportName, Era]:
+        """The cell whose turn it is where each mutant is judged in one: they go round."""
+        return self.cells_that_show[list(MUTANTS).index(self.name) % len(self.cells_that_show)]
 
 
 def _read() -> dict[str, Mutant]:
@@ -87,16 +81,16 @@ def _mutant(name: str, row: dict[str, Any]) -> Mutant:
 
 MUTANTS: Final = _read()
 OF_THE_REFERENCE: Final = [name for name, mutant in MUTANTS.items() if mutant.reference]
-SAMPLE: Final = 12
+SOME: Final = 3
+FEW: Final = 8
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    each = metafunc.config.getoption("--every-mutant") or metafunc.config.getoption("--all-cells")
     if "mutant" in metafunc.fixturenames:
-        metafunc.parametrize("mutant", list(MUTANTS))
+        metafunc.parametrize("mutant", list(MUTANTS)[:: 1 if each else SOME])
     if "broken_reference" in metafunc.fixturenames:
-        every = metafunc.config.getoption("--all-cells")
-        step = 1 if every else max(1, len(OF_THE_REFERENCE) // SAMPLE)
-        metafunc.parametrize("broken_reference", OF_THE_REFERENCE[::step])
+        metafunc.parametrize("broken_reference", OF_THE_REFERENCE[:: 1 if each else FEW])
 
 
 class Verdicts:
@@ -136,7 +130,7 @@ def _wanted(request: pytest.FixtureRequest, parameter: str) -> list[str]:
     specs = [
         item.callspec.params
         for item in request.session.items
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+        if isinstance(item, pytest.Function) and item.path == Path(__file__) and hasattr(item, "callspec")
     ]
     return [str(params[parameter]) for params in specs if parameter in params]
 
@@ -146,13 +140,14 @@ def miniatures(request: pytest.FixtureRequest, target: Command, tmp_path_factory
     every = bool(request.config.getoption("--all-cells"))
 
     def options(name: str) -> Options:
-        mutant, argv = MUTANTS[name], target("miniature", "--fault", name)
+        argv = target("miniature", "--fault", name)
+        transport, era = MUTANTS[name].turn
         return Options(
             checks=select([]),
             out=tmp_path_factory.mktemp(name),
-            argv=() if mutant.over_http and not every else argv,
-            http_argv=(*argv, "--http") if mutant.over_http or every else (),
-            era="auto" if every or mutant.name in _IN_BOTH_ERAS else mutant.era,
+            argv=argv if every or transport == "stdio" else (),
+            http_argv=(*argv, "--http") if every or transport == "http" else (),
+            era="auto" if every or name in _IN_BOTH_ERAS else era,
             seed=1,
             effort="quick",
             timeout=5,
@@ -167,13 +162,10 @@ _IN_BOTH_ERAS: Final = {"not-discovered", "advertised-as-true", "legacy-unadvert
 
 @pytest.fixture(scope="module")
 def references(request: pytest.FixtureRequest, target: Command, tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
-    every = bool(request.config.getoption("--all-cells"))
-
+    # In all four cells each would take a minute, and the faults are those of the miniature.
     def options(name: str) -> Options:
         argv = target("reference_mutant", name, "--page-size", "20")
-        cells = MUTANTS[name].cells_that_show
-        # In every cell, each would take minutes: they take turns, and the miniature's mutants are judged in all four.
-        transport, era = cells[OF_THE_REFERENCE.index(name) % len(cells)] if every else ("stdio", MUTANTS[name].era)
+        transport, era = MUTANTS[name].turn
         return Options(
             checks=select([]),
             out=tmp_path_factory.mktemp(name),
