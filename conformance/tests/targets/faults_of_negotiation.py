@@ -13,7 +13,7 @@ class _Capabilities(Fault):
     methods = ("server/discover", "initialize")
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method in self.methods:
+        if method in self.methods and "result" in outcome:
             self.change(outcome["result"]["capabilities"])
         return outcome
 
