@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from hypothesis import strategies as st
-
-from tools_search_conformance.properties import explore, limits, queries
 from tools_search_conformance.registry import check
 from tools_search_conformance.verdict import UnverifiableError
 from tools_search_conformance.vocabulary import NONSENSE
+from tools_search_conformance.walks import explore_walks, shared_whole
 from tools_search_conformance.wire.eras import MODERN
 
 if TYPE_CHECKING:
     from tools_search_conformance.bench import Bench
-    from tools_search_conformance.pages import Walk
+    from tools_search_conformance.pages import Listing, Page, Walk
 
 __all__: list[str] = []
 
@@ -40,7 +38,8 @@ async def _walks(bench: Bench) -> list[Walk]:
 @check(
     "pages-complete",
     title="The pages together hold every match",
-    sends="A query in one large page; in pages of several sizes; and from first pages of those on without a limit.",
+    sends="A query in one large page; in pages of several sizes; and from first pages of those on without a limit; "
+    "generated queries and limits.",
     passes="The same tools however a first page is read on from, and none missing between others.",
 )
 async def hold_every_match(bench: Bench) -> None:
@@ -62,6 +61,13 @@ async def hold_every_match(bench: Bench) -> None:
                 (read_on - set(walk.names), f"under limit {walk.limit}"),
             ):
                 bench.expect(not missing, last, f"{sorted(missing)} lost when reading on {how}", case=walk.case)
+    await explore_walks(bench, lambda walk, _: _hold_all_between(bench, walk))
+
+
+async def _hold_all_between(bench: Bench, walk: Walk) -> None:
+    if walk.ended:
+        lost = _missing_between((await shared_whole(bench, walk.query)).names, walk.names)
+        bench.expect(not lost, walk.last, f"{lost} lost between pages of {walk.limit}", case=walk.case)
 
 
 def _missing_between(whole: Sequence[str], found: Sequence[str]) -> list[str]:
@@ -78,19 +84,16 @@ def _missing_between(whole: Sequence[str], found: Sequence[str]) -> list[str]:
     passes="The pages of one search have no tool in common.",
 )
 async def have_nothing_in_common(bench: Bench) -> None:
-    def judge(walk: Walk) -> None:
+    async def judge(walk: Walk, _: Listing | None = None) -> None:
         seen: set[str] = set()
         for page in walk.pages:
             twice = seen & set(page.names)
             bench.expect(not twice, page.exchange, f"{sorted(twice)} on an earlier page already", case=walk.case)
             seen.update(page.names)
 
-    async def search(case: tuple[str, int]) -> None:
-        judge(await bench.walk(*case, most=8))
-
     for walk in await _walks(bench):
-        judge(walk)
-    await explore(bench, st.tuples(queries(await bench.vocabulary()), limits()), search)
+        await judge(walk)
+    await explore_walks(bench, judge)
 
 
 @check(
@@ -165,27 +168,27 @@ async def have_one_cache_scope(bench: Bench) -> None:
 @check(
     "deterministic",
     title="Identical requests get the identical sequence",
-    sends="Queries of every kind, three times each.",
+    sends="Queries of every kind, three times each; generated ones twice.",
     passes="The same names in the same order.",
     level="SHOULD",
 )
 async def repeat_themselves(bench: Bench) -> None:
+    async def repeat(first: Page, query: str, limit: int) -> None:
+        page = await bench.page(query, limit=limit)
+        message = f"{page.names[:5]} after {first.names[:5]}"
+        bench.expect(page.names == first.names, page.exchange, message, case=f"query {query!r}, limit {limit}")
+
     for query in (await bench.broadest(), *(await bench.vocabulary()).sample(8)):
         first = await bench.page(query, limit=await bench.plenty())
         for _ in range(_REPEATS - 1):
-            page = await bench.page(query, limit=await bench.plenty())
-            bench.expect(
-                page.names == first.names,
-                page.exchange,
-                f"{page.names[:5]} after {first.names[:5]}",
-                case=f"query {query!r}",
-            )
+            await repeat(first, query, await bench.plenty())
+    await explore_walks(bench, lambda walk, _: repeat(walk.pages[0], walk.query, walk.limit or 1))
 
 
 @check(
     "limit-only-cuts",
     title="`limit` only cuts pages",
-    sends="A query under limits from 1 up to beyond its matches.",
+    sends="A query under limits from 1 up to beyond its matches; generated queries and limits.",
     passes="Each first page begins the full sequence; small pages together hold what large ones do.",
     level="SHOULD",
 )
@@ -210,3 +213,13 @@ async def are_only_cut_by_limit(bench: Bench) -> None:
         small = await bench.whole(query, 1)
         lost = set(whole.names) - set(small.names)
         bench.expect(not lost, small.last, f"{sorted(lost)} do not match under limit 1", case=small.case)
+    await explore_walks(bench, lambda walk, _: _begin_the_whole(bench, walk))
+
+
+async def _begin_the_whole(bench: Bench, walk: Walk) -> None:
+    first, whole = walk.pages[0], await shared_whole(bench, walk.query)
+    begins = first.names == whole.names[: len(first.names)]
+    if not begins and (await bench.whole(walk.query)).names != whole.names:
+        return  # identical requests differ; see deterministic
+    what = f"the page under limit {walk.limit} is no beginning of the full sequence"
+    bench.expect(begins, first.exchange, what, case=walk.case)
