@@ -8,8 +8,9 @@ from typing import Any, Final, TypeVar
 
 from tools_search_conformance.link import Link, Params, Setting
 from tools_search_conformance.pages import Listing, Page, Walk, read_page
+from tools_search_conformance.surveys import Survey
 from tools_search_conformance.target import Target
-from tools_search_conformance.verdict import InapplicableError, UnverifiableError, ViolationError
+from tools_search_conformance.verdict import InapplicableError, UnverifiableError, VerdictError, ViolationError
 from tools_search_conformance.vocabulary import NONSENSE, Vocabulary
 from tools_search_conformance.wire.connection import RefusedError
 from tools_search_conformance.wire.eras import DECLARED
@@ -40,6 +41,8 @@ class Bench(Link):
         """Walks that several checks judge, by query and limit."""
         self.walked_over: Listing | None = None
         """What was listed when they were walked."""
+        self.surveys: list[Survey | UnverifiableError] | None = None
+        """What the target makes of generated catalogues, or why that cannot be found out."""
 
     @asynccontextmanager
     async def fresh(self, *, catalog: str = "core", capabilities: Params = DECLARED) -> AsyncGenerator[Bench]:
@@ -51,6 +54,9 @@ class Bench(Link):
             raise UnverifiableError(f"a second connection was refused: {error}", error.exchange) from error
         try:
             yield other
+        except VerdictError as verdict:
+            verdict.catalog = verdict.catalog or catalog
+            raise
         finally:
             self.judged += other.judged
             self.deaths += other.deaths

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tools_search_conformance.checks.matching import chosen, is_query
 from tools_search_conformance.pages import Listing, Page, Walk, bare
 from tools_search_conformance.registry import check
+from tools_search_conformance.surveys import judge_generated, require_faithful
 from tools_search_conformance.vocabulary import Vocabulary
 from tools_search_conformance.walks import explore_walks
 from tools_search_conformance.wire.codec import JsonObject, same
@@ -57,6 +58,7 @@ async def finds_listed_tools_only(bench: Bench) -> None:
     for page in pages:
         judge(page, listing)
     await explore_walks(bench, judge_walk)
+    await judge_generated(bench, lambda survey: [judge(page, survey.listing) for page in survey.pages])
 
 
 @check(
@@ -81,6 +83,8 @@ async def finds_identical_definitions(bench: Bench) -> None:
     for page in pages:
         judge(page, listing)
     await explore_walks(bench, judge_walk)
+    await judge_generated(bench, lambda survey: [judge(page, survey.listing) for page in survey.pages])
+    await require_faithful(bench)
 
 
 def _difference(listed: JsonObject, found: JsonObject) -> str | None:
@@ -117,6 +121,7 @@ async def finds_each_tool_once(bench: Bench) -> None:
     for page in pages:
         judge(page)
     await explore_walks(bench, judge_walk)
+    await judge_generated(bench, lambda survey: [judge(page) for page in survey.pages])
 
 
 @check(

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from tools_search_conformance.properties import explore
 from tools_search_conformance.registry import check
+from tools_search_conformance.surveys import Survey, judge_generated
 from tools_search_conformance.vocabulary import NONSENSE, WHITE_SPACE, Vocabulary
 from tools_search_conformance.vocabulary import terms as terms_of
-from tools_search_conformance.wire.codec import JsonObject
+from tools_search_conformance.wire.codec import JsonObject, as_array, as_object
 
 if TYPE_CHECKING:
     from tools_search_conformance.bench import Bench
+    from tools_search_conformance.wire.record import Exchange
 
 __all__ = ["chosen", "is_query"]
 
@@ -59,6 +61,15 @@ async def put_exact_names_first(bench: Bench) -> None:
             case=f"query {query!r}",
         )
     await _explore_names(bench, [tool["name"] for tool in tools])
+    await judge_generated(bench, lambda survey: _judge_names(bench, survey))
+
+
+def _judge_names(bench: Bench, survey: Survey) -> None:
+    for name, exchange in survey.named:
+        found = as_array((exchange.result or {}).get("tools")) or []
+        first = (as_object(found[0]) or {}).get("name") if found else exchange.describe()
+        message = f"the query {name!r} brought {first!r} instead of {name!r} first"
+        bench.expect(first == name, exchange, message, case=f"query {name!r}")
 
 
 async def _explore_names(bench: Bench, names: Sequence[str]) -> None:
@@ -145,3 +156,9 @@ async def answer_no_match_with_nothing(bench: Bench) -> None:
             for query in ("anything", NONSENSE):
                 page = await other.served({"query": query}, "a search of an empty catalogue")
                 other.expect(page.tools == [], page.exchange, f"an empty catalogue brought {page.names}")
+    await judge_generated(bench, lambda survey: _judge_nothing(bench, survey.nothing))
+
+
+def _judge_nothing(bench: Bench, nothing: Exchange) -> None:
+    message = f"a search for {NONSENSE!r}, which nothing matches, was answered by {nothing.describe()}"
+    bench.expect(nothing.result is not None, nothing, message, case=f"query {NONSENSE!r}")

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from tools_search_conformance.registry import check
+from tools_search_conformance.surveys import judge_generated
 from tools_search_conformance.verdict import UnverifiableError
 from tools_search_conformance.vocabulary import NONSENSE
 from tools_search_conformance.walks import explore_walks, shared_whole
@@ -61,13 +62,18 @@ async def hold_every_match(bench: Bench) -> None:
                 (read_on - set(walk.names), f"under limit {walk.limit}"),
             ):
                 bench.expect(not missing, last, f"{sorted(missing)} lost when reading on {how}", case=walk.case)
-    await explore_walks(bench, lambda walk, _: _hold_all_between(bench, walk))
 
-
-async def _hold_all_between(bench: Bench, walk: Walk) -> None:
-    if walk.ended:
-        lost = _missing_between((await shared_whole(bench, walk.query)).names, walk.names)
+    def judge(walk: Walk, whole: Walk) -> None:
+        lost = _missing_between(whole.names, walk.names)
         bench.expect(not lost, walk.last, f"{lost} lost between pages of {walk.limit}", case=walk.case)
+
+    async def judge_walk(walk: Walk, _: Listing) -> None:
+        judge(walk, await shared_whole(bench, walk.query))
+
+    await explore_walks(bench, judge_walk)
+    await judge_generated(
+        bench, lambda survey: [judge(*pair) for pair in zip(survey.walks, survey.wholes, strict=True)]
+    )
 
 
 def _missing_between(whole: Sequence[str], found: Sequence[str]) -> list[str]:
@@ -84,16 +90,20 @@ def _missing_between(whole: Sequence[str], found: Sequence[str]) -> list[str]:
     passes="The pages of one search have no tool in common.",
 )
 async def have_nothing_in_common(bench: Bench) -> None:
-    async def judge(walk: Walk, _: Listing | None = None) -> None:
+    def judge(walk: Walk) -> None:
         seen: set[str] = set()
         for page in walk.pages:
             twice = seen & set(page.names)
             bench.expect(not twice, page.exchange, f"{sorted(twice)} on an earlier page already", case=walk.case)
             seen.update(page.names)
 
+    async def judge_walk(walk: Walk, _: Listing) -> None:
+        judge(walk)
+
     for walk in await _walks(bench):
-        await judge(walk)
-    await explore_walks(bench, judge)
+        judge(walk)
+    await explore_walks(bench, judge_walk)
+    await judge_generated(bench, lambda survey: [judge(walk) for walk in survey.walks])
 
 
 @check(
