@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
 from tools_search_conformance.link import Link, Params, Setting
-from tools_search_conformance.pages import Listing, Page, read_page
+from tools_search_conformance.pages import Listing, Page, Walk, read_page
+from tools_search_conformance.surveys import Survey
 from tools_search_conformance.target import Target
-from tools_search_conformance.verdict import InapplicableError, UnverifiableError, ViolationError
+from tools_search_conformance.verdict import InapplicableError, UnverifiableError, VerdictError, ViolationError
 from tools_search_conformance.vocabulary import NONSENSE, Vocabulary
 from tools_search_conformance.wire.connection import RefusedError
 from tools_search_conformance.wire.eras import DECLARED
@@ -36,6 +37,12 @@ class Bench(Link):
         self._broadest: str | None = None
         self._most = 0
         self._plain: str | None = None
+        self.walked: dict[tuple[str, int | None], Walk] = {}
+        """Walks that several checks judge, by query and limit."""
+        self.walked_over: Listing | None = None
+        """What was listed when they were walked."""
+        self.surveys: list[Survey | UnverifiableError] | None = None
+        """What the target makes of generated catalogues, or why that cannot be found out."""
 
     @asynccontextmanager
     async def fresh(self, *, catalog: str = "core", capabilities: Params = DECLARED) -> AsyncGenerator[Bench]:
@@ -47,6 +54,9 @@ class Bench(Link):
             raise UnverifiableError(f"a second connection was refused: {error}", error.exchange) from error
         try:
             yield other
+        except VerdictError as verdict:
+            verdict.catalog = verdict.catalog or catalog
+            raise
         finally:
             self.judged += other.judged
             self.deaths += other.deaths
@@ -61,15 +71,27 @@ class Bench(Link):
 
         Raises:
             UnverifiableError: the listing changed each time.
+            ViolationError: of `act`, if the listing was the same before and after.
         """
         before = await self.listing()
         for _ in range(_ROUNDS):
-            found = await act(before)
-            after = await self.listing()
-            if after.same_as(before):
-                return before, found
+            try:
+                found = await act(before)
+            except ViolationError:
+                if (after := await self._relisted()) is None or after.same_as(before):
+                    raise
+            else:
+                after = await self.listing()
+                if after.same_as(before):
+                    return before, found
             before = after
         raise UnverifiableError("what tools/list returns changed while it was compared; see list-unchanged")
+
+    async def _relisted(self) -> Listing | None:
+        try:
+            return await self.listing()
+        except UnverifiableError:
+            return None  # what was broken broke it, too
 
     async def plain(self) -> str:
         """Return a query that matches something, unless the target lists no tool at all: a tool's name.

@@ -45,6 +45,8 @@ class Setting:
     seed: int = 0
     seconds: float = 10
     """How long one request may take."""
+    first: bool = True
+    """Whether it is the first cell of its target."""
 
 
 class Link:

@@ -50,9 +50,13 @@ def limits() -> st.SearchStrategy[int]:
 
 
 async def explore(
-    bench: Bench, cases: st.SearchStrategy[Case], judge: Callable[[Case], Coroutine[Any, Any, None]]
+    bench: Bench,
+    cases: st.SearchStrategy[Case],
+    judge: Callable[[Case], Coroutine[Any, Any, None]],
+    *,
+    shared: str | None = None,
 ) -> None:
-    """Judge generated cases until one fails or there are enough.
+    """Judge generated cases until one fails or there are enough; those of one `shared` name are the same ones.
 
     Raises:
         ViolationError: of the smallest case that was found to break the rule.
@@ -69,7 +73,7 @@ async def explore(
             return  # one odd query that is not served spoils no property of what is
 
     try:
-        await anyio.to_thread.run_sync(_search, bench, cases, remember)
+        await anyio.to_thread.run_sync(_search, bench, cases, remember, shared or bench.recorder.check)
     except (Flaky, FlakyFailure) as error:
         # The rule was broken once and not when the same was sent again: still broken.
         if not seen:
@@ -77,8 +81,10 @@ async def explore(
         raise ViolationError(f"{seen[0].message} (not every time)", seen[0].exchange, seen[0].case) from error
 
 
-def _search(bench: Bench, cases: st.SearchStrategy[Case], judge: Callable[[Case], Coroutine[Any, Any, None]]) -> None:
-    @seed(zlib.crc32(f"{bench.setting.seed} {bench.cell.name} {bench.recorder.check}".encode()))
+def _search(
+    bench: Bench, cases: st.SearchStrategy[Case], judge: Callable[[Case], Coroutine[Any, Any, None]], name: str
+) -> None:
+    @seed(zlib.crc32(f"{bench.setting.seed} {bench.cell.name} {name}".encode()))
     @settings(
         max_examples=EXAMPLES[bench.setting.effort],
         deadline=None,

@@ -107,7 +107,7 @@ async def _run_cell(
     """Run the checks of one cell and tell whether the target promised the legacy era there."""
     log = plan.wire / f"{cell.name}.jsonl" if plan.wire else None
     recorder = Recorder(cell.name, log, secret=plan.secret_headers)
-    bench = Bench(_setting(cell, plan), target, recorder)
+    bench = Bench(_setting(cell, plan, first=not known), target, recorder)
     try:
         connection = await bench.connection() if unadvertised else await smoke(bench, known=known)
         if not unadvertised:
@@ -123,8 +123,15 @@ async def _run_cell(
             recorder.close()
 
 
-def _setting(cell: Cell, plan: Plan) -> Setting:
-    return Setting(cell=cell, profile=plan.profile, effort=plan.effort, seed=plan.seed, seconds=plan.request_seconds)
+def _setting(cell: Cell, plan: Plan, *, first: bool) -> Setting:
+    return Setting(
+        cell=cell,
+        profile=plan.profile,
+        effort=plan.effort,
+        seed=plan.seed,
+        seconds=plan.request_seconds,
+        first=first,
+    )
 
 
 def why_nothing(unavailable: Sequence[UnavailableCell]) -> str:

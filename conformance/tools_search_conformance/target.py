@@ -175,6 +175,7 @@ class HttpCommandTarget(_Started):
             if process is not None:
                 note(process.obituary())
                 await process.end()
+            await self._end_outlived(catalog)
             process = await self.start(catalog)
             url = await self._address(process)
             self._running[catalog] = process, url
@@ -191,6 +192,13 @@ class HttpCommandTarget(_Started):
         for process, _ in self._running.values():
             await process.end()
         self._running.clear()
+
+    async def _end_outlived(self, catalog: str | None) -> None:
+        """End what serves a generated catalogue, which is never asked for again, before `catalog` is the next one."""
+        generated = [other for other in self._running if other is not None and Path(other).is_absolute()]
+        for other in generated if catalog is not None and Path(catalog).is_absolute() else ():
+            process, _ = self._running.pop(other)
+            await process.end()
 
     async def _address(self, process: TargetProcess) -> str:
         reader = BufferedByteReceiveStream(process.stdout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tools_search_conformance.model import SkipReason
+from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.record import Exchange
 
 __all__ = ["InapplicableError", "UnverifiableError", "VerdictError", "ViolationError"]
@@ -22,6 +23,8 @@ class VerdictError(Exception):
         self.message = message
         self.exchange = exchange
         self.case = case
+        self.catalog: str | JsonObject | None = None
+        """Which catalogue it was seen on, by its name or as it is; `None` for the usual one."""
 
 
 class ViolationError(VerdictError):

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from tools_search_conformance.checks import registered, select
 from tools_search_conformance.invocation import Options, judge_servers
-from tools_search_conformance.model import CHECK_PREFIX, Cell, Run
+from tools_search_conformance.model import CHECK_PREFIX, Cell, Effort, Run
 from tools_search_conformance.runner import say_nothing
 from tools_search_conformance.wire.eras import ERAS, LEGACY, MODERN, Era
 from tools_search_conformance.wire.process import TargetError
@@ -41,6 +41,7 @@ class Mutant:
     unverified: tuple[str, ...] = ()
     because: str = ""
     reference: bool = False
+    effort: Effort = "quick"
 
     def shows_in(self, cell: str) -> bool:
         """Tell whether the fault can be seen in the cell, apart from checks that do not apply there."""
@@ -149,7 +150,7 @@ def miniatures(request: pytest.FixtureRequest, target: Command, tmp_path_factory
             http_argv=(*argv, "--http") if every or transport == "http" else (),
             era="auto" if every or name in _IN_BOTH_ERAS else era,
             seed=1,
-            effort="quick",
+            effort=MUTANTS[name].effort,
             timeout=5,
         )
 

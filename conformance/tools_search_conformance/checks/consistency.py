@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tools_search_conformance.checks.matching import chosen, is_query
-from tools_search_conformance.pages import Listing, Page, bare
-from tools_search_conformance.properties import explore, queries
+from tools_search_conformance.pages import Listing, Page, Walk, bare
 from tools_search_conformance.registry import check
+from tools_search_conformance.surveys import judge_generated, require_faithful
 from tools_search_conformance.vocabulary import Vocabulary
+from tools_search_conformance.walks import explore_walks
 from tools_search_conformance.wire.codec import JsonObject, same
 
 if TYPE_CHECKING:
@@ -43,36 +44,47 @@ async def _survey(bench: Bench, *, names: Sequence[str] = ()) -> tuple[Listing, 
     passes="Every tool found is on the list.",
 )
 async def finds_listed_tools_only(bench: Bench) -> None:
-    listing, pages = await _survey(bench)
-
-    def judge(page: Page) -> None:
+    def judge(page: Page, listing: Listing) -> None:
         case = f"query {page.exchange.sent['params']['query']!r}"
         for name in page.names:
             unlisted = f"{name!r} was found but is not on the list"
             bench.expect(name in listing.by_name, page.exchange, unlisted, case=case)
 
-    async def search(query: str) -> None:
-        judge(await bench.page(query))
+    async def judge_walk(walk: Walk, listing: Listing) -> None:
+        for page in walk.pages:
+            judge(page, listing)
 
+    listing, pages = await _survey(bench)
     for page in pages:
-        judge(page)
-    await bench.sandwich(lambda _: explore(bench, queries(Vocabulary.of(listing.tools)), search))
+        judge(page, listing)
+    await explore_walks(bench, judge_walk)
+    await judge_generated(bench, lambda survey: [judge(page, survey.listing) for page in survey.pages])
 
 
 @check(
     "definition-identity",
     title="A tool is found as it is listed",
-    sends="`tools/list`, searches of every kind and for each tool by its name, `tools/list`.",
+    sends="`tools/list`, searches of every kind, generated ones and for each tool by its name, `tools/list`.",
     passes="Definitions equal as JSON values, apart from `_meta` at the extension's key.",
 )
 async def finds_identical_definitions(bench: Bench) -> None:
-    tools = chosen(bench, (await bench.stocked()).tools)
-    listing, pages = await _survey(bench, names=[name for tool in tools if is_query(name := tool["name"])])
-    for page in pages:
+    def judge(page: Page, listing: Listing) -> None:
         for tool in page.tools:
             if (listed := listing.by_name.get(tool["name"])) is not None:
                 where = _difference(bare(listed), bare(tool))
                 bench.expect(where is None, page.exchange, f"{tool['name']!r} differs from its listing: {where}")
+
+    async def judge_walk(walk: Walk, listing: Listing) -> None:
+        for page in walk.pages:
+            judge(page, listing)
+
+    tools = chosen(bench, (await bench.stocked()).tools)
+    listing, pages = await _survey(bench, names=[name for tool in tools if is_query(name := tool["name"])])
+    for page in pages:
+        judge(page, listing)
+    await explore_walks(bench, judge_walk)
+    await judge_generated(bench, lambda survey: [judge(page, survey.listing) for page in survey.pages])
+    await require_faithful(bench)
 
 
 def _difference(listed: JsonObject, found: JsonObject) -> str | None:
@@ -93,14 +105,23 @@ def _shown(name: str, tool: JsonObject) -> str:
 @check(
     "no-duplicates",
     title="A page holds each tool once",
-    sends="Searches of every kind.",
+    sends="Searches of every kind, and generated ones.",
     passes="The names on each page are distinct.",
 )
 async def finds_each_tool_once(bench: Bench) -> None:
-    _, pages = await _survey(bench)
-    for page in pages:
+    def judge(page: Page) -> None:
         twice = sorted({name for name in page.names if page.names.count(name) > 1})
         bench.expect(not twice, page.exchange, f"{twice} more than once on a page")
+
+    async def judge_walk(walk: Walk, _: Listing) -> None:
+        for page in walk.pages:
+            judge(page)
+
+    _, pages = await _survey(bench)
+    for page in pages:
+        judge(page)
+    await explore_walks(bench, judge_walk)
+    await judge_generated(bench, lambda survey: [judge(page) for page in survey.pages])
 
 
 @check(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from hypothesis import strategies as st
-
-from tools_search_conformance.properties import explore, limits, queries
+from tools_search_conformance.pages import Listing, Walk
 from tools_search_conformance.registry import check
 from tools_search_conformance.shape import advertised, integer
+from tools_search_conformance.surveys import judge_generated
 from tools_search_conformance.verdict import UnverifiableError
 from tools_search_conformance.vocabulary import Vocabulary
+from tools_search_conformance.walks import explore_walks
 from tools_search_conformance.wire.codec import Spelled
 
 if TYPE_CHECKING:
@@ -29,17 +29,20 @@ _DEFAULT_MOST: Final = 20
     passes="No page holds more tools than its limit.",
 )
 async def honours_limit(bench: Bench) -> None:
-    async def judge(case: tuple[str, int]) -> None:
-        query, limit = case
-        for page in (await bench.walk(query, limit, most=12)).pages:
-            excess = f"{len(page.tools)} tools under limit {limit}"
-            bench.expect(len(page.tools) <= limit, page.exchange, excess, case=f"query {query!r}, limit {limit}")
+    def judge(walk: Walk) -> None:
+        for page in walk.pages:
+            excess = f"{len(page.tools)} tools under limit {walk.limit}"
+            bench.expect(len(page.tools) <= (walk.limit or 0), page.exchange, excess, case=walk.case)
+
+    async def judge_walk(walk: Walk, _: Listing) -> None:
+        judge(walk)
 
     query = await bench.broadest()
     matches = len((await bench.walk(query, await bench.plenty(), most=12)).names)
     for limit in (limit for limit in (1, 2, 3, 5, 7) if limit < matches):
-        await judge((query, limit))
-    await explore(bench, st.tuples(queries(await bench.vocabulary()), limits()), judge)
+        judge(await bench.walk(query, limit, most=12))
+    await explore_walks(bench, judge_walk)
+    await judge_generated(bench, lambda survey: [judge(walk) for walk in (*survey.walks, *survey.wholes)])
 
 
 @check(

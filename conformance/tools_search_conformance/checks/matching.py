@@ -6,17 +6,24 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from hypothesis import strategies as st
+
+from tools_search_conformance.properties import explore
 from tools_search_conformance.registry import check
+from tools_search_conformance.surveys import Survey, judge_generated
 from tools_search_conformance.vocabulary import NONSENSE, WHITE_SPACE, Vocabulary
-from tools_search_conformance.wire.codec import JsonObject
+from tools_search_conformance.vocabulary import terms as terms_of
+from tools_search_conformance.wire.codec import JsonObject, as_array, as_object
 
 if TYPE_CHECKING:
     from tools_search_conformance.bench import Bench
+    from tools_search_conformance.wire.record import Exchange
 
 __all__ = ["chosen", "is_query"]
 
 _LIVE_TOOLS: Final = 25
 _LONGEST: Final = 1024
+_SEPARATORS: Final = (" ", ", ", "; ", "\n", "\u3000", " - ", "/")
 _WHITE_SPACES: Final = ("  ", "\n\t", "\u3000\u2003", "\u0085", "\u00a0", "\u2028 ", "\u1680\u202f")
 
 
@@ -35,7 +42,7 @@ def is_query(name: str) -> bool:
 @check(
     "exact-name-first",
     title="A tool whose name is the query comes first",
-    sends="The names of listed tools as queries, some with white space around them, some under limit 1.",
+    sends="The names of listed tools as queries, some under limit 1, with all kinds of white space around them.",
     passes="Each result begins with that tool.",
 )
 async def put_exact_names_first(bench: Bench) -> None:
@@ -53,6 +60,33 @@ async def put_exact_names_first(bench: Bench) -> None:
             f"the query {query!r} brought {page.names[:3]} instead of {name!r} first",
             case=f"query {query!r}",
         )
+    await _explore_names(bench, [tool["name"] for tool in tools])
+    await judge_generated(bench, lambda survey: _judge_names(bench, survey))
+
+
+def _judge_names(bench: Bench, survey: Survey) -> None:
+    for name, exchange in survey.named:
+        found = as_array((exchange.result or {}).get("tools")) or []
+        first = (as_object(found[0]) or {}).get("name") if found else exchange.describe()
+        message = f"the query {name!r} brought {first!r} instead of {name!r} first"
+        bench.expect(first == name, exchange, message, case=f"query {name!r}")
+
+
+async def _explore_names(bench: Bench, names: Sequence[str]) -> None:
+    async def judge(case: tuple[str, str, str, int | None]) -> None:
+        before, name, after, limit = case
+        query = f"{before}{name}{after}"
+        page = await bench.first(query if len(query) <= _LONGEST else name, limit=limit)
+        bench.expect(
+            page.names[:1] == [name],
+            page.exchange,
+            f"the query {query!r} brought {page.names[:3]} instead of {name!r} first",
+            case=f"query {query!r}, limit {limit}",
+        )
+
+    around = st.text(st.sampled_from(WHITE_SPACE), max_size=5)
+    limit = st.none() | st.integers(min_value=1, max_value=5)
+    await explore(bench, st.tuples(around, st.sampled_from(names), around, limit), judge)
 
 
 @check(
@@ -75,6 +109,25 @@ async def match_all_terms(bench: Bench) -> None:
                 case=f"query {query!r}",
             )
     bench.require(bool(bench.judged), "no tool has a distinctive term in its name, title or description")
+    await _explore_terms(bench, words)
+
+
+async def _explore_terms(bench: Bench, words: Vocabulary) -> None:
+    telling = {tool["name"]: terms for tool in words.tools if (terms := words.distinctive(tool))}
+
+    async def judge(case: tuple[str, list[str], str]) -> None:
+        name, terms, between = case
+        query = between.join(terms)
+        walk = await bench.walk(query, await bench.plenty(), most=20)
+        bench.require(walk.ended or name in walk.names, "a search does not end; see pages-end", walk.last)
+        message = f"{name!r} has every term of {query!r}, but is not among {walk.names[:5]}"
+        bench.expect(name in walk.names, walk.last, message, case=f"query {query!r}")
+
+    def of_a_tool(name: str) -> st.SearchStrategy[tuple[str, list[str], str]]:
+        written = st.sampled_from([*telling[name], *(t.upper() for t in telling[name] if terms_of(t.upper()) == (t,))])
+        return st.tuples(st.just(name), st.lists(written, min_size=1, max_size=4), st.sampled_from(_SEPARATORS))
+
+    await explore(bench, st.sampled_from(sorted(telling)).flatmap(of_a_tool), judge)
 
 
 def _queries(words: Vocabulary, tool: JsonObject, number: int) -> list[str]:
@@ -103,3 +156,9 @@ async def answer_no_match_with_nothing(bench: Bench) -> None:
             for query in ("anything", NONSENSE):
                 page = await other.served({"query": query}, "a search of an empty catalogue")
                 other.expect(page.tools == [], page.exchange, f"an empty catalogue brought {page.names}")
+    await judge_generated(bench, lambda survey: _judge_nothing(bench, survey.nothing))
+
+
+def _judge_nothing(bench: Bench, nothing: Exchange) -> None:
+    message = f"a search for {NONSENSE!r}, which nothing matches, was answered by {nothing.describe()}"
+    bench.expect(nothing.result is not None, nothing, message, case=f"query {NONSENSE!r}")

@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from hypothesis import strategies as st
-
-from tools_search_conformance.properties import explore, limits, queries
 from tools_search_conformance.registry import check
+from tools_search_conformance.surveys import judge_generated
 from tools_search_conformance.verdict import UnverifiableError
 from tools_search_conformance.vocabulary import NONSENSE
+from tools_search_conformance.walks import explore_walks, shared_whole
 from tools_search_conformance.wire.eras import MODERN
 
 if TYPE_CHECKING:
     from tools_search_conformance.bench import Bench
-    from tools_search_conformance.pages import Walk
+    from tools_search_conformance.pages import Listing, Page, Walk
 
 __all__: list[str] = []
 
@@ -40,7 +39,8 @@ async def _walks(bench: Bench) -> list[Walk]:
 @check(
     "pages-complete",
     title="The pages together hold every match",
-    sends="A query in one large page; in pages of several sizes; and from first pages of those on without a limit.",
+    sends="A query in one large page; in pages of several sizes; and from first pages of those on without a limit; "
+    "generated queries and limits.",
     passes="The same tools however a first page is read on from, and none missing between others.",
 )
 async def hold_every_match(bench: Bench) -> None:
@@ -62,6 +62,18 @@ async def hold_every_match(bench: Bench) -> None:
                 (read_on - set(walk.names), f"under limit {walk.limit}"),
             ):
                 bench.expect(not missing, last, f"{sorted(missing)} lost when reading on {how}", case=walk.case)
+
+    def judge(walk: Walk, whole: Walk) -> None:
+        lost = _missing_between(whole.names, walk.names)
+        bench.expect(not lost, walk.last, f"{lost} lost between pages of {walk.limit}", case=walk.case)
+
+    async def judge_walk(walk: Walk, _: Listing) -> None:
+        judge(walk, await shared_whole(bench, walk.query))
+
+    await explore_walks(bench, judge_walk)
+    await judge_generated(
+        bench, lambda survey: [judge(*pair) for pair in zip(survey.walks, survey.wholes, strict=True)]
+    )
 
 
 def _missing_between(whole: Sequence[str], found: Sequence[str]) -> list[str]:
@@ -85,12 +97,13 @@ async def have_nothing_in_common(bench: Bench) -> None:
             bench.expect(not twice, page.exchange, f"{sorted(twice)} on an earlier page already", case=walk.case)
             seen.update(page.names)
 
-    async def search(case: tuple[str, int]) -> None:
-        judge(await bench.walk(*case, most=8))
+    async def judge_walk(walk: Walk, _: Listing) -> None:
+        judge(walk)
 
     for walk in await _walks(bench):
         judge(walk)
-    await explore(bench, st.tuples(queries(await bench.vocabulary()), limits()), search)
+    await explore_walks(bench, judge_walk)
+    await judge_generated(bench, lambda survey: [judge(walk) for walk in survey.walks])
 
 
 @check(
@@ -165,27 +178,27 @@ async def have_one_cache_scope(bench: Bench) -> None:
 @check(
     "deterministic",
     title="Identical requests get the identical sequence",
-    sends="Queries of every kind, three times each.",
+    sends="Queries of every kind, three times each; generated ones twice.",
     passes="The same names in the same order.",
     level="SHOULD",
 )
 async def repeat_themselves(bench: Bench) -> None:
+    async def repeat(first: Page, query: str, limit: int) -> None:
+        page = await bench.page(query, limit=limit)
+        message = f"{page.names[:5]} after {first.names[:5]}"
+        bench.expect(page.names == first.names, page.exchange, message, case=f"query {query!r}, limit {limit}")
+
     for query in (await bench.broadest(), *(await bench.vocabulary()).sample(8)):
         first = await bench.page(query, limit=await bench.plenty())
         for _ in range(_REPEATS - 1):
-            page = await bench.page(query, limit=await bench.plenty())
-            bench.expect(
-                page.names == first.names,
-                page.exchange,
-                f"{page.names[:5]} after {first.names[:5]}",
-                case=f"query {query!r}",
-            )
+            await repeat(first, query, await bench.plenty())
+    await explore_walks(bench, lambda walk, _: repeat(walk.pages[0], walk.query, walk.limit or 1))
 
 
 @check(
     "limit-only-cuts",
     title="`limit` only cuts pages",
-    sends="A query under limits from 1 up to beyond its matches.",
+    sends="A query under limits from 1 up to beyond its matches; generated queries and limits.",
     passes="Each first page begins the full sequence; small pages together hold what large ones do.",
     level="SHOULD",
 )
@@ -210,3 +223,13 @@ async def are_only_cut_by_limit(bench: Bench) -> None:
         small = await bench.whole(query, 1)
         lost = set(whole.names) - set(small.names)
         bench.expect(not lost, small.last, f"{sorted(lost)} do not match under limit 1", case=small.case)
+    await explore_walks(bench, lambda walk, _: _begin_the_whole(bench, walk))
+
+
+async def _begin_the_whole(bench: Bench, walk: Walk) -> None:
+    first, whole = walk.pages[0], await shared_whole(bench, walk.query)
+    begins = first.names == whole.names[: len(first.names)]
+    if not begins and (await bench.whole(walk.query)).names != whole.names:
+        return  # identical requests differ; see deterministic
+    what = f"the page under limit {walk.limit} is no beginning of the full sequence"
+    bench.expect(begins, first.exchange, what, case=walk.case)
