@@ -12,7 +12,7 @@ from tools_search_spec import Requirement, requirements
 
 from tools_search_conformance.model import CLIENT_PREFIX, Check
 
-__all__ = ["DRAFT", "explain_check", "list_checks", "rows_of", "run_version", "sentence_of"]
+__all__ = ["DRAFT", "explain_check", "list_checks", "place_of", "rows_of", "run_version", "sentence_of"]
 
 DRAFT: Final = "spec/draft/tools-search.md"
 """Where the sentences stand."""
@@ -40,6 +40,11 @@ def rows_of(check: str) -> list[Requirement]:
     return _rows().get(check, [])
 
 
+def place_of(row: Requirement) -> str:
+    """Return where a requirement stands."""
+    return f"{DRAFT}{row.section}"
+
+
 def sentence_of(check: str) -> tuple[str, str]:
     """Return the first sentence behind a check and where it stands."""
     rows = rows_of(check)
@@ -58,6 +63,7 @@ def list_checks(checks: Iterable[Check]) -> list[dict[str, Any]]:
             "eras": list(check.eras),
             "transports": list(check.transports),
             "profiles": list(check.profiles),
+            "driverFeature": check.driver_feature,
             "requirements": [row.id for row in rows_of(check.id)],
         }
         for check in checks
