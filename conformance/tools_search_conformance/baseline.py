@@ -16,15 +16,14 @@ from typing import Any, Final
 import yaml
 
 from tools_search_conformance.checks import registered
-from tools_search_conformance.model import Cell, Check, Result, Run
+from tools_search_conformance.model import CELLS, Check, Result, Run
 from tools_search_conformance.wire.codec import as_array, as_object
-from tools_search_conformance.wire.eras import ERAS
 
 __all__ = ["Baseline", "BaselineError", "Entry", "read_baseline", "settle"]
 
 _REQUIRED: Final = {"check", "reason"}
 _MEMBERS: Final = {*_REQUIRED, "cells", "expires", "issue"}
-_CELLS: Final = tuple(Cell(transport=transport, era=era).name for transport in ("stdio", "http") for era in ERAS)
+_CELLS: Final = tuple(cell.name for cell in CELLS)
 _EXPECTABLE: Final = {"fail", "unverified", "warn"}
 
 

@@ -8,27 +8,26 @@ import shlex
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import anyio
 import click
-from jsonschema import Draft202012Validator, ValidationError
 
 from tools_search_conformance.baseline import Baseline, BaselineError, read_baseline
-from tools_search_conformance.checks import registered, select
-from tools_search_conformance.clients.checks import client_checks, select_client_checks
+from tools_search_conformance.checks import registered
+from tools_search_conformance.choosing import refuse_nothing, selection_options, show_selection
+from tools_search_conformance.clients.checks import client_checks
 from tools_search_conformance.clients.judge import ClientOptions, judge_client
 from tools_search_conformance.explain import explain_check, list_checks, run_version
 from tools_search_conformance.invocation import Options, judge_servers
-from tools_search_conformance.model import Check, Result, Run
-from tools_search_conformance.registry import UnknownCheckError
-from tools_search_conformance.report.document import report_schema
+from tools_search_conformance.model import CELLS, Cell, Result, Run
+from tools_search_conformance.report.document import ReportError, read_report
 from tools_search_conformance.report.matrix import matrix_markdown, matrix_page
 from tools_search_conformance.report.plain import plain
 from tools_search_conformance.report.terminal import print_progress, print_run
 from tools_search_conformance.report.verdict import EXIT_SIGNAL, exit_status
+from tools_search_conformance.selection import Selection, UnknownCheckError, choose_checks
 from tools_search_conformance.trace import sep_file, trace, trace_text
 from tools_search_conformance.wire.eras import ERAS
 from tools_search_conformance.wire.http import check_address
@@ -48,7 +47,7 @@ def cli() -> None:
 
     \b
     Exit status:
-      0  conformant, or every check that --only chose passed
+      0  conformant, or every check that was chosen passed
       1  not conformant
       2  wrong usage
       3  the target could not be started or spoken to, or does not offer the extension
@@ -106,7 +105,7 @@ def _command(_: click.Context, __: click.Parameter, value: str | None) -> tuple[
     help="fixture: the server serves the catalogue named by TOOLS_SEARCH_CATALOG (default for servers started here); "
     "live: it serves its own tools, and none is called (default for --url).",
 )
-@click.option("--only", multiple=True, metavar="CHECK", help="Run only this check; a glob; repeatable.")
+@selection_options(registered)
 @click.option(
     "--baseline",
     callback=_baseline,
@@ -133,12 +132,16 @@ def _command(_: click.Context, __: click.Parameter, value: str | None) -> tuple[
     "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("conformance-report"), show_default=True,
     help="Folder for the reports and the wire log.",
 )  # fmt: skip
+@click.option(
+    "--sep", type=click.IntRange(min=1), metavar="N", help="Name checks in checks.json as `trace --sep N` does."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def server(
     argv: tuple[str, ...],
     url: str | None,
     http_command: tuple[str, ...],
-    only: tuple[str, ...],
+    selection: Selection,
+    listing: bool,
     seed: int | None,
     out: Path,
     as_json: bool,
@@ -148,7 +151,8 @@ def server(
 
     A command on stdio and one over HTTP can be judged in one run.
     """
-    if not (argv or url or http_command):
+    named = bool(argv or url or http_command)
+    if not (named or listing):
         raise click.UsageError("name a server: -- ARGV, --http-command or --url")
     if url and (argv or http_command):
         raise click.UsageError("--url goes alone")
@@ -158,16 +162,24 @@ def server(
         argv=argv,
         url=url,
         http_argv=http_command,
-        checks=_selected(only),
+        checks=selection.checks,
+        wants=selection.wants,
+        partial=selection.partial,
         seed=secrets.randbelow(2**32) if seed is None else seed,
         out=out,
         **rest,
     )
+    transports = {"stdio": bool(argv) or not named, "http": bool(url or http_command) or not named}
+    cells = [cell for cell in _cells(rest["era"]) if transports[cell.transport]]
+    refuse_nothing(selection, cells)
+    if listing:
+        show_selection(selection, cells, options.effective_profile, as_json=as_json)
+        return
     _finish(_run(lambda progress: judge_servers(options, progress), quiet=as_json), as_json=as_json, out=out)
 
 
 @cli.command("client")
-@click.argument("argv", nargs=-1, type=click.UNPROCESSED, required=True)
+@click.argument("argv", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "--one-shot", is_flag=True, help="ARGV is no driver but a client after the contract of the official MCP suite."
 )
@@ -177,7 +189,7 @@ def server(
 @click.option(
     "--transport", type=click.Choice(["auto", "stdio", "http"]), default="auto", help="How the client is spoken to."
 )
-@click.option("--only", multiple=True, metavar="CHECK", help="Run only this check; a glob; repeatable.")
+@selection_options(client_checks)
 @click.option(
     "--timeout", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="Seconds for one operation."
 )
@@ -196,26 +208,33 @@ def server(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("conformance-report"), show_default=True,
     help="Folder for the reports and the wire log.",
 )  # fmt: skip
+@click.option(
+    "--sep", type=click.IntRange(min=1), metavar="N", help="Name checks in checks.json as `trace --sep N` does."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-def client(argv: tuple[str, ...], only: tuple[str, ...], out: Path, as_json: bool, **rest: Any) -> None:
+def client(argv: tuple[str, ...], selection: Selection, listing: bool, out: Path, as_json: bool, **rest: Any) -> None:
     """Judge a client: `client -- ARGV` starts its driver, which conformance/DRIVER.md describes."""
-    options = ClientOptions(argv=argv, checks=_selected(only, select_client_checks), out=out, **rest)
+    if not (argv or listing):
+        raise click.UsageError("name a driver: -- ARGV")
+    cells = [cell for cell in _cells(rest["era"]) if rest["transport"] in ("auto", cell.transport)]
+    refuse_nothing(selection, cells)
+    if listing:
+        show_selection(selection, cells, "fixture", as_json=as_json)
+        return
+    options = ClientOptions(
+        argv=argv, checks=selection.checks, wants=selection.wants, partial=selection.partial, out=out, **rest
+    )
     _finish(_run(lambda progress: judge_client(options, progress), quiet=as_json), as_json=as_json, out=out)
+
+
+def _cells(era: str) -> list[Cell]:
+    return [cell for cell in CELLS if era in ("auto", cell.era)]
 
 
 def _see_to_address(url: str, *, allow_remote: bool) -> None:
     try:
         check_address(url, allow_remote=allow_remote)
     except TargetError as error:
-        raise click.UsageError(str(error)) from error
-
-
-def _selected(
-    patterns: Sequence[str], choose: Callable[[Sequence[str]], tuple[Check, ...]] = select
-) -> tuple[Check, ...]:
-    try:
-        return choose(patterns)
-    except UnknownCheckError as error:
         raise click.UsageError(str(error)) from error
 
 
@@ -258,12 +277,10 @@ def list_command(as_json: bool) -> None:
 @click.argument("check")
 def explain(check: str) -> None:
     """Explain a check: the sentences of the draft behind it, what is sent, what passes."""
-    found: list[Check] = []
-    for choose in (select, select_client_checks):
-        with suppress(UnknownCheckError):
-            found += choose([check])
-    if not found:
-        raise click.UsageError(f"{check!r} matches no check; see `tools-search-conformance list`")
+    try:
+        found = choose_checks([check], (*registered(), *client_checks()))
+    except UnknownCheckError as error:
+        raise click.UsageError(str(error)) from error
     for each in found:
         click.echo(explain_check(each))
 
@@ -285,13 +302,9 @@ def trace_command(report: Path | None, as_json: bool, sep: int | None) -> None:
 
 def _report(path: Path) -> dict[str, Any]:
     try:
-        held = json.loads(path.read_bytes())
-        Draft202012Validator(report_schema()).validate(held)  # pyright: ignore[reportUnknownMemberType] - untyped
-    except ValidationError as error:
-        raise click.UsageError(f"{path} is no report of this suite: {error.message}") from error
-    except (OSError, ValueError) as error:
-        raise click.UsageError(f"{path} cannot be read as JSON: {error}") from error
-    return held
+        return read_report(path)
+    except ReportError as error:
+        raise click.UsageError(str(error)) from error
 
 
 @cli.group("report")

@@ -66,6 +66,7 @@ def list_checks(checks: Iterable[Check]) -> list[dict[str, Any]]:
             "eras": list(check.eras),
             "transports": list(check.transports),
             "profiles": list(check.profiles),
+            "driverFeature": check.driver_feature,
             "requirements": [row.id for row in rows_of(check.id)],
         }
         for check in checks

@@ -15,10 +15,10 @@ import anyio
 from anyio.abc import TaskGroup
 
 from tools_search_conformance.baseline import Baseline, settle
-from tools_search_conformance.model import Check, Effort, Profile, Result, Run
+from tools_search_conformance.model import Cell, Check, Effort, Profile, Result, Run
 from tools_search_conformance.registry import registered
 from tools_search_conformance.report.files import write_reports
-from tools_search_conformance.runner import Findings, Plan, run_checks
+from tools_search_conformance.runner import Findings, Plan, run_checks, want_all
 from tools_search_conformance.target import HttpCommandTarget, StdioTarget, Target, UrlTarget
 from tools_search_conformance.wire.eras import ERAS, Era
 from tools_search_conformance.wire.process import TargetError
@@ -32,6 +32,14 @@ class Options:
 
     checks: tuple[Check, ...]
     out: Path
+    wants: Callable[[Check, Cell], bool] = want_all
+    """In which cells to run which of the checks."""
+    partial: bool = False
+    """Whether `wants` leaves any out."""
+    strict: bool = False
+    """Whether what the draft only recommends counts as well."""
+    sep: int | None = None
+    """Number of the proposal that `checks.json` names checks after."""
     argv: tuple[str, ...] = ()
     url: str | None = None
     http_argv: tuple[str, ...] = ()
@@ -63,6 +71,7 @@ async def judge_servers(options: Options, progress: Callable[[Result], None]) ->
     wire.mkdir(parents=True, exist_ok=True)
     plan = Plan(
         checks=options.checks,
+        wants=options.wants,
         eras=ERAS if options.era == "auto" else (options.era,),
         profile=options.effective_profile,
         effort=options.effort,
@@ -73,7 +82,7 @@ async def judge_servers(options: Options, progress: Callable[[Result], None]) ->
         progress=progress,
     )
     run = settle(await _run(options, plan), options.baseline, datetime.now(UTC).date())
-    write_reports(run, options.out)
+    write_reports(run, options.out, sep=options.sep)
     return run
 
 
@@ -108,7 +117,8 @@ async def _run(options: Options, plan: Plan) -> Run:
         cells=tuple(found.cells),
         unavailable=tuple(found.unavailable),
         results=tuple(found.results),
-        partial=len(plan.checks) < len(registered()),
+        partial=options.partial or len(plan.checks) < len(registered()),
+        strict=options.strict,
         interrupted=received[0] if received else None,
     )
 

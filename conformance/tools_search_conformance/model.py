@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from tools_search_conformance.wire.eras import ERAS, Era
 from tools_search_conformance.wire.record import Exchange
 from tools_search_conformance.wire.transport import TransportName
 
 __all__ = [
+    "CELLS",
     "CHECK_PREFIX",
     "CLIENT_PREFIX",
     "SEVERITY",
     "Cell",
     "Check",
+    "DriverFeature",
     "Effort",
     "Evidence",
     "Level",
@@ -49,6 +51,9 @@ or to a client whose driver cannot do what it needs."""
 Profile = Literal["fixture", "live"]
 """Whether the target serves a catalogue of the suite, or its own."""
 
+DriverFeature = Literal["authorization", "federation"]
+"""What a driver may be able to do beyond speaking over a transport."""
+
 Effort = Literal["quick", "default", "deep"]
 """How many generated cases a property gets."""
 
@@ -69,6 +74,8 @@ class Check:
     eras: tuple[Era, ...] = ERAS
     transports: tuple[TransportName, ...] = ("stdio", "http")
     profiles: tuple[Profile, ...] = ("fixture", "live")
+    driver_feature: DriverFeature | None = None
+    """What it needs of a driver beyond a transport."""
 
     def __post_init__(self) -> None:
         if not self.id.startswith((CHECK_PREFIX, CLIENT_PREFIX)):
@@ -78,6 +85,10 @@ class Check:
     def rule(self) -> str:
         """The id without what it begins with."""
         return self.id.removeprefix(CHECK_PREFIX).removeprefix(CLIENT_PREFIX)
+
+    def applies(self, cell: Cell, profile: Profile = "fixture") -> bool:
+        """Tell whether it can be run there."""
+        return cell.transport in self.transports and cell.era in self.eras and profile in self.profiles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +102,10 @@ class Cell:
     def name(self) -> str:
         """As reports show it: `stdio-2026-07-28`."""
         return f"{self.transport}-{self.era}"
+
+
+CELLS: Final = tuple(Cell(transport=transport, era=era) for transport in get_args(TransportName) for era in ERAS)
+"""Every cell there is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +168,8 @@ class Run:
     results: tuple[Result, ...]
     partial: bool = False
     """Whether only some of the checks were chosen, which makes no verdict on the whole."""
+    strict: bool = False
+    """Whether what the draft only recommends counts as well."""
     interrupted: int | None = None
     """The number of the signal that ended the run before its time."""
     stale: tuple[str, ...] = ()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from tools_search_conformance.model import CHECK_PREFIX, Check, Level, Profile
+from tools_search_conformance.selection import UnknownCheckError, choose_checks
 from tools_search_conformance.wire.eras import ERAS, Era
 from tools_search_conformance.wire.transport import TransportName
 
@@ -18,10 +18,6 @@ __all__ = ["UnknownCheckError", "check", "registered", "select"]
 _CHECKS: Final[dict[str, Check]] = {}
 
 Body = Callable[["Bench"], Awaitable[None]]
-
-
-class UnknownCheckError(LookupError):
-    """A pattern names no check; the message says which."""
 
 
 def check(
@@ -68,12 +64,4 @@ def select(patterns: Sequence[str]) -> tuple[Check, ...]:
     Raises:
         UnknownCheckError: a pattern matches nothing.
     """
-    every = registered()
-    for pattern in patterns:
-        if not any(_matches(candidate, pattern) for candidate in every):
-            raise UnknownCheckError(f"{pattern!r} matches no check; see `tools-search-conformance list`")
-    return tuple(found for found in every if not patterns or any(_matches(found, pattern) for pattern in patterns))
-
-
-def _matches(candidate: Check, pattern: str) -> bool:
-    return fnmatchcase(candidate.id, pattern) or fnmatchcase(candidate.id.removeprefix(CHECK_PREFIX), pattern)
+    return choose_checks(patterns, registered())

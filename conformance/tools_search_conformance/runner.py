@@ -20,11 +20,16 @@ from tools_search_conformance.wire.eras import LEGACY, MODERN, Era
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Recorder
 
-__all__ = ["Findings", "Plan", "run_checks", "say_nothing", "why_nothing"]
+__all__ = ["Findings", "Plan", "run_checks", "say_nothing", "want_all", "why_nothing"]
 
 
 def say_nothing(result: Result) -> None:
     """Take a result as it is found, for who does not want to follow."""
+
+
+def want_all(check: Check, cell: Cell) -> bool:
+    """Want a check in a cell, for who leaves none out."""
+    return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +38,8 @@ class Plan:
 
     checks: Sequence[Check]
     eras: Sequence[Era]
+    wants: Callable[[Check, Cell], bool] = want_all
+    """Which of the checks to run in a cell; one where none is wanted is not run."""
     profile: Profile = "fixture"
     effort: Effort = "default"
     seed: int = 0
@@ -73,6 +80,8 @@ async def _run_target(target: Target, plan: Plan, found: Findings, deadline: flo
     promised = False
     for era in plan.eras:
         cell = Cell(transport=target.transport, era=era)
+        if not _wanted(plan, cell):
+            continue
         known = len(found.cells) > offered
         try:
             promised = await _run_cell(cell, target, plan, found, deadline, known=known) or promised
@@ -112,7 +121,7 @@ async def _run_cell(
         connection = await bench.connection() if unadvertised else await smoke(bench, known=known)
         if not unadvertised:
             found.cells.append(cell)
-        for check in plan.checks:
+        for check in _wanted(plan, cell):
             if "advertised" in check.id or not unadvertised:
                 found.results.append(await run_check(check, bench, deadline=deadline))
                 plan.progress(found.results[-1])
@@ -132,6 +141,8 @@ def _setting(cell: Cell, plan: Plan, *, first: bool) -> Setting:
         seconds=plan.request_seconds,
         first=first,
     )
+def _wanted(plan: Plan, cell: Cell) -> list[Check]:
+    return [check for check in plan.checks if plan.wants(check, cell)]
 
 
 def why_nothing(unavailable: Sequence[UnavailableCell]) -> str:

@@ -12,7 +12,7 @@ from tools_search_spec import Requirement, base_rules, requirements
 from tools_search_conformance.explain import DRAFT, Row, place_of
 from tools_search_conformance.model import CHECK_PREFIX, SEVERITY
 
-__all__ = ["sep_file", "trace", "trace_text"]
+__all__ = ["sep_check", "sep_file", "trace", "trace_text"]
 
 _UNKNOWN: Final = "not run"
 
@@ -78,5 +78,13 @@ def sep_file(number: int) -> str:
 def _sep_rows(number: int, requirement: Requirement) -> list[dict[str, str]]:
     if requirement.excluded is not None:
         return [{"text": requirement.text, "excluded": requirement.excluded}]
-    rules = [check.removeprefix("tools-search-") for check in requirement.checks]
-    return [{"check": f"sep-{number}-{rule}", "text": requirement.text} for rule in rules]
+    return [{"check": sep_check(number, check), "text": requirement.text} for check in requirement.checks]
+
+
+def sep_check(number: int, check: str) -> str:
+    """Return what the conformance process of the base protocol calls a check of the proposal `number`.
+
+    That is the id itself for a check that decides no sentence of the proposal.
+    """
+    ours = any(check in row.checks for row in requirements())
+    return f"sep-{number}-{check.removeprefix('tools-search-')}" if ours else check

@@ -26,7 +26,7 @@ from tools_search_conformance.judging import run_check
 from tools_search_conformance.link import Setting
 from tools_search_conformance.model import Cell, Check, Result, Run, UnavailableCell
 from tools_search_conformance.report.files import write_reports
-from tools_search_conformance.runner import Findings, why_nothing
+from tools_search_conformance.runner import Findings, want_all, why_nothing
 from tools_search_conformance.verdict import UnverifiableError
 from tools_search_conformance.wire.eras import ERAS, MODERN, Era
 from tools_search_conformance.wire.process import TargetError
@@ -45,6 +45,14 @@ class ClientOptions:
     checks: tuple[Check, ...]
     out: Path
     argv: tuple[str, ...]
+    wants: Callable[[Check, Cell], bool] = want_all
+    """In which cells to run which of the checks."""
+    partial: bool = False
+    """Whether `wants` leaves any out."""
+    strict: bool = False
+    """Whether what the draft only recommends counts as well."""
+    sep: int | None = None
+    """Number of the proposal that `checks.json` names checks after."""
     one_shot: bool = False
     """Whether `argv` is no driver, but a client after the contract of the official suite."""
     era: Era | Literal["auto"] = "auto"
@@ -75,7 +83,7 @@ async def judge_client(options: ClientOptions, progress: Callable[[Result], None
     wire = options.out / "wire"
     wire.mkdir(parents=True, exist_ok=True)
     run = settle(await _Judge(options, wire, progress).run(), options.baseline, datetime.now(UTC).date())
-    write_reports(run, options.out)
+    write_reports(run, options.out, sep=options.sep)
     return run
 
 
@@ -113,7 +121,8 @@ class _Judge:
             cells=tuple(self._found.cells),
             unavailable=tuple(self._found.unavailable),
             results=tuple(self._found.results),
-            partial=len(self._options.checks) < len(client_checks()),
+            partial=self._options.partial or len(self._options.checks) < len(client_checks()),
+            strict=self._options.strict,
             interrupted=received[0] if received else None,
         )
 
@@ -136,6 +145,8 @@ class _Judge:
         for transport in _TRANSPORTS if self._options.transport == "auto" else (self._options.transport,):
             for era in ERAS if self._options.era == "auto" else (self._options.era,):
                 cell = Cell(transport=transport, era=era)
+                if not self._wanted(cell):
+                    continue
                 recorder = Recorder(cell.name, self._wire / f"{cell.name}.jsonl")
                 setting = Setting(cell=cell, profile="fixture", seed=self._options.seed, seconds=self._options.timeout)
                 bench = ClientBench(setting, start, stage, recorder)
@@ -151,6 +162,9 @@ class _Judge:
         if not self._found.cells:
             raise TargetError(why_nothing(self._found.unavailable))
 
+    def _wanted(self, cell: Cell) -> list[Check]:
+        return [check for check in self._options.checks if self._options.wants(check, cell)]
+
     async def _cell(self, bench: ClientBench, deadline: float) -> None:
         self._hello = (await bench.driver()).hello
         try:
@@ -160,7 +174,7 @@ class _Judge:
         except NoDriverFeatureError as error:
             raise _NotOfferedError(str(error), expected=False) from error
         self._found.cells.append(bench.cell)
-        for check in self._options.checks:
+        for check in self._wanted(bench.cell):
             self._found.results.append(await run_check(check, bench, deadline=deadline))
             self._progress(self._found.results[-1])
 

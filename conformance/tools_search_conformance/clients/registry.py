@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
-from tools_search_conformance.model import CLIENT_PREFIX, Check, Level
-from tools_search_conformance.registry import UnknownCheckError
+from tools_search_conformance.model import CLIENT_PREFIX, Check, DriverFeature, Level
+from tools_search_conformance.selection import choose_checks
 from tools_search_conformance.wire.eras import ERAS, Era
 from tools_search_conformance.wire.transport import TransportName
 
@@ -30,8 +29,12 @@ def client_check(
     level: Level = "MUST",
     eras: tuple[Era, ...] = ERAS,
     transports: tuple[TransportName, ...] = ("stdio", "http"),
+    feature: DriverFeature | None = None,
 ) -> Callable[[Body], Check]:
-    """Declare the decorated body as the check `tools-search-client-<rule>`; `sends` tells what the peer does."""
+    """Declare the decorated body as the check `tools-search-client-<rule>`; `sends` tells what the peer does.
+
+    A check with a `feature` is for drivers that have it.
+    """
 
     def register(body: Body) -> Check:
         declared = Check(
@@ -44,6 +47,7 @@ def client_check(
             eras=eras,
             transports=transports,
             profiles=("fixture",),
+            driver_feature=feature,
         )
         if declared.id in _CHECKS:
             raise ValueError(f"two checks with the id {declared.id}")
@@ -64,12 +68,4 @@ def select_client_checks(patterns: Sequence[str]) -> tuple[Check, ...]:
     Raises:
         UnknownCheckError: a pattern matches nothing.
     """
-    every = declared_client_checks()
-    for pattern in patterns:
-        if not any(_matches(candidate, pattern) for candidate in every):
-            raise UnknownCheckError(f"{pattern!r} matches no client check; see `tools-search-conformance list`")
-    return tuple(found for found in every if not patterns or any(_matches(found, pattern) for pattern in patterns))
-
-
-def _matches(candidate: Check, pattern: str) -> bool:
-    return fnmatchcase(candidate.id, pattern) or fnmatchcase(candidate.id.removeprefix(CLIENT_PREFIX), pattern)
+    return choose_checks(patterns, declared_client_checks())

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
+
+from jsonschema import Draft202012Validator, ValidationError
 
 from tools_search_conformance.checks import registered
 from tools_search_conformance.clients.checks import client_checks
@@ -13,7 +16,7 @@ from tools_search_conformance.explain import list_checks, place_of, rows_of, run
 from tools_search_conformance.model import Check, Result, Run
 from tools_search_conformance.report.verdict import exit_status, tally, verdict_line
 
-__all__ = ["REPORT_VERSION", "report", "report_schema"]
+__all__ = ["REPORT_VERSION", "ReportError", "read_report", "report", "report_schema"]
 
 REPORT_VERSION: Final = 1
 """Version of the format of `report.json`."""
@@ -27,6 +30,26 @@ def report_schema() -> dict[str, Any]:
     return json.loads((files(__package__ or "") / "report.schema.json").read_bytes())
 
 
+class ReportError(ValueError):
+    """A file is no report of this suite; the message says which and why."""
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """Return the `report.json` at `path`.
+
+    Raises:
+        ReportError: It cannot be read, or is not after the schema.
+    """
+    try:
+        held = json.loads(path.read_bytes())
+        Draft202012Validator(report_schema()).validate(held)  # pyright: ignore[reportUnknownMemberType] - untyped
+    except ValidationError as error:
+        raise ReportError(f"{path} is no report of this suite: {error.message}") from error
+    except (OSError, ValueError) as error:
+        raise ReportError(f"{path} cannot be read as JSON: {error}") from error
+    return held
+
+
 def report(run: Run) -> dict[str, Any]:
     """Return the run as `report.json` has it."""
     return {
@@ -38,7 +61,12 @@ def report(run: Run) -> dict[str, Any]:
         "seed": run.seed,
         "started": run.started,
         "seconds": run.seconds,
-        "verdict": {"exitStatus": exit_status(run), "text": verdict_line(run), "partial": run.partial},
+        "verdict": {
+            "exitStatus": exit_status(run),
+            "text": verdict_line(run),
+            "partial": run.partial,
+            "strict": run.strict,
+        },
         "staleBaseline": list(run.stale),
         "cells": [
             {

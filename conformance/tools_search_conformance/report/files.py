@@ -17,12 +17,15 @@ from tools_search_conformance.report.summary import summary
 __all__ = ["write_reports"]
 
 
-def write_reports(run: Run, out: Path) -> None:
-    """Write every report into the folder `out`, in place of those of an earlier run."""
+def write_reports(run: Run, out: Path, *, sep: int | None = None) -> None:
+    """Write every report into the folder `out`, in place of those of an earlier run.
+
+    With `sep`, the number of a proposal, `checks.json` names checks as that proposal's traceability file does.
+    """
     out.mkdir(parents=True, exist_ok=True)
     document = report(run)
     _write_json(out / "report.json", document)
-    _write_json(out / "checks.json", official_checks(run))
+    _write_json(out / "checks.json", official_checks(run, sep=sep))
     _write_json(out / "badge.json", badge_json(document))
     for name, text in {
         "badge.svg": badge_svg(document),

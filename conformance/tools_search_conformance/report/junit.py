@@ -26,7 +26,7 @@ def junit(document: Mapping[str, Any]) -> str:
         suite.add_property("seed", str(document["seed"]))
         for result in document["results"]:
             if result["cell"] == cell["name"]:
-                suite.add_testcase(_case(result, document["profile"]))
+                suite.add_testcase(_case(result, document))
         tree.add_testsuite(suite)
     for entry in document["unavailable"]:
         tree.add_testsuite(_missing(entry))
@@ -34,13 +34,17 @@ def junit(document: Mapping[str, Any]) -> str:
     return str(tree.tostring(), "utf-8")  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType] - untyped
 
 
-def _case(result: Mapping[str, Any], profile: str) -> TestCase:
+def _case(result: Mapping[str, Any], document: Mapping[str, Any]) -> TestCase:
     case = TestCase(name=result["check"], classname=result["cell"], time=round(result["milliseconds"] / 1000, 4))
     status, message = result["status"], plain(result.get("message", ""))
-    counts = profile == "fixture" and result["level"] == "MUST"
+    binding = result["level"] == "MUST" or document["verdict"]["strict"]
     if "expected" in result:
         case.result = [Skipped(f"expected: {plain(result['expected'])}: {message}", type_="expected")]
-    elif status == "fail" or (status == "unverified" and counts):
+    elif (
+        status == "fail"
+        or (status == "unverified" and binding and document["profile"] == "fixture")
+        or (status == "warn" and binding)
+    ):
         case.result = [Failure(message, type_=status)]
     elif status == "error":
         case.result = [Error(message, type_=status)]

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tools_search_conformance.explain import place_of, rows_of
 from tools_search_conformance.model import SEVERITY, Result, Run, Status
+from tools_search_conformance.trace import sep_check
 
 __all__ = ["official_checks"]
 
@@ -20,17 +21,20 @@ _OFFICIAL: Final[Mapping[Status, str]] = {
 }
 
 
-def official_checks(run: Run) -> list[dict[str, Any]]:
-    """Return the run as the official suite's `checks.json`: each check once, by the worst that it did in any cell."""
+def official_checks(run: Run, *, sep: int | None = None) -> list[dict[str, Any]]:
+    """Return the run as the official suite's `checks.json`: each check once, by the worst that it did in any cell.
+
+    With `sep`, the number of a proposal, the ids are those of that proposal's traceability file.
+    """
     worst: dict[str, Result] = {}
     for result in run.results:
         held = worst.get(result.check)
         if held is None or SEVERITY.index(result.status) < SEVERITY.index(held.status):
             worst[result.check] = result
-    return [_official(run, result) for result in worst.values()]
+    return [_official(run, result, sep) for result in worst.values()]
 
 
-def _official(run: Run, result: Result) -> dict[str, Any]:
+def _official(run: Run, result: Result, sep: int | None) -> dict[str, Any]:
     rows = rows_of(result.check)
     unverified = result.status == "unverified"
     status = ("FAILURE" if result.level == "MUST" else "WARNING") if unverified else _OFFICIAL[result.status]
@@ -42,7 +46,7 @@ def _official(run: Run, result: Result) -> dict[str, Any]:
     if result.status == "error":
         details["harnessError"] = True
     entry: dict[str, Any] = {
-        "id": result.check,
+        "id": result.check if sep is None else sep_check(sep, result.check),
         "name": result.check,
         "description": rows[0].text if rows else result.check,
         "status": status,

@@ -12,6 +12,9 @@ __all__ = ["EXIT_SIGNAL", "counts_against", "exit_status", "number_of", "tally",
 EXIT_SIGNAL: Final = 128
 """Added to the number of the signal that ended a run."""
 
+_STRICTLY: Final = " (--strict)"
+"""Said where recommendations count."""
+
 
 def counts_against(run: Run, result: Result) -> bool:
     """Tell whether a result keeps the target from being conformant, and no baseline expects it."""
@@ -19,8 +22,8 @@ def counts_against(run: Run, result: Result) -> bool:
         return False
     if result.status == "unverified":
         # A fixture serves what the checks need, so what could not be exercised is the target's doing.
-        return run.profile == "fixture" and result.level == "MUST"
-    return result.status == "fail"
+        return run.profile == "fixture" and (result.level == "MUST" or run.strict)
+    return result.status == "fail" or (result.status == "warn" and run.strict)
 
 
 def exit_status(run: Run) -> int:
@@ -51,16 +54,17 @@ def number_of(count: int, thing: str) -> str:
 def verdict_line(run: Run) -> str:
     """Return the verdict in one sentence, in which each check counts once, as the worst that it came to in any cell."""
     told = _tell(run)
+    strictly = _STRICTLY if run.strict else ""
     if run.interrupted is not None:
         return f"INTERRUPTED, NO VERDICT: until then, {told or 'no check was run'}"
     missing = ", ".join(entry.cell.name for entry in run.unavailable if entry.expected)
     match exit_status(run):
         case 0:
-            return f"{_success(run)}: {told}"
+            return f"{_success(run)}{strictly}: {told or 'no check applies'}"
         case 1 if run.stale and not any(counts_against(run, result) for result in run.results):
             return f"STALE BASELINE: {'; '.join(run.stale)}; {told}"
         case 1:
-            return f"NOT CONFORMANT: {told}{f'; {missing} could not be run' if missing else ''}"
+            return f"NOT CONFORMANT{strictly}: {told}{f'; {missing} could not be run' if missing else ''}"
         case 3:
             return f"NO VERDICT: {missing} could not be run; {told}"
         case _:
@@ -68,7 +72,7 @@ def verdict_line(run: Run) -> str:
 
 
 def _success(run: Run) -> str:
-    if any(result.expected is not None and result.level == "MUST" for result in run.results):
+    if any(result.expected is not None and (result.level == "MUST" or run.strict) for result in run.results):
         return "NO WORSE THAN THE BASELINE"
     return "PASSED, BUT NOT EVERY CHECK WAS CHOSEN" if run.partial else "CONFORMANT"
 

@@ -62,6 +62,7 @@ async def _expect_request(bench: ClientBench, session: Session, case: str, query
 
 @client_check(
     "cache-private",
+    feature="authorization",
     title="A private page is not given to another user",
     sends="A result that may be kept for an hour and is `private`; the client searches as one user, then as another.",
     passes="A request for each of them.",

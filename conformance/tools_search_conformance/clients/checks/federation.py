@@ -28,6 +28,7 @@ def _offers(*hits: JsonObject) -> Script:
 
 @client_check(
     "federation-asks-all",
+    feature="federation",
     title="Each of several servers is asked",
     sends="Three peers: two that offer the search, one that does not.",
     passes="`tools/search` to the two, `tools/list` to the third.",
@@ -45,6 +46,7 @@ async def asks_each_server(bench: ClientBench) -> None:
 
 @client_check(
     "federation-merges-ranks",
+    feature="federation",
     title="Results of several servers are merged by rank",
     sends="Two peers that each find ten tools which are much the same; one gives high scores, one gives low ones.",
     passes="The best tool of the second stands before the last one of the first.",
@@ -65,6 +67,7 @@ async def merges_by_rank(bench: ClientBench) -> None:
 
 @client_check(
     "federation-names-unique",
+    feature="federation",
     title="Each name stands for one tool of one server",
     sends="Two peers that each find a tool of the same name.",
     passes="Two tools with two names.",
@@ -82,6 +85,7 @@ async def names_tools_apart(bench: ClientBench) -> None:
 
 @client_check(
     "federation-tells-failures",
+    feature="federation",
     title="Servers that failed are told",
     sends="Three peers, of which one refuses everything that it is asked for its tools.",
     passes="That one, and no other, among those that failed.",
@@ -96,6 +100,7 @@ async def tells_who_failed(bench: ClientBench) -> None:
 
 @client_check(
     "federation-returns-rest",
+    feature="federation",
     title="What the other servers found is returned",
     sends="Three peers, of which one refuses everything that it is asked for its tools.",
     passes="The tools of the other two.",

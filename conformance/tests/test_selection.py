@@ -1,0 +1,152 @@
+"""Choosing what is run: kinds of criteria all hold, patterns of one kind are alternatives, and none is in vain."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import pytest
+from tools_search_conformance import cli
+from tools_search_conformance.checks import registered
+from tools_search_conformance.clients.checks import client_checks
+from tools_search_conformance.model import CELLS
+from tools_search_conformance.selection import Criteria, Selection, UnknownCheckError, choose
+
+Command = Callable[..., tuple[str, ...]]
+
+
+def chosen(**criteria: Any) -> Selection:
+    return choose(Criteria(**criteria), registered())
+
+
+def rules(selection: Selection) -> set[str]:
+    return {check.rule for check in selection.checks}
+
+
+def invoke(*arguments: str) -> click.testing.Result:
+    return click.testing.CliRunner().invoke(cli.cli, arguments)
+
+
+def test_without_criteria_every_check_is_wanted_in_every_cell():
+    selection = chosen()
+    assert selection.checks == registered()
+    assert all(selection.wants(check, cell) for check in registered() for cell in CELLS)
+    assert not selection.partial
+
+
+@pytest.mark.parametrize("anchor", ["#pagination", "pagination", "#pagi*"])
+def test_a_section_is_named_with_or_without_its_mark(anchor: str):
+    named = chosen(sections=[anchor])
+    assert {"pages-complete", "last-page-nonempty"} <= rules(named)
+    assert named.partial
+
+
+def test_kinds_all_hold_and_patterns_of_one_kind_are_alternatives():
+    selection = chosen(requirements=["R-PAG-*", "R-REF-*"], levels=["SHOULD"], cells=["stdio-2026*"])
+    assert rules(selection) == {"last-page-nonempty", "error-data"}
+    assert {cell for _, cell in selection.pairs} == {"stdio-2026-07-28"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("http", {"http-2026-07-28", "http-2025-11-25"}),
+        ("stdio-2025", {"stdio-2025-11-25"}),
+        ("2026*", {"stdio-2026-07-28", "http-2026-07-28"}),
+        ("*-2025-11-25", {"stdio-2025-11-25", "http-2025-11-25"}),
+    ],
+)
+def test_a_cell_has_short_names(pattern: str, names: set[str]):
+    selection = chosen(cells=[pattern])
+    assert {cell for _, cell in selection.pairs} == names
+    assert selection.checks == registered()
+    assert selection.partial
+
+
+@pytest.mark.parametrize(
+    ("criteria", "told"),
+    [
+        ({"checks": ["limt-invalid"]}, "'limt-invalid' matches no check; near it: limit-invalid"),
+        ({"sections": ["pagnation"]}, "'#pagnation' matches no section; near it: #pagination"),
+        ({"requirements": ["R-PGA-01"]}, "'R-PGA-01' matches no requirement; near it: R-PAG-01"),
+        ({"requirements": ["R-ID-01"]}, "R-ID-01: It binds the authors"),
+        ({"requirements": ["R-ADV-06"]}, "tools-search-client-advertisement-either-place decides it"),
+        ({"cells": ["pipe"]}, "'pipe' matches no cell; there are stdio-2026-07-28, "),
+        ({"checks": ["limit-*", "qqqq"]}, "see `tools-search-conformance list`"),
+        ({"checks": ["limit-honoured"], "levels": ["SHOULD"]}, "no check meets all"),
+        ({"reports": [{"results": []}]}, "nothing to run again"),
+    ],
+)
+def test_what_matches_nothing_is_refused_with_what_is_near(criteria: dict[str, Any], told: str):
+    with pytest.raises(UnknownCheckError) as refused:
+        chosen(**criteria)
+    assert told in str(refused.value)
+
+
+def test_what_did_not_pass_is_chosen_where_it_did_not():
+    statuses = {"stdio-2026-07-28": "fail", "stdio-2025-11-25": "pass", "http-2026-07-28": "skip"}
+    results = [
+        {"check": "tools-search-server-limit-invalid", "cell": cell, "status": status}
+        for cell, status in statuses.items()
+    ]
+    results.append({"check": "tools-search-server-error-data", "cell": "http-2025-11-25", "status": "warn"})
+    selection = chosen(reports=[{"results": results}])
+    assert selection.pairs == {
+        ("tools-search-server-limit-invalid", "stdio-2026-07-28"),
+        ("tools-search-server-error-data", "http-2025-11-25"),
+    }
+
+
+def test_a_run_over_what_failed_before_runs_that_alone_and_is_partial(target: Command, tmp_path: Path):
+    first, again = tmp_path / "first", tmp_path / "again"
+    broken = ["--", *target("miniature", "--fault", "limit-zero-served")]
+    asked = ["--section", "refused-parameters", "--level", "must", "--cell", "stdio-2026*"]
+    assert invoke("server", *asked, "--out", str(first), *broken).exit_code == 1
+    second = invoke("server", "--failed-from", str(first / "report.json"), "--json", "--out", str(again), *broken)
+    report = json.loads(second.output)
+    assert [(result["check"], result["cell"]) for result in report["results"]] == [
+        ("tools-search-server-limit-invalid", "stdio-2026-07-28")
+    ]
+    assert report["verdict"]["partial"] is True
+
+
+@pytest.mark.parametrize("party", ["server", "client"])
+def test_a_list_tells_what_would_be_run_and_runs_nothing(party: str):
+    listed = invoke(party, "--list", "--cell", "http", "--only", "http-method-header", "--", "no-such-program")
+    if party == "server":  # it has no HTTP to choose from
+        assert listed.exit_code == 2
+        assert "this run about stdio-2025-11-25, stdio-2026-07-28" in listed.output
+        listed = invoke(party, "--list", "--cell", "http", "--only", "http-method-header")
+    assert listed.exit_code == 0, listed.output
+    assert listed.output.splitlines() == [
+        f"MUST    tools-search-{party}-http-method-header",
+        "        http-2026-07-28",
+        "1 check in 1 cell",
+    ]
+
+
+def test_a_list_can_be_read_by_programs():
+    entries = json.loads(invoke("client", "--list", "--json", "--level", "should", "--transport", "http").output)
+    assert {entry["level"] for entry in entries} == {"SHOULD"}
+    assert {entry["id"] for entry in entries} == {check.id for check in client_checks() if check.level == "SHOULD"}
+    assert {cell for entry in entries for cell in entry["cells"]} == {"http-2026-07-28", "http-2025-11-25"}
+
+
+@pytest.mark.parametrize(
+    ("strict", "status", "verdict"),
+    [
+        ([], 0, "PASSED, BUT NOT EVERY CHECK WAS CHOSEN: 1 recommendation not followed"),
+        (["--strict"], 1, "NOT CONFORMANT (--strict): 1 recommendation not followed"),
+    ],
+)
+def test_a_recommendation_counts_only_in_a_strict_run(
+    target: Command, tmp_path: Path, strict: list[str], status: int, verdict: str
+):
+    asked = ["--only", "error-data", "--cell", "stdio-2026", "--out", str(tmp_path), *strict]
+    ended = invoke("server", *asked, "--", *target("miniature", "--fault", "error-without-data"))
+    assert ended.exit_code == status
+    assert verdict in ended.output
+    assert f'failures="{status}"' in (tmp_path / "junit.xml").read_text()
