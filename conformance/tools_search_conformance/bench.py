@@ -48,6 +48,7 @@ class Bench(Link):
     async def fresh(self, *, catalog: str = "core", capabilities: Params = DECLARED) -> AsyncGenerator[Bench]:
         """Give a bench like this one, whose connection nobody has used, on a fixture serving `catalog`."""
         other = Bench(self.setting, self._target, self.recorder)
+        other.patience = self.patience
         try:
             await other.connect(catalog, capabilities)
         except RefusedError as error:

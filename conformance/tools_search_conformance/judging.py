@@ -11,11 +11,15 @@ from tools_search_conformance.link import Setting
 from tools_search_conformance.model import Cell, Check, Effort, Evidence, Profile, Result, SkipReason, Status
 from tools_search_conformance.verdict import InapplicableError, UnverifiableError, VerdictError, ViolationError
 from tools_search_conformance.wire.connection import RefusedError
+from tools_search_conformance.wire.large import cut, memory
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Exchange, Recorder
 
 __all__ = ["Workbench", "run_check"]
 
+_MESSAGE: Final = 2000
+_DECISIVE_BYTES: Final = 256 * 1024
+"""How much memory an exchange may take to be kept whole for the reports."""
 _CHECK_SECONDS: Final[dict[Effort, float]] = {"quick": 30, "default": 60, "deep": 600}
 
 
@@ -63,7 +67,7 @@ async def run_check(check: Check, bench: Workbench, *, deadline: float) -> Resul
         level=check.level,
         cell=bench.cell,
         status=status,
-        message=verdict.message if verdict else "",
+        message=cut(verdict.message, _MESSAGE) if verdict else "",
         skip=verdict.kind if isinstance(verdict, InapplicableError) else None,
         evidence=_evidence(bench, status, verdict),
         milliseconds=round((time.monotonic() - began) * 1000, 1),
@@ -94,12 +98,14 @@ async def _judge(check: Check, bench: Workbench, left: float) -> tuple[Status, V
 
 def _evidence(bench: Workbench, status: Status, verdict: VerdictError | None) -> Evidence:
     taken = bench.recorder.taken
-    decisive = (verdict.exchange if verdict else None) or (taken[-1] if taken else None)
+    decisive = (verdict.exchange if verdict else None) or bench.recorder.last
+    if decisive is not None and memory([decisive.sent, decisive.answer.message]) > _DECISIVE_BYTES:
+        decisive = decisive.in_brief()
     return Evidence(
         observations=len(bench.judged),
-        exchanges=tuple(sorted({*bench.judged, *(exchange.number for exchange in taken)})),
+        exchanges=tuple(sorted({*bench.judged, *taken})),
         decisive=None if status == "pass" else decisive,
-        case=verdict.case if verdict else None,
+        case=cut(verdict.case, _MESSAGE) if verdict and verdict.case is not None else None,
     )
 
 

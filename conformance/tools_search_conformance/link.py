@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,11 +12,12 @@ from tools_search_spec import METHOD
 
 from tools_search_conformance.model import Cell, Effort, Profile
 from tools_search_conformance.pages import Listing, Page, Walk, read_page
+from tools_search_conformance.patience import Patience
 from tools_search_conformance.shape import advertised, integer
 from tools_search_conformance.target import Target
 from tools_search_conformance.verdict import UnverifiableError
 from tools_search_conformance.wire.codec import JsonObject
-from tools_search_conformance.wire.connection import Connection
+from tools_search_conformance.wire.connection import Connection, RefusedError
 from tools_search_conformance.wire.eras import DECLARED
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Exchange, Recorder
@@ -30,7 +31,8 @@ _PLENTY: Final = 50
 Params = Mapping[str, Any]
 
 _MOST_STARTS: Final = 40
-_SILENCES: Final = 3
+_MOST_HELD: Final = 96 * 1024 * 1024
+"""How many bytes of memory a target's answers may take of one check, about."""
 _MOST_EMPTY: Final = 20
 _MOST_LIST_PAGES: Final = 2000
 
@@ -58,12 +60,12 @@ class Link:
         self._target = target
         self._connection: Connection | None = None
         self._starts = 0
-        self._silences = Counter[str]()
+        self.patience = Patience(setting.seconds, target.start_seconds)
         self._last: Exchange | None = None
         self.deaths: list[tuple[str, Exchange]] = []
         """How the target ended by itself during the current check, and the request that was the last one."""
-        self.first_search: tuple[Listing, Listing, Listing] | None = None
-        """What was listed, listed again, and listed after the first search of all."""
+        self.first_search: tuple[bool, Exchange] | None = None
+        """Whether the first search of all left the listing as it was, and how the listing after it ended."""
 
     @property
     def cell(self) -> Cell:
@@ -136,13 +138,30 @@ class Link:
             self._connection = None
 
     async def _open(self, catalog: str, capabilities: Params) -> Connection:
+        if self.patience.gone is not None:
+            raise TargetError(self.patience.gone)
         self._starts += 1
         if self._starts > _MOST_STARTS:
             raise TargetError("the target had to be started too often; see the wire log")
+        try:
+            connection = await self._opened(catalog, capabilities)
+        except RefusedError as error:
+            if error.exchange.replied:
+                self.patience.started()
+            else:
+                self.patience.failed(str(error))
+            raise
+        except TargetError as error:
+            self.patience.failed(str(error))
+            raise
+        self.patience.started()
+        return connection
+
+    async def _opened(self, catalog: str, capabilities: Params) -> Connection:
         transport = await self._target.connect(self.recorder.note, catalog if self.profile == "fixture" else None)
         connection = Connection(transport, self.cell.era, self.recorder, capabilities=capabilities)
         try:
-            await connection.open(self._target.start_seconds)
+            await connection.open(self.patience.for_start())
         except BaseException:
             await connection.aclose()
             raise
@@ -162,20 +181,27 @@ class Link:
         """Send any request, dressed as `Connection.request` does, and return the exchange, whatever came of it.
 
         `seconds` shortens the wait for it.
+
+        Raises:
+            TargetError, RefusedError: as `connection`.
+            UnverifiableError: what the target has sent already takes too much memory.
         """
+        self._require_room()
         connection = await self.connection()
-        # A method that is never answered is soon waited for no longer.
-        patience = self.setting.seconds / (1 if self._silences[method] < _SILENCES else 50)
+        patience = seconds or self.patience.for_request(method)
         exchange = await connection.request(
             method,
             params,
-            seconds=seconds or patience,
+            seconds=patience,
             capabilities=capabilities,
             headers=headers,
             meta=meta,
             with_id=with_id,
         )
-        self._silences[method] = 0 if exchange.replied else self._silences[method] + 1
+        if exchange.replied:
+            self.patience.answered(method)
+        elif seconds is None and connection.transport.ended is None:
+            self.patience.waited(method)
         self._remember(connection, exchange)
         return exchange
 
@@ -197,7 +223,11 @@ class Link:
         """Send searches with these params, the next before the last is answered; return the exchanges in this order.
 
         Each may take up to `seconds` seconds, and has one of `ids` where there are any.
+
+        Raises:
+            TargetError, RefusedError, UnverifiableError: as `ask`.
         """
+        self._require_room()
         connection = await self.connection()
         exchanges: dict[int, Exchange] = {}
 
@@ -209,6 +239,12 @@ class Link:
             for place, params in enumerate(searches):
                 tasks.start_soon(search, place, params, ids[place] if ids else None)
         return [exchanges[place] for place in range(len(searches))]
+
+    def _require_room(self) -> None:
+        if self.recorder.held > _MOST_HELD:
+            gc.collect()
+        if self.recorder.held > _MOST_HELD:
+            raise UnverifiableError(f"the target's answers take more than {_MOST_HELD // 1024**2} MiB of memory")
 
     async def search(self, params: Params, **dress: Any) -> Exchange:
         """Send `tools/search` with exactly these params, dressed as `ask` dresses it."""
@@ -285,11 +321,13 @@ class Link:
             UnverifiableError: it was refused, is not well-formed or does not end.
         """
         tools, cursor, seen = list[JsonObject](), None, None
+        held: list[Exchange] = []
         for _ in range(_MOST_LIST_PAGES):
             page = read_page(await self.ask("tools/list", {} if cursor is None else {"cursor": cursor}), "tools/list")
             tools += page.tools
+            held.append(page.exchange)
             cursor = page.next_cursor
             if cursor is None:
-                return Listing(tuple(tools), page.exchange, seen)
+                return Listing(tuple(tools), page.exchange, seen, tuple(held))
             seen = seen or cursor
         raise UnverifiableError("tools/list does not end")

@@ -119,7 +119,7 @@ class Evidence:
     """Numbers of the exchanges in this cell's wire log."""
 
     decisive: Exchange | None = None
-    """The exchange that decided, kept whole when the verdict is not a pass."""
+    """The exchange that decided, kept when the verdict is not a pass, a very large one in brief."""
 
     case: str | None = None
     """The smallest case that shows what happened, such as `query "a", limit 1`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,7 +13,7 @@ from tools_search_conformance.verdict import UnverifiableError
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, same
 from tools_search_conformance.wire.record import Exchange
 
-__all__ = ["Listing", "Page", "Walk", "bare", "read_page"]
+__all__ = ["Listing", "Page", "Walk", "bare", "compared", "read_page"]
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,8 @@ class Listing:
     """The last page's exchange."""
     cursor: str | None
     """A `nextCursor` seen on the way, where the listing has pages."""
+    pages: tuple[Exchange, ...] = ()
+    """The exchanges that brought it, which share their memory with the tools."""
 
     @cached_property
     def by_name(self) -> dict[str, JsonObject]:
@@ -82,6 +85,11 @@ class Listing:
     def same_sequence_as(self, other: Listing) -> bool:
         """Tell whether the other listing has the same definitions in the same order."""
         return same(list(self.tools), list(other.tools))
+
+
+def compared(before: Listing, again: Listing) -> Callable[[Listing, Listing], bool]:
+    """Return the comparison that fits: a listing whose order varies of itself is no sequence to compare."""
+    return Listing.same_sequence_as if again.same_sequence_as(before) else Listing.same_as
 
 
 def read_page(exchange: Exchange, what: str) -> Page:

@@ -37,7 +37,7 @@ def complaint(value: Any, shape: str | Mapping[str, Any]) -> str | None:
     wanted = {"$ref": f"#/$defs/{shape}"} if isinstance(shape, str) else shape
     validator = Draft202012Validator({**wanted, "$defs": _definitions()}, registry=_EMPTY)
     error = next(iter(validator.iter_errors(value)), None)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType, reportUnknownVariableType] - untyped generator
-    return None if error is None else f"{error.json_path}: {error.message[:300]}"
+    return None if error is None else f"{error.json_path[:300]}: {error.message[:300]}"
 
 
 @cache

@@ -13,7 +13,7 @@ from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance import catalogs
 from tools_search_conformance.bench import Bench
-from tools_search_conformance.pages import Listing
+from tools_search_conformance.pages import Listing, compared
 from tools_search_conformance.shape import advertised
 from tools_search_conformance.verdict import UnverifiableError
 from tools_search_conformance.vocabulary import Vocabulary
@@ -65,7 +65,9 @@ async def smoke(bench: Bench, *, known: bool = False) -> Connection:
         again = await bench.listing()
         # The last tool: a server that moves what was found to the front shows it.
         await bench.search({"query": Vocabulary.of(listing.tools[::-1]).plain})
-        bench.first_search = (listing, again, await bench.listing())
+        after = await bench.listing()
+        kept = compared(listing, again)(again, after) or not again.same_as(listing)
+        bench.first_search = (kept, after.exchange.in_brief())
     return connection
 
 

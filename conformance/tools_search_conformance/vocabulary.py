@@ -40,6 +40,8 @@ _SHORTEST_EAST_ASIAN: Final = 2
 _RARE: Final = 2
 _HUNDRED: Final = 100
 _LONGEST: Final = 1024
+_READ: Final = 20_000
+"""Characters of a text that queries are taken from."""
 _PAIRED_TOOLS: Final = 500
 _PAIRED_TERMS: Final = 20
 
@@ -54,7 +56,7 @@ def terms(text: str) -> tuple[str, ...]:
 
 def text_of(tool: JsonObject) -> list[str]:
     """Return the texts of a tool that the matching floor is about: `name`, `title` and `description`."""
-    return [text for member in ("name", "title", "description") if isinstance(text := tool.get(member), str)]
+    return [text[:_READ] for member in ("name", "title", "description") if isinstance(text := tool.get(member), str)]
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ class Vocabulary:
     def alone(self, tool: JsonObject, member: str) -> list[str]:
         """Return up to one distinctive term of `tool` that stands in this member of it and in no other."""
         held = [set(terms(text)) for text in text_of(tool)]
-        own = set(terms(tool[member])) if isinstance(tool.get(member), str) else set[str]()
+        own = set(terms(tool[member][:_READ])) if isinstance(tool.get(member), str) else set[str]()
         return [t for t in self.distinctive(tool) if t in own and sum(t in other for other in held) == 1][:1]
 
     def odd(self, tool: JsonObject) -> list[str]:

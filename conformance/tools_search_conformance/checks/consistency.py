@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from tools_search_conformance.checks.matching import chosen, is_query
-from tools_search_conformance.pages import Listing, Page, Walk, bare
+from tools_search_conformance.pages import Listing, Page, Walk, bare, compared
 from tools_search_conformance.registry import check
 from tools_search_conformance.surveys import judge_generated, require_faithful
 from tools_search_conformance.vocabulary import Vocabulary
@@ -132,13 +132,12 @@ async def finds_each_tool_once(bench: Bench) -> None:
 )
 async def changes_no_listing(bench: Bench) -> None:
     if bench.first_search is not None:
-        first, second, third = bench.first_search
-        kept = _compared(first, second)(second, third) or not second.same_as(first)
-        bench.expect(kept, third.exchange, "after the first search of all, tools/list returned something else")
+        kept, exchange = bench.first_search
+        bench.expect(kept, exchange, "after the first search of all, tools/list returned something else")
     before = await bench.stocked()
     again = await bench.listing()
     bench.require(again.same_as(before), "tools/list changes without any search", again.exchange)
-    compared = _compared(before, again)
+    same_listing = compared(before, again)
     names = [name for name in before.by_name if name.strip()]
     bench.require(bool(names), "the list is empty")
     changed = 0
@@ -146,7 +145,7 @@ async def changes_no_listing(bench: Bench) -> None:
     for name in names[:: max(1, len(names) // 3)][:3]:
         await bench.page(name)
         after = await bench.listing()
-        changed += not compared(before, after)
+        changed += not same_listing(before, after)
         bench.expect(
             changed < (1 if bench.profile == "fixture" else 2),
             after.exchange,
@@ -154,11 +153,6 @@ async def changes_no_listing(bench: Bench) -> None:
             case=f"query {name!r}",
         )
         before = after
-
-
-def _compared(before: Listing, again: Listing) -> Callable[[Listing, Listing], bool]:
-    """Return the comparison that fits: a listing whose order varies of itself is no sequence to compare."""
-    return Listing.same_sequence_as if again.same_sequence_as(before) else Listing.same_as
 
 
 @check(

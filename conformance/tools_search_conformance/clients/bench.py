@@ -15,6 +15,7 @@ from tools_search_conformance.clients.script import Script
 from tools_search_conformance.clients.stage import Stage
 from tools_search_conformance.link import Setting
 from tools_search_conformance.model import Cell, Profile
+from tools_search_conformance.patience import Patience
 from tools_search_conformance.verdict import InapplicableError, UnverifiableError, ViolationError
 from tools_search_conformance.wire.record import Exchange, Recorder
 
@@ -62,12 +63,17 @@ class _Operations:
             NoDriverFeatureError: it cannot.
             DriverError: the driver ended or did not answer.
         """
+        patience = self._bench.patience
+        self._driver.seconds = patience.for_request(op)
         try:
             told = await self._driver.ask(op, **members)
         except DriverError as error:
+            if isinstance(error.__cause__, TimeoutError):
+                patience.waited(op)
             if (exchange := self._latest()) is not None:
                 self._bench.deaths.append((str(error), exchange))
             raise
+        patience.answered(op)
         if told.unsupported:
             raise NoDriverFeatureError(f"the driver does not support `{op}`")
         return told
@@ -147,6 +153,7 @@ class ClientBench:
         """How the driver ended during the current check, and the exchange that was the last one."""
         self._start = start
         self._stage = stage
+        self.patience = Patience(setting.seconds)
         self._driver: AnyDriver | None = None
         self._starts = 0
 
@@ -166,7 +173,13 @@ class ClientBench:
             self._starts += 1
             if self._starts > _MOST_STARTS:
                 raise DriverError("the driver had to be started too often; see the wire log")
-            self._driver = await self._start(self.recorder.note)
+            if self.patience.gone is not None:
+                raise DriverError(self.patience.gone)
+            try:
+                self._driver = await self._start(self.recorder.note)
+            except DriverError as error:
+                self.patience.failed(str(error))
+                raise
         return self._driver
 
     @asynccontextmanager

@@ -134,5 +134,5 @@ def _require(op: str, value: JsonObject, shape: Mapping[str, Any]) -> None:
     error = next(iter(validator.iter_errors(value)), None)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType, reportUnknownVariableType] - untyped generator
     if error is not None:
         raise DriverError(
-            f"the driver's answer to `{op}` is not one of DRIVER.md: {error.json_path}: {error.message[:300]}"
+            f"the driver's answer to `{op}` is not one of DRIVER.md: {error.json_path[:300]}: {error.message[:300]}"
         )

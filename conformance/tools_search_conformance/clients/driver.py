@@ -14,12 +14,12 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from tools_search_conformance.clients.contract import CONTRACT_VERSION, DriverError, Told, read_answer
 from tools_search_conformance.report.plain import plain
-from tools_search_conformance.wire.codec import JsonObject, MalformedError, as_object, decode, encode
+from tools_search_conformance.wire.codec import JsonObject, Limits, MalformedError, as_object, decode, encode
 from tools_search_conformance.wire.process import TargetError, TargetProcess
 
 __all__ = ["AnyDriver", "Driver"]
 
-_LINE_BYTES: Final = 16 * 1024 * 1024
+_LIMITS: Final = Limits(message_bytes=4 * 1024 * 1024, values=200_000)
 _NOTED: Final = 2000
 
 
@@ -157,13 +157,13 @@ class Driver:
 
     async def _answer_to(self, request: JsonObject) -> JsonObject:
         try:
-            line = await self._lines.receive_until(b"\n", _LINE_BYTES)
+            line = await self._lines.receive_until(b"\n", _LIMITS.message_bytes)
         except anyio.DelimiterNotFound as error:
-            raise DriverError(f"the driver wrote a line of more than {_LINE_BYTES} bytes") from error
+            raise DriverError(f"the driver wrote a line of more than {_LIMITS.message_bytes} bytes") from error
         shown = line[:_NOTED].decode("utf-8", errors="replace")
         self.note(f"from the driver: {shown}")
         try:
-            answer = as_object(decode(line))
+            answer = as_object(decode(line, _LIMITS))
         except MalformedError as error:
             raise DriverError(f"the driver wrote a line that is no JSON ({error}): {plain(shown, most=100)}") from error
         if answer is None or answer.get("id") != request["id"]:

@@ -10,8 +10,8 @@ import anyio
 import h11
 from anyio.abc import ByteStream
 
-from tools_search_conformance.clients.peer import LISTEN, Peer, status_of
-from tools_search_conformance.wire.codec import DEFAULT_LIMITS, JsonObject, MalformedError, decode_message, encode
+from tools_search_conformance.clients.peer import HEARD, LISTEN, Peer, status_of
+from tools_search_conformance.wire.codec import JsonObject, MalformedError, decode_message, encode
 from tools_search_conformance.wire.eras import LEGACY, MODERN
 
 __all__ = ["serve_http"]
@@ -56,7 +56,7 @@ class _Wire:
         body = bytearray()
         while isinstance(event := await self._next(), h11.Data):
             body += event.data
-            if len(body) > DEFAULT_LIMITS.message_bytes:
+            if len(body) > HEARD.message_bytes:
                 raise h11.RemoteProtocolError("a body beyond all bounds")
         return bytes(body)
 
@@ -119,7 +119,7 @@ async def _serve(wire: _Wire, request: h11.Request, peers: Mapping[str, Peer]) -
 
 async def _post(wire: _Wire, peer: Peer, body: bytes, headers: Mapping[str, str]) -> None:
     try:
-        message = decode_message(body)
+        message = decode_message(body, HEARD)
     except MalformedError as error:
         refusal = {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": str(error)}}
         await wire.answer(400, encode(refusal))

@@ -13,11 +13,11 @@ from tools_search_spec import EXTENSION_ID, METHOD
 from tools_search_conformance.clients.script import SETTINGS, Refusal, Reply, Script
 from tools_search_conformance.shape import integer
 from tools_search_conformance.vocabulary import WHITE_SPACE
-from tools_search_conformance.wire.codec import JsonObject, as_object, encode
+from tools_search_conformance.wire.codec import JsonObject, Limits, as_object, encode
 from tools_search_conformance.wire.eras import LEGACY, LEGACY_REVISIONS, MODERN, Era
 from tools_search_conformance.wire.record import Answer, Exchange, Recorder
 
-__all__ = ["CHANGED", "LISTEN", "Peer", "params_of", "status_of"]
+__all__ = ["CHANGED", "HEARD", "LISTEN", "Peer", "params_of", "status_of"]
 
 LISTEN: Final = "subscriptions/listen"
 """The modern request whose answer is a stream of notifications."""
@@ -25,11 +25,17 @@ LISTEN: Final = "subscriptions/listen"
 CHANGED: Final[JsonObject] = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 """What a server sends when its tools have changed."""
 
+HEARD: Final = Limits(message_bytes=256 * 1024, values=10_000)
+"""What one message of a client may be; many may be under way at once."""
+
 _PREFIX: Final = "io.modelcontextprotocol/"
 _STAMPS: Final[Mapping[str, Any]] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 _STATUS: Final = {-32601: 404, -32602: 400, -32600: 400, -32700: 400, -32020: 400, -32021: 400}
 _MOST_EXCHANGES: Final = 1000
 _MOST_NOTES: Final = 1000
+_MOST_HELD: Final = 64 * 1024 * 1024
+_MOST_OUTLETS: Final = 100
+_DIGITS: Final = 9
 """What one client may have recorded of it on one connection; beyond that it is answered with errors, or not at all."""
 
 Send = Callable[[JsonObject], Awaitable[None]]
@@ -102,7 +108,7 @@ class Peer:
     def subscribe(self, send: Send, request: JsonObject | None = None) -> JsonObject:
         """Have notifications sent by `send`, and return the message that acknowledges a modern `request` for them."""
         meta = {} if request is None else {"_meta": {f"{_PREFIX}subscriptionId": request["id"]}}
-        self._outlets.append((send, meta))
+        self._outlets = [*self._outlets, (send, meta)][-_MOST_OUTLETS:]
         self.heeded.set()
         granted: JsonObject = {"notifications": {"toolsListChanged": True}, **meta}
         if request is not None:
@@ -126,9 +132,12 @@ class Peer:
             status=None if headers is None or not whole else status_of(self.era, reply),
             fault=None if whole else "none, as the script has it" if reply.silent else "bytes that are no message",
         )
-        if len(self.exchanges) < _MOST_EXCHANGES:
+        if self._has_room():
             spent = (perf_counter() - began) * 1000
             self.exchanges.append(self._recorder.add(message, headers or {}, answer, spent))
+
+    def _has_room(self) -> bool:
+        return len(self.exchanges) < _MOST_EXCHANGES and self._recorder.held < _MOST_HELD
 
     def _note(self, direction: str, message: JsonObject) -> None:
         self._notes += 1
@@ -147,9 +156,9 @@ class Peer:
         }
         opens = {"server/discover": MODERN, "initialize": LEGACY, "ping": LEGACY}
         try:
-            if len(self.exchanges) >= _MOST_EXCHANGES:
+            if not self._has_room():
                 raise Refusal(-32603, "the peer was asked too often")
-            if method not in answers or opens.get(method, self.era) != self.era:
+            if not isinstance(method, str) or method not in answers or opens.get(method, self.era) != self.era:
                 raise Refusal(-32601, "Method not found")
             reply = answers[method](params)
         except Refusal as refusal:
@@ -175,7 +184,7 @@ class Peer:
         wanted = params.get("protocolVersion")
         return Reply(
             result={
-                "protocolVersion": wanted if wanted in LEGACY_REVISIONS else LEGACY,
+                "protocolVersion": wanted if str(wanted) in LEGACY_REVISIONS else LEGACY,
                 "capabilities": self._capabilities(),
                 "serverInfo": {"name": self.script.name, "version": "1"},
             }
@@ -187,7 +196,7 @@ class Peer:
         start, size, tools = 0, self.script.list_page, list(self.script.listed)
         if "cursor" in params:
             cursor = str(params["cursor"]).removeprefix("listed ")
-            if not cursor.isdecimal():
+            if not cursor.isdecimal() or len(cursor) > _DIGITS:
                 raise Refusal(-32602, "invalid cursor")
             start = int(cursor)
         page: JsonObject = {"tools": tools[start : start + size]}

@@ -24,6 +24,8 @@ from tools_search_conformance.wire.transport import TransportName
 __all__ = ["Stage", "open_stage"]
 
 _LOOPBACK: Final = "127.0.0.1"
+_CONNECTIONS: Final = 200
+_AT_ONCE: Final = 100
 
 TcpListener: TypeAlias = MultiListener[SocketStream]
 
@@ -61,7 +63,8 @@ async def open_stage(tasks: TaskGroup) -> AsyncGenerator[Stage]:
         await anyio.create_tcp_listener(local_host=_LOOPBACK, local_port=0) as relays,
     ):
         tasks.start_soon(_serve, http, partial(serve_http, peers=peers), tasks)
-        tasks.start_soon(_serve, relays, partial(serve_relay, peers=peers), tasks)
+        room = anyio.Semaphore(_AT_ONCE)
+        tasks.start_soon(_serve, relays, partial(serve_relay, peers=peers, room=room), tasks)
         yield Stage(_port(http), _port(relays), peers)
 
 
@@ -70,7 +73,19 @@ def _port(listener: TcpListener) -> int:
 
 
 async def _serve(listener: TcpListener, handler: Callable[[SocketStream], Awaitable[None]], tasks: TaskGroup) -> None:
+    """Serve every connection; where a client has too many of them, the oldest is closed for the newest."""
+    held: list[anyio.CancelScope] = []
+
+    async def serve(stream: SocketStream) -> None:
+        with anyio.CancelScope() as scope:
+            held.append(scope)
+            if len(held) > _CONNECTIONS:
+                held.pop(0).cancel()
+            await handler(stream)
+        if scope in held:
+            held.remove(scope)
+
     try:
-        await listener.serve(handler, tasks)
+        await listener.serve(serve, tasks)
     except* anyio.ClosedResourceError:
         pass  # that is how it ends

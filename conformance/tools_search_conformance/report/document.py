@@ -122,7 +122,4 @@ def _exchange(result: Result) -> dict[str, Any] | None:
     if result.evidence.decisive is None:
         return None
     shown = result.evidence.decisive.to_json()
-    size = len(json.dumps(shown))
-    if size > _BYTES_SHOWN:
-        shown = {"number": result.evidence.decisive.number, "omitted": f"{size} bytes; see the wire log"}
-    return shown
+    return shown if len(json.dumps(shown)) <= _BYTES_SHOWN else result.evidence.decisive.in_brief().to_json()

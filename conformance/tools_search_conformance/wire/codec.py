@@ -37,14 +37,14 @@ JsonObject = dict[str, Any]
 class Limits:
     """Bounds of what one target may send."""
 
-    message_bytes: int = 16 * 1024 * 1024
+    message_bytes: int = 8 * 1024 * 1024
     """Bytes of one message: a line on stdio, a body or an event over HTTP."""
 
-    total_bytes: int = 256 * 1024 * 1024
-    """Bytes of one connection, everything included."""
+    total_bytes: int = 64 * 1024 * 1024
+    """Bytes until a request is answered: since the last answer on stdio, of one response over HTTP."""
 
-    messages: int = 100_000
-    """Messages of one connection."""
+    messages: int = 10_000
+    """Messages until a request is answered, counted likewise."""
 
     depth: int = 200
     """Arrays and objects inside one another."""
@@ -168,7 +168,7 @@ def decode_message(data: bytes, limits: Limits = DEFAULT_LIMITS) -> JsonObject:
 def _check_bounds(data: bytes, limits: Limits) -> None:
     if len(data) > limits.message_bytes:
         raise MalformedError(f"more than {limits.message_bytes} bytes")
-    bare = _STRING.sub(b"", data)
+    bare = _without_strings(data, limits)
     if bare.count(b",") + bare.count(b":") + bare.count(b"[") + bare.count(b"{") > limits.values:
         raise MalformedError(f"more than {limits.values} values")
     depth = 0
@@ -180,22 +180,34 @@ def _check_bounds(data: bytes, limits: Limits) -> None:
             raise MalformedError("no JSON: a bracket closed that was never opened")
 
 
+def _without_strings(data: bytes, limits: Limits) -> bytes:
+    """Return what stands around the strings; each is a value, so that there are never too many pieces of it."""
+    bare, end = bytearray(), 0
+    for count, found in enumerate(_STRING.finditer(data)):
+        if count > limits.values:
+            raise MalformedError(f"more than {limits.values} values")
+        bare += data[end : found.start()]
+        end = found.end()
+    return bytes(bare + data[end:])
+
+
 def _parse(text: str, limits: Limits) -> Any:
     def integer(digits: str) -> int:
         if len(digits) > limits.digits:
             raise ValueError(f"a number of more than {limits.digits} digits")
         return int(digits)
 
+    def finite(digits: str) -> float:
+        if len(digits) > limits.digits:
+            raise ValueError(f"a number of more than {limits.digits} digits")
+        value = float(digits)
+        if not math.isfinite(value):
+            raise ValueError("a number beyond the range of a double")
+        return value
+
     return json.loads(
-        text, parse_int=integer, parse_float=_finite, parse_constant=_constant, object_pairs_hook=_without_duplicates
+        text, parse_int=integer, parse_float=finite, parse_constant=_constant, object_pairs_hook=_without_duplicates
     )
-
-
-def _finite(digits: str) -> float:
-    value = float(digits)
-    if not math.isfinite(value):
-        raise ValueError("a number beyond the range of a double")
-    return value
 
 
 def _constant(name: str) -> float:

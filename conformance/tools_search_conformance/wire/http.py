@@ -60,6 +60,11 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
+_KEPT: Final = 10_000
+"""How many complaints are kept; each is short."""
+_COOKIES: Final = 50
+
+
 class HttpTransport:
     """Speaks with one MCP endpoint. Redirects are not followed and proxies of the environment not used."""
 
@@ -86,7 +91,6 @@ class HttpTransport:
         self.strays: list[JsonObject] = []
         self._url = url
         self._limits = limits
-        self._taken = 0
         self._client = httpx2.AsyncClient(headers=dict(headers or {}), trust_env=False, timeout=None, verify=True)
 
     @property
@@ -142,20 +146,23 @@ class HttpTransport:
         except MalformedError as error:
             fault = str(error)
             if response.headers.get("content-type", "").startswith(("application/json", "text/event-stream")):
-                self.malformed.append(f"a body that is no message ({fault})")
+                if len(self.malformed) < _KEPT:
+                    self.malformed.append(f"a body that is no message ({fault})")
         if message is None and fault is None:
             came = others(self.strays[before:])
             fault = f"HTTP {response.status_code} without a response to the request{came}"
         headers = {name.lower(): value for name, value in response.headers.items()}
+        if len(self._client.cookies.jar) > _COOKIES:
+            self._client.cookies.clear()
         return Answer(message=message, status=response.status_code, headers=headers, fault=fault)
 
     async def _response_to(self, sent: JsonObject, response: httpx2.Response) -> JsonObject | None:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         reader = EventReader(self._limits) if kind == "text/event-stream" else BodyReader(self._limits)
-        count = 0
+        taken = count = 0
         async for chunk in response.aiter_raw():
-            self._taken += len(chunk)
-            if self._taken > self._limits.total_bytes:
+            taken += len(chunk)
+            if taken > self._limits.total_bytes:
                 raise MalformedError(f"more than {self._limits.total_bytes} bytes")
             for data in reader.feed(chunk):
                 count += 1

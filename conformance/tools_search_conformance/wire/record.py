@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
+from weakref import finalize
 
 from tools_search_conformance.wire.codec import JsonObject, as_object, encode
+from tools_search_conformance.wire.large import abridged, memory
 
 __all__ = ["REDACTED", "Answer", "Exchange", "Recorder", "RpcError", "others", "redact"]
 
@@ -17,6 +19,9 @@ REDACTED: Final = "[redacted]"
 
 _SECRET_HEADERS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "mcp-session-id"})
 _BYTES_LOGGED: Final = 256 * 1024
+_MOST_ENCODED: Final = 16 * _BYTES_LOGGED
+_LOG_BYTES: Final = 128 * 1024 * 1024
+"""Where the wire log of a cell ends, whatever the target sends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +62,8 @@ class Exchange:
     milliseconds: float
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     """HTTP headers sent, without secrets."""
+    abridged: str | None = None
+    """Why not everything of it is there any more."""
 
     @property
     def replied(self) -> bool:
@@ -87,10 +94,18 @@ class Exchange:
             return "a response with neither a result object nor a readable error"
         return f"no response ({self.answer.fault or 'silence'})"
 
+    def in_brief(self) -> Exchange:
+        """Return the exchange as far as it can be kept and shown, however large it is."""
+        answer = replace(
+            self.answer, message=abridged(self.answer.message), headers=abridged(dict(self.answer.headers))
+        )
+        why = "very large: texts, arrays and objects are cut"
+        return replace(self, sent=abridged(self.sent), headers=abridged(dict(self.headers)), answer=answer, abridged=why)
+
     def to_json(self) -> JsonObject:
         """Return what the wire log and the reports show."""
         answer = self.answer
-        return {
+        return ({"abridged": self.abridged} if self.abridged else {}) | {
             "number": self.number,
             "cell": self.cell,
             "check": self.check,
@@ -125,15 +140,20 @@ class Recorder:
         self.cell = cell
         self.check = "smoke"
         """The check on whose account exchanges are recorded now."""
-        self.taken: list[Exchange] = []
-        """The exchanges of the current check."""
+        self.taken: list[int] = []
+        """Numbers of the exchanges of the current check."""
+        self.last: Exchange | None = None
+        """The last one of them."""
+        self.held = 0
+        """About how many bytes the exchanges take that somebody still holds."""
         self._secret = secret
         self._count = 0
         self._log = log.open("wb") if log else None
+        self._room = _LOG_BYTES
 
     def begin(self, check: str) -> None:
         """Start the account of another check."""
-        self.check, self.taken = check, []
+        self.check, self.taken, self.last = check, [], None
 
     def add(self, sent: JsonObject, headers: Mapping[str, str], answer: Answer, milliseconds: float) -> Exchange:
         """Record one exchange and return it."""
@@ -152,20 +172,32 @@ class Recorder:
             ),
             milliseconds=round(milliseconds, 1),
         )
-        self.taken.append(exchange)
-        self._write(exchange.to_json())
+        self.taken.append(exchange.number)
+        self.last = exchange
+        size = memory([sent, answer.message, dict(answer.headers)])
+        self.held += size
+        finalize(exchange, self._release, size).atexit = False
+        self._write(exchange.to_json(), size)
         return exchange
 
     def note(self, text: str) -> None:
         """Write what belongs to no exchange: a stray line, the end of a process."""
         self._write({"cell": self.cell, "check": self.check, "note": text})
 
-    def _write(self, entry: JsonObject) -> None:
-        if self._log is None:
+    def _release(self, size: int) -> None:
+        self.held -= size
+
+    def _write(self, entry: JsonObject, size: int = 0) -> None:
+        if self._log is None or self._room <= 0:
             return
-        line = encode(entry)
-        if len(line) > _BYTES_LOGGED:
-            line = encode({**entry, "answer": {"fault": f"{len(line)} bytes, not logged"}, "sent": _head(entry)})
+        # What is huge in memory is not spelled out to see how long that would be.
+        line = encode(entry) if size <= _MOST_ENCODED else b""
+        if not line or len(line) > _BYTES_LOGGED:
+            length = f"{len(line)} bytes" if line else f"some {size} bytes"
+            line = encode({**entry, "answer": {"fault": f"{length}, not logged"}, "sent": _head(entry)})
+        self._room -= len(line) + 1
+        if self._room <= 0:
+            line = encode({"cell": self.cell, "check": self.check, "note": f"this log ends after {_LOG_BYTES} bytes"})
         self._log.write(line + b"\n")
 
     def close(self) -> None:
@@ -176,4 +208,4 @@ class Recorder:
 
 def _head(entry: JsonObject) -> JsonObject:
     sent: JsonObject = entry.get("sent") or {}
-    return {"id": sent.get("id"), "method": sent.get("method")}
+    return abridged({"id": sent.get("id"), "method": sent.get("method")})

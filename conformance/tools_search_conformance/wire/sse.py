@@ -35,7 +35,8 @@ class EventReader:
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
-        self._rest = b""
+        self._rest = bytearray()
+        self._after_cr = False
         self._data: list[bytes] = []
         self._held = 0
 
@@ -45,11 +46,15 @@ class EventReader:
         Raises:
             MalformedError: an event is beyond the bound of one message.
         """
-        # A CR at the very end may be half of a CRLF: it waits for the next chunk.
-        text = self._rest + chunk
-        held = b"\r" if text.endswith(b"\r") else b""
-        lines = text[: len(text) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        self._rest = lines.pop() + held
+        # A CR ends its line at once; an LF that follows belongs to it, in the next chunk too.
+        text = chunk.removeprefix(b"\n") if self._after_cr else chunk
+        self._after_cr = chunk.endswith(b"\r") or (self._after_cr and not chunk)
+        *ends, rest = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        lines: list[bytes] = []
+        for end in ends:
+            lines.append(bytes(self._rest + end))
+            self._rest.clear()
+        self._rest += rest
         if len(self._rest) > self._limits.message_bytes:
             raise MalformedError(f"an event of more than {self._limits.message_bytes} bytes")
         return [data for line in lines if (data := self._line(line)) is not None]
@@ -61,7 +66,7 @@ class EventReader:
         name, _, value = line.partition(b":")
         if name == b"data":
             self._data.append(value.removeprefix(b" "))
-            self._held += len(value)
+            self._held += len(value) + 1
             if self._held > self._limits.message_bytes:
                 raise MalformedError(f"an event of more than {self._limits.message_bytes} bytes")
         return None

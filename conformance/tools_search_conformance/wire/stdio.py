@@ -34,7 +34,8 @@ class _Waiting:
     message: JsonObject | None = None
 
 
-_KEPT: Final = 100
+_KEPT: Final = 10_000
+"""How many complaints are kept; each is short."""
 
 Kept = TypeVar("Kept")
 
@@ -163,6 +164,7 @@ class StdioTransport:
             return
         waiting.message = message
         waiting.done.set()
+        self._taken = self._lines = 0
 
     def _finish(self, reason: str) -> None:
         self.ended = self.ended or reason
