@@ -48,7 +48,7 @@ def test_a_broken_rule_ends_in_1_with_its_sentence_and_exchange(run: Run, target
         '"A client MUST repeat the `query` unchanged with every `cursor`."',
         "(R-CUR-01)",
         "and with a cursor",
-        '"cursor": "at 1 =&?"',
+        '"cursor": "page2"',
         "wire log stdio-2025-11-25.jsonl, exchange",
         "again    the same command with --only query-repeated --era 2025-11-25\n",
         "NOT CONFORMANT: 1 check failed, in 1 cell",

@@ -30,6 +30,7 @@ _STAMPS: Final[Mapping[str, Any]] = {"resultType": "complete", "ttlMs": 0, "cach
 _STATUS: Final = {-32601: 404, -32602: 400, -32600: 400, -32700: 400, -32020: 400, -32021: 400}
 _MOST_EXCHANGES: Final = 1000
 _MOST_NOTES: Final = 1000
+_MOST_LISTENS: Final = 100
 """What one client may have recorded of it on one connection; beyond that it is answered with errors, or not at all."""
 
 Send = Callable[[JsonObject], Awaitable[None]]
@@ -54,6 +55,8 @@ class Peer:
         self.script = script
         self.exchanges: list[Exchange] = []
         """What the client asked so far, and what it was told."""
+        self.listens: list[Exchange] = []
+        """The modern requests for notifications, each with the message that acknowledged it."""
         self.heeded = anyio.Event()
         """Set when the client listens, so that a notification reaches it."""
         self.closed = anyio.Event()
@@ -99,15 +102,21 @@ class Peer:
         outcome = {"error": reply.error} if reply.error is not None else {"result": reply.result}
         return {"jsonrpc": "2.0", "id": sent["id"], **outcome}
 
-    def subscribe(self, send: Send, request: JsonObject | None = None) -> JsonObject:
+    def subscribe(
+        self, send: Send, request: JsonObject | None = None, headers: Mapping[str, str] | None = None
+    ) -> JsonObject:
         """Have notifications sent by `send`, and return the message that acknowledges a modern `request` for them."""
         meta = {} if request is None else {"_meta": {f"{_PREFIX}subscriptionId": request["id"]}}
         self._outlets.append((send, meta))
         self.heeded.set()
         granted: JsonObject = {"notifications": {"toolsListChanged": True}, **meta}
-        if request is not None:
-            self._note("from", request)
-        return {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": granted}
+        acknowledged: JsonObject = {
+            "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": granted
+        }  # fmt: skip
+        if request is not None and len(self.listens) < _MOST_LISTENS:
+            answer = Answer(message=acknowledged, status=None if headers is None else 200)
+            self.listens.append(self._recorder.add(request, headers or {}, answer, 0))
+        return acknowledged
 
     def unsubscribe(self, send: Send) -> None:
         """Forget an outlet that was closed."""
@@ -120,11 +129,15 @@ class Peer:
             await send({**notification, "params": meta} if meta else notification)
 
     def _keep(self, message: JsonObject, headers: Mapping[str, str] | None, reply: Reply, began: float) -> None:
-        whole = reply.raw is None and not reply.silent
+        whole = reply.raw is None and not reply.silent and not reply.lost
         answer = Answer(
             message=self.message(message, reply) if whole else None,
             status=None if headers is None or not whole else status_of(self.era, reply),
-            fault=None if whole else "none, as the script has it" if reply.silent else "bytes that are no message",
+            fault=None
+            if whole
+            else "bytes that are no message"
+            if reply.raw is not None
+            else "none, as the script has it",
         )
         if len(self.exchanges) < _MOST_EXCHANGES:
             spent = (perf_counter() - began) * 1000
@@ -151,6 +164,8 @@ class Peer:
                 raise Refusal(-32603, "the peer was asked too often")
             if method not in answers or opens.get(method, self.era) != self.era:
                 raise Refusal(-32601, "Method not found")
+            if self.script.gone and method in {METHOD, "tools/list"}:
+                return Reply(lost=True)
             reply = answers[method](params)
         except Refusal as refusal:
             return refusal.reply
@@ -163,7 +178,10 @@ class Peer:
         places = self.script.advertised
         if places is None:
             places = dict.fromkeys(("extensions", "experimental")[: 1 if self.era == MODERN else 2], SETTINGS)
-        return {"tools": {"listChanged": True}, **{place: {EXTENSION_ID: held} for place, held in places.items()}}
+        capabilities: JsonObject = {place: {EXTENSION_ID: held} for place, held in places.items()}
+        if self.script.neighbours:
+            capabilities["extensions"] = {**self.script.neighbours, **capabilities.get("extensions", {})}
+        return {"tools": {"listChanged": True}, **capabilities}
 
     def _discovered(self, _: JsonObject) -> Reply:
         server = {f"{_PREFIX}serverInfo": {"name": self.script.name, "version": "1"}}
@@ -191,6 +209,8 @@ class Peer:
                 raise Refusal(-32602, "invalid cursor")
             start = int(cursor)
         page: JsonObject = {"tools": tools[start : start + size]}
+        if self.era == MODERN:
+            page["ttlMs"] = self.script.list_ttl
         return Reply(result=page | ({"nextCursor": f"listed {start + size}"} if start + size < len(tools) else {}))
 
     def _called(self, params: JsonObject) -> Reply:

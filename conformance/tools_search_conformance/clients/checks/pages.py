@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tools_search_spec import EXTENSION_ID
+
 from tools_search_conformance.clients.peer import params_of
 from tools_search_conformance.clients.registry import client_check
 from tools_search_conformance.clients.script import LISTED, Pages, Refusal, Reply, Script, found, tool
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tools_search_conformance.clients.bench import ClientBench, Session
     from tools_search_conformance.wire.codec import JsonObject
 
 __all__: list[str] = []
 
-_ODD_QUERY: Final = "  Export  THE almanac: \u00e9\u0301 & =? "
+_PLAIN_QUERY: Final = "  Export  THE almanac & =? "
+_ODD_QUERIES: Final = (
+    "e\u0301xport \u212bngstr\u00f6m \uff21lmanac \ufb01le",
+    "export\u0000the\u0001\u001f\u0085 al\u200emanac\u202e \U0001f4d6\u2028\ufeff",
+    "almanac " * 127 + "almanac!",
+)
+"""Not normalised; with control characters, marks of direction and more than 16 bits; of 1,024 characters."""
 _LOOP_ENDS: Final = 40
 
 
@@ -25,32 +35,41 @@ def _params(session: Session) -> list[JsonObject]:
 @client_check(
     "query-repeated",
     title="The query is repeated unchanged with every cursor",
-    sends="A search of three pages, for a query with odd characters and white space at its ends.",
+    sends="A search of three pages, for a query with white space at its ends, and for queries that are not normalised, "
+    "hold control characters, or are long.",
     passes="The requests with a cursor carry the `query` of the first one, character by character.",
 )
 async def repeats_the_query(bench: ClientBench) -> None:
+    following = await _expect_repeated(bench, _PLAIN_QUERY)
+    bench.require(following > 0, "the client did not read on from the first page")
+    for query in _ODD_QUERIES:  # which a client may refuse to search for
+        await _expect_repeated(bench, query)
+
+
+async def _expect_repeated(bench: ClientBench, query: str) -> int:
+    """Expect one query in all requests of a search, whatever its first request made of it; return how many followed."""
     async with bench.connected(Script(search=Pages(LISTED[:2], LISTED[2:4], LISTED[4:5]))) as session:
-        await session.search_all(_ODD_QUERY)
+        await session.search_all(query)
         first, *following = _params(session) or [{}]
-        bench.require(bool(following), "the client did not read on from the first page", session.latest)
         for exchange, params in zip(session.peer.searches[1:], following, strict=True):
             message = f"the query was {first.get('query')!r}, and with a cursor {params.get('query')!r}"
             bench.expect(params.get("query") == first.get("query"), exchange, message)
+        return len(following)
 
 
 @client_check(
     "empty-page-not-end",
     title="An empty page is not the end",
-    sends="A search whose second page is empty and has a `nextCursor`, and whose third page has a tool.",
-    passes="The client asks for the third page, and has its tool.",
+    sends="Searches with an empty first page, and with two empty pages in the middle; each has a `nextCursor`.",
+    passes="The client asks for the pages after them, and has the tool of the last one.",
 )
 async def reads_on_after_an_empty_page(bench: ClientBench) -> None:
-    pages = Pages(LISTED[:1], (), LISTED[5:6])
-    async with bench.connected(Script(search=pages)) as session:
-        told = await session.search_all("fold a crane")
-        await _expect_followed(bench, session, pages.cursors[1], "the page after an empty one was not asked for")
-        message = f"the tool after an empty page is missing: the client has {told.describe()}"
-        bench.expect(not told.heard or LISTED[5]["name"] in told.names, session.last_search, message)
+    for pages in (Pages((), LISTED[5:6]), Pages(LISTED[:1], (), (), LISTED[5:6])):
+        async with bench.connected(Script(search=pages)) as session:
+            told = await session.search_all("fold a crane")
+            await _expect_followed(bench, session, pages.cursors[-1], "a page after an empty one was not asked for")
+            message = f"the tool after an empty page is missing: the client has {told.describe()}"
+            bench.expect(not told.heard or LISTED[5]["name"] in told.names, session.last_search, message)
 
 
 @client_check(
@@ -73,25 +92,33 @@ async def _expect_followed(bench: ClientBench, session: Session, cursor: str, me
 @client_check(
     "cursor-loop",
     title="A search that goes round in circles ends with an error",
-    sends=f"A search whose pages lead to each other without end; after {_LOOP_ENDS} requests the peer ends it.",
+    sends="Searches whose pages lead to themselves, or to each other in a circle of two or three; after "
+    f"{_LOOP_ENDS} requests the peer ends them.",
     passes="An end after a few requests: with an error, or with all tools listed instead, as after an invalid result.",
     level="SHOULD",
 )
 async def stops_at_a_cursor_loop(bench: ClientBench) -> None:
+    for length in (1, 2, 3):
+        await _expect_end_of_circle(bench, length)
+
+
+async def _expect_end_of_circle(bench: ClientBench, length: int) -> None:
     count = 0
 
     def go_round(params: JsonObject) -> Reply:
         nonlocal count
         count += 1
-        return found(LISTED[count % 2], cursor=None if count >= _LOOP_ENDS else f"loop {count % 2}")
+        return found(LISTED[count % 2], cursor=None if count >= _LOOP_ENDS else f"loop{count % length}")
 
+    case = f"a circle of {length}"
     async with bench.connected(Script(search=go_round)) as session:
         told = await session.search_all("keep the books")
         sent = len(session.peer.searches)
         bench.require(sent > 1, "the client did not read on from the first page", session.latest)
-        bench.expect(sent < _LOOP_ENDS, session.last_search, f"the client followed the circle for {sent} requests")
-        message = f"the client took the circle for the end of the search: it has {told.describe()}"
-        bench.expect(told.error is not None or bool(session.peer.listings), session.last_search, message)
+        message = f"the client followed {case} for {sent} requests"
+        bench.expect(sent < _LOOP_ENDS, session.last_search, message, case=case)
+        message = f"the client took {case} for the end of the search: it has {told.describe()}"
+        bench.expect(told.error is not None or bool(session.peer.listings), session.last_search, message, case=case)
 
 
 @client_check(
@@ -118,3 +145,28 @@ async def discards_pages_of_a_refused_cursor(bench: ClientBench) -> None:
         kept = [name for name in told.names if name in {"old_one", "old_two"}]
         message = f"the cursor was refused, and the client still has {kept} of the pages before"
         bench.expect(not kept, session.last_search, message)
+
+
+@client_check(
+    "scores-not-compared",
+    title="Scores of different pages are not compared",
+    sends="The same search of two pages twice: once the tools of the first page have the higher scores, once those of "
+    "the second. All else is equal.",
+    passes="The same tools in the same order both times.",
+)
+async def compares_no_scores(bench: ClientBench) -> None:
+    orders: list[list[str]] = []
+    for first, second in ((0.9, 0.2), (0.2, 0.9)):
+        pages = Pages(_scored(LISTED[:2], first), _scored(LISTED[2:4], second))
+        async with bench.connected(Script(search=pages)) as session:
+            told = await session.search_all("keep the books")
+            bench.require(len(session.peer.searches) > 1, "the client did not read on from the first page")
+            orders.append(told.names)
+            message = f"with the scores of two pages exchanged, {orders[0]} became {orders[-1]}"
+            bench.expect(orders[0] == orders[-1], session.last_search, message)
+
+
+def _scored(tools: Sequence[JsonObject], score: float) -> list[JsonObject]:
+    return [
+        {**each, "_meta": {EXTENSION_ID: {"score": round(score - rank / 20, 2)}}} for rank, each in enumerate(tools)
+    ]
