@@ -19,7 +19,7 @@ from tools_search_conformance.verdict import UnverifiableError, ViolationError
 from tools_search_conformance.vocabulary import WHITE_SPACE, Vocabulary
 
 if TYPE_CHECKING:
-    from tools_search_conformance.bench import Bench
+    from tools_search_conformance.judging import Workbench
     from tools_search_conformance.model import Effort
 
 __all__ = ["EXAMPLES", "explore", "limits", "queries", "texts"]
@@ -50,9 +50,13 @@ def limits() -> st.SearchStrategy[int]:
 
 
 async def explore(
-    bench: Bench, cases: st.SearchStrategy[Case], judge: Callable[[Case], Coroutine[Any, Any, None]]
+    bench: Workbench,
+    cases: st.SearchStrategy[Case],
+    judge: Callable[[Case], Coroutine[Any, Any, None]],
+    *,
+    cost: int = 1,
 ) -> None:
-    """Judge generated cases until one fails or there are enough.
+    """Judge generated cases until one fails or there are enough, which is sooner where each has a `cost`.
 
     Raises:
         ViolationError: of the smallest case that was found to break the rule.
@@ -69,7 +73,7 @@ async def explore(
             return  # one odd query that is not served spoils no property of what is
 
     try:
-        await anyio.to_thread.run_sync(_search, bench, cases, remember)
+        await anyio.to_thread.run_sync(_search, bench, cases, remember, EXAMPLES[bench.setting.effort] // cost)
     except (Flaky, FlakyFailure) as error:
         # The rule was broken once and not when the same was sent again: still broken.
         if not seen:
@@ -77,10 +81,12 @@ async def explore(
         raise ViolationError(f"{seen[0].message} (not every time)", seen[0].exchange, seen[0].case) from error
 
 
-def _search(bench: Bench, cases: st.SearchStrategy[Case], judge: Callable[[Case], Coroutine[Any, Any, None]]) -> None:
+def _search(
+    bench: Workbench, cases: st.SearchStrategy[Case], judge: Callable[[Case], Coroutine[Any, Any, None]], examples: int
+) -> None:
     @seed(zlib.crc32(f"{bench.setting.seed} {bench.cell.name} {bench.recorder.check}".encode()))
     @settings(
-        max_examples=EXAMPLES[bench.setting.effort],
+        max_examples=max(1, examples),
         deadline=None,
         database=None,
         report_multiple_bugs=False,

@@ -241,6 +241,12 @@ class RefusedCursorKeepsPages(Client):
         return tools
 
 
+@fault("refused-cursor-keeps-cache")
+class RefusedCursorKeepsCache(Client):
+    def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
+        return self.page({"query": query})["tools"]
+
+
 @fault("refused-cursor-adds-pages")
 class RefusedCursorAddsPages(Client):
     def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:

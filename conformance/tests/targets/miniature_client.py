@@ -155,6 +155,7 @@ class Client:
         raise Refused({"message": "the pages go round in a circle"})
 
     def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
+        self.kept.clear()
         return self.all_pages(query)
 
     def page(self, params: Json) -> Json:

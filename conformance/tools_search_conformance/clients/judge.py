@@ -24,7 +24,7 @@ from tools_search_conformance.clients.stage import Stage, open_stage
 from tools_search_conformance.invocation import watch
 from tools_search_conformance.judging import run_check
 from tools_search_conformance.link import Setting
-from tools_search_conformance.model import Cell, Check, Result, Run, UnavailableCell
+from tools_search_conformance.model import Cell, Check, Effort, Result, Run, UnavailableCell
 from tools_search_conformance.report.files import write_reports
 from tools_search_conformance.runner import Findings, why_nothing
 from tools_search_conformance.verdict import UnverifiableError
@@ -49,6 +49,7 @@ class ClientOptions:
     """Whether `argv` is no driver, but a client after the contract of the official suite."""
     era: Era | Literal["auto"] = "auto"
     transport: TransportName | Literal["auto"] = "auto"
+    effort: Effort = "default"
     seed: int = 0
     timeout: float = 10
     start_timeout: float = 20
@@ -106,7 +107,7 @@ class _Judge:
         return Run(
             target={"clients": [{"argv": list(self._options.argv), **named}]},
             profile="fixture",
-            effort="default",
+            effort=self._options.effort,
             seed=self._options.seed,
             started=started.isoformat(timespec="seconds"),
             seconds=round(time.monotonic() - began, 2),
@@ -137,7 +138,13 @@ class _Judge:
             for era in ERAS if self._options.era == "auto" else (self._options.era,):
                 cell = Cell(transport=transport, era=era)
                 recorder = Recorder(cell.name, self._wire / f"{cell.name}.jsonl")
-                setting = Setting(cell=cell, profile="fixture", seed=self._options.seed, seconds=self._options.timeout)
+                setting = Setting(
+                    cell=cell,
+                    profile="fixture",
+                    effort=self._options.effort,
+                    seed=self._options.seed,
+                    seconds=self._options.timeout,
+                )
                 bench = ClientBench(setting, start, stage, recorder)
                 try:
                     await self._cell(bench, deadline)

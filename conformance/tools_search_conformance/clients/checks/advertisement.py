@@ -8,8 +8,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from tools_search_conformance.clients.bench import NotConnectedError
+from tools_search_conformance.clients.generated import json_values, unknown_members
 from tools_search_conformance.clients.registry import client_check
 from tools_search_conformance.clients.script import SETTINGS, Script
+from tools_search_conformance.properties import explore
 from tools_search_conformance.wire.eras import LEGACY, MODERN
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
+_COST: Final = 10
+"""Each of these cases takes a connection of its own."""
 _NEED: Final = "dispatch a courier"
 _NO_OBJECTS: Final[tuple[Any, ...]] = (True, None, "yes", 1, [{}])
 
@@ -48,7 +52,7 @@ async def _expect_search(
 @client_check(
     "advertisement-not-object",
     title="An advertisement that is no object is none",
-    sends="Peers with `true`, `null`, a string, a number or an array at the extension's key of their capabilities.",
+    sends="Peers with `true`, `null`, a string, a number or an array at the extension's key, and generated ones.",
     passes="No `tools/search`. A client whose SDK refuses to connect to such a server sends none either.",
 )
 async def takes_no_other_value_for_an_advertisement(bench: ClientBench) -> None:
@@ -60,6 +64,12 @@ async def takes_no_other_value_for_an_advertisement(bench: ClientBench) -> None:
         except NotConnectedError:
             refused += 1  # the base protocol has objects there, and some SDKs refuse such capabilities as a whole
     bench.applies(refused < len(_NO_OBJECTS), "the client takes no capabilities that have anything but an object there")
+
+    async def judge(value: Any) -> None:
+        case = f"the server advertised {json.dumps(value, ensure_ascii=False)}"
+        await _expect_no_search(bench, dict.fromkeys(_places(bench), value), case)
+
+    await explore(bench, json_values().filter(lambda value: not isinstance(value, dict)), judge, cost=_COST)
 
 
 @client_check(
@@ -94,12 +104,18 @@ async def ignores_experimental_in_discovery(bench: ClientBench) -> None:
 @client_check(
     "settings-unknown-members",
     title="Unknown settings are ignored",
-    sends="A peer whose settings have members that this draft does not know.",
+    sends="Peers whose settings have members that this draft does not know, some of them generated.",
     passes="The client searches as ever.",
 )
 async def ignores_unknown_settings(bench: ClientBench) -> None:
     settings: JsonObject = {**SETTINGS, "future": {"deep": [1, None]}, "maxQueries": "many", "x": True}
     await _expect_search(bench, dict.fromkeys(_places(bench), settings), "the settings had members nobody knows")
+
+    async def judge(members: JsonObject) -> None:
+        case = f"the settings had {json.dumps(members, ensure_ascii=False)}"
+        await _expect_search(bench, {place: {**SETTINGS, **members} for place in _places(bench)}, case)
+
+    await explore(bench, unknown_members(), judge, cost=_COST)
 
 
 @client_check(

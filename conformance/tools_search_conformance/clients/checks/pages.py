@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tools_search_spec import EXTENSION_ID
 
+from tools_search_conformance.clients.generated import Cut, Shifting, cuts
 from tools_search_conformance.clients.peer import params_of
 from tools_search_conformance.clients.registry import client_check
 from tools_search_conformance.clients.script import LISTED, Pages, Refusal, Reply, Script, found, tool
+from tools_search_conformance.properties import explore, texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tools_search_conformance.clients.bench import ClientBench, Session
+    from tools_search_conformance.clients.contract import Told
     from tools_search_conformance.wire.codec import JsonObject
 
 __all__: list[str] = []
@@ -26,6 +31,7 @@ _ODD_QUERIES: Final = (
 )
 """Not normalised; with control characters, marks of direction and more than 16 bits; of 1,024 characters."""
 _LOOP_ENDS: Final = 40
+_HOUR: Final = 3_600_000
 
 
 def _params(session: Session) -> list[JsonObject]:
@@ -35,41 +41,68 @@ def _params(session: Session) -> list[JsonObject]:
 @client_check(
     "query-repeated",
     title="The query is repeated unchanged with every cursor",
-    sends="A search of three pages, for a query with white space at its ends, and for queries that are not normalised, "
-    "hold control characters, or are long.",
+    sends="A search of three pages, for a query with white space at its ends, for queries that are not normalised, "
+    "hold control characters, or are long, and for generated ones.",
     passes="The requests with a cursor carry the `query` of the first one, character by character.",
 )
 async def repeats_the_query(bench: ClientBench) -> None:
-    following = await _expect_repeated(bench, _PLAIN_QUERY)
-    bench.require(following > 0, "the client did not read on from the first page")
+    async with bench.connected(_three_pages()) as session:
+        told = await _expect_repeated(bench, session, _PLAIN_QUERY)
+        bench.require(len(session.peer.searches) > 1, "the client did not read on from the first page", session.latest)
     for query in _ODD_QUERIES:  # which a client may refuse to search for
-        await _expect_repeated(bench, query)
+        async with bench.connected(_three_pages()) as session:
+            await _expect_repeated(bench, session, query)
+    if told.heard:
+        async with bench.connected(_three_pages()) as session:
+            await explore(bench, texts(), partial(_expect_repeated, bench, session))
 
 
-async def _expect_repeated(bench: ClientBench, query: str) -> int:
-    """Expect one query in all requests of a search, whatever its first request made of it; return how many followed."""
-    async with bench.connected(Script(search=Pages(LISTED[:2], LISTED[2:4], LISTED[4:5]))) as session:
-        await session.search_all(query)
-        first, *following = _params(session) or [{}]
-        for exchange, params in zip(session.peer.searches[1:], following, strict=True):
-            message = f"the query was {first.get('query')!r}, and with a cursor {params.get('query')!r}"
-            bench.expect(params.get("query") == first.get("query"), exchange, message)
-        return len(following)
+def _three_pages() -> Script:
+    return Script(search=Pages(LISTED[:2], LISTED[2:4], LISTED[4:5]))
+
+
+async def _expect_repeated(bench: ClientBench, session: Session, query: str) -> Told:
+    """Expect one query in all requests of a search, whatever its first request made of it."""
+    before = len(session.peer.searches)
+    told = await session.search_all(query)
+    sent = session.peer.searches[before:]
+    for exchange in sent[1:]:
+        first, later = (params_of(each).get("query") for each in (sent[0], exchange))
+        message = f"the query was {first!r}, and with a cursor {later!r}"
+        bench.expect(later == first, exchange, message, case=f"query {json.dumps(query)}")
+    return told
 
 
 @client_check(
     "empty-page-not-end",
     title="An empty page is not the end",
-    sends="Searches with an empty first page, and with two empty pages in the middle; each has a `nextCursor`.",
-    passes="The client asks for the pages after them, and has the tool of the last one.",
+    sends="Searches with an empty first page, with two empty pages in the middle, and with generated pages of no tool "
+    "to three.",
+    passes="The client asks for the pages after the empty ones, and has the tools of all pages.",
 )
 async def reads_on_after_an_empty_page(bench: ClientBench) -> None:
-    for pages in (Pages((), LISTED[5:6]), Pages(LISTED[:1], (), (), LISTED[5:6])):
+    for cut in (Cut((0, 1)), Cut((1, 0, 0, 1))):
+        pages = cut.pages()
         async with bench.connected(Script(search=pages)) as session:
             told = await session.search_all("fold a crane")
             await _expect_followed(bench, session, pages.cursors[-1], "a page after an empty one was not asked for")
-            message = f"the tool after an empty page is missing: the client has {told.describe()}"
-            bench.expect(not told.heard or LISTED[5]["name"] in told.names, session.last_search, message)
+            _expect_all(bench, session, told, cut)
+    if told.heard:
+        shifting = Shifting()
+        async with bench.connected(Script(search=shifting)) as session:
+
+            async def judge(cut: Cut) -> None:
+                shifting.now = cut.pages()
+                _expect_all(bench, session, await session.search_all(shifting.next_query()), cut)
+
+            await explore(bench, cuts(), judge)
+
+
+def _expect_all(bench: ClientBench, session: Session, told: Told, cut: Cut) -> None:
+    """Expect that the client has the tools of all pages, in whatever order."""
+    missing = sorted(cut.names - set(told.names)) if told.heard else []
+    message = f"of {cut.describe()} the client lacks {missing}: it has {told.describe()}"
+    bench.expect(not missing, session.last_search, message, case=cut.describe())
 
 
 @client_check(
@@ -124,8 +157,8 @@ async def _expect_end_of_circle(bench: ClientBench, length: int) -> None:
 @client_check(
     "refused-cursor-discards",
     title="After a refused cursor the pages of that search are dropped",
-    sends="A search whose second page is refused with -32602, since the catalogue has changed; a new search finds "
-    "another tool.",
+    sends="A search whose first page may be kept for an hour, and whose second page is refused with -32602, since the "
+    "catalogue has changed; a new search finds another tool.",
     passes="An error, or what a search that started over found and nothing of the old one.",
 )
 async def discards_pages_of_a_refused_cursor(bench: ClientBench) -> None:
@@ -137,7 +170,7 @@ async def discards_pages_of_a_refused_cursor(bench: ClientBench) -> None:
         if "cursor" in params:
             refused = True
             raise Refusal(-32602, "the cursor has expired", {"field": "cursor", "reason": "expired"})
-        return found(there) if refused else found(*gone, cursor="before the change")
+        return found(there) if refused else found(*gone, cursor="before", ttlMs=_HOUR, cacheScope="public")
 
     async with bench.connected(Script(search=change, listed=(there,))) as session:
         told = await session.search_all("keep the books")

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 from tools_search_spec import EXTENSION_ID, METHOD
 
+from tools_search_conformance.clients.generated import Shifting, unknown_members
 from tools_search_conformance.clients.registry import client_check
 from tools_search_conformance.clients.script import Script, found, serves, tool
+from tools_search_conformance.properties import explore
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.eras import LEGACY
 
 if TYPE_CHECKING:
     from tools_search_conformance.clients.bench import ClientBench
+    from tools_search_conformance.clients.contract import Told
 
 __all__: list[str] = []
 
@@ -23,24 +26,38 @@ _ONE: Final = tool("mend_clock", "Mends a clock.")
 """A tool that no peer lists, so that who has it has taken the result."""
 
 
-async def _expect_found(bench: ClientBench, script: Script, case: str) -> None:
+async def _expect_found(bench: ClientBench, script: Script, case: str) -> Told:
     async with bench.connected(script) as session:
         told = await session.search(_NEED)
         message = f"{case}, and the search came to {told.describe()}"
         bench.expect(_ONE["name"] in told.names, session.last_search, message, case=case)
+        return told
 
 
 @client_check(
     "result-unknown-members",
     title="Unknown members of a result are ignored",
-    sends=f"A result of `{METHOD}` with members that this draft does not know, and a tool that has some.",
+    sends=f"A result of `{METHOD}` with members that this draft does not know, some of them generated, and a "
+    "tool that has some.",
     passes="The client has the tool, and does not take the result for an invalid one.",
 )
 async def ignores_unknown_members_of_results(bench: ClientBench) -> None:
     extra: JsonObject = {"facets": {"group": ["a"]}, "future": None, "warnings": ["x"], "_meta": {"example.com/x": [1]}}
     await _expect_found(bench, Script(search=serves(found(_ONE, **extra))), "the result had members nobody knows")
     odd = {**_ONE, "future": {"deep": [1, None]}, "_meta": {EXTENSION_ID: {"score": 0.5, "why": ["x"]}}}
-    await _expect_found(bench, Script(search=serves(found(odd))), "the tool had members nobody knows")
+    told = await _expect_found(bench, Script(search=serves(found(odd))), "the tool had members nobody knows")
+    if told.heard:
+        shifting = Shifting()
+        async with bench.connected(Script(search=shifting)) as session:
+
+            async def judge(members: JsonObject) -> None:
+                shifting.now = serves(found(_ONE, **members))
+                told = await session.search(shifting.next_query())
+                case = f"members {json.dumps(members, ensure_ascii=False)}"
+                message = f"the result had members nobody knows, and the search came to {told.describe()}"
+                bench.expect(_ONE["name"] in told.names, session.last_search, message, case=case)
+
+            await explore(bench, unknown_members(), judge)
 
 
 @client_check(
