@@ -77,8 +77,8 @@ async def test_lines_that_are_no_message_are_kept_apart():
     async with speaking_to(program, notes=notes) as transport:
         answer = await transport.request(request(), {}, 5)
         assert answer.message is not None
-        assert "Server started" in transport.malformed[0]
-        assert len(transport.malformed) == 1
+        assert "Server started" in transport.noise[0]
+        assert (len(transport.noise), transport.malformed) == (1, [])
         assert len(notes) == 2
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -18,19 +19,26 @@ from tools_search_conformance.cli import cli
 from tools_search_conformance.clients.checks import client_checks
 from tools_search_conformance.explain import rows_of
 from tools_search_conformance.model import Check
-from tools_search_spec import requirements
+from tools_search_spec import base_rules, requirements
 
 EVERY = (*registered(), *client_checks())
 
 
 def test_every_check_that_a_row_names_is_registered():
-    named = {check for row in requirements() for check in row.checks}
+    named = {check for row in (*requirements(), *base_rules()) for check in row.checks}
     assert named == {check.id for check in EVERY}
 
 
 @pytest.mark.parametrize("check", EVERY, ids=lambda check: check.id)
 def test_a_check_is_as_binding_as_its_sentences(check: Check):
     assert {row.level.removesuffix(" NOT") for row in rows_of(check.id)} == {check.level}
+
+
+def test_a_rule_of_the_base_protocol_is_judged_in_the_eras_whose_revision_has_it():
+    eras = {check.id: set(check.eras) for check in EVERY}
+    assert {row.id: {*row.links} for row in base_rules()} == {
+        row.id: {*chain.from_iterable(eras[check] for check in row.checks)} for row in base_rules()
+    }
 
 
 @pytest.mark.parametrize("check", EVERY, ids=lambda check: check.id)
@@ -60,6 +68,20 @@ def test_the_core_catalogue_has_what_the_checks_need():
     assert any(not tool.get("description", "").isascii() for tool in tools)
 
 
+def test_a_broken_rule_of_the_base_protocol_is_shown_with_its_place(
+    target: Callable[..., tuple[str, ...]], tmp_path: Path
+):
+    command = ["server", "--only", "response-shape", "--era", "2025-11-25", "--out", str(tmp_path)]
+    judged = CliRunner().invoke(cli, [*command, "--", *target("miniature", "--fault", "error-null-in-results")])
+    (rule,) = [row for row in base_rules() if "tools-search-server-response-shape" in row.checks]
+    for shown in (judged.output, CliRunner().invoke(cli, ["explain", "response-shape"]).output):
+        assert rule.text.partition(" or an")[0] in shown
+        assert f"{rule.links['2026-07-28']} ({rule.id})" in shown
+    written = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert written["checks"][0]["requirements"][0]["place"] == rule.links["2026-07-28"]
+    assert rule.id in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
 @pytest.fixture
 def judged(target: Callable[..., tuple[str, ...]], tmp_path: Path) -> Path:
     asked = ["--only", "limit-invalid", "--only", "limit-honoured", "--era", "2026-07-28", "--out", str(tmp_path)]
@@ -71,7 +93,7 @@ def judged(target: Callable[..., tuple[str, ...]], tmp_path: Path) -> Path:
 def test_each_sentence_is_traced_to_what_a_run_made_of_it(judged: Path):
     traced = CliRunner().invoke(cli, ["trace", str(judged), "--json"])
     rows = {row["id"]: row for row in json.loads(traced.output)}
-    assert rows.keys() == {row.id for row in requirements()}
+    assert rows.keys() == {row.id for row in (*requirements(), *base_rules())}
     assert (rows["R-REF-04"]["status"], rows["R-LIM-01"]["status"]) == ("fail", "pass")
     assert rows["R-NOM-01"]["status"] == "not run"
     assert rows["R-ID-01"]["kind"] == "not-observable"
@@ -79,8 +101,9 @@ def test_each_sentence_is_traced_to_what_a_run_made_of_it(judged: Path):
 
 def test_a_trace_counts_what_is_decided_and_what_is_not(judged: Path):
     lines = CliRunner().invoke(cli, ["trace"]).output.splitlines()
-    assert len(lines) == len(requirements()) + 2
-    assert lines[-1].startswith(f"{len(requirements())} sentences, ")
+    sentences, rules = len(requirements()), len(base_rules())
+    assert len(lines) == sentences + rules + 2
+    assert lines[-1].startswith(f"{sentences} sentences and {rules} rules of the base protocol, ")
     assert "R-REF-04   MUST       server  limit-invalid" in lines
     assert "R-REF-04   MUST       server  fail  limit-invalid" in CliRunner().invoke(cli, ["trace", str(judged)]).output
 
@@ -91,7 +114,7 @@ def test_what_is_no_report_is_not_traced(text: str, tmp_path: Path):
     assert CliRunner().invoke(cli, ["trace", str(tmp_path / "report.json")]).exit_code == 2
 
 
-def test_the_rows_are_exported_for_the_official_suite():
+def test_the_sentences_of_the_draft_and_no_others_are_exported_for_the_official_suite():
     exported = yaml.safe_load(CliRunner().invoke(cli, ["trace", "--sep", "9999"]).output)
     assert exported["sep"] == 9999
     assert {row["text"] for row in exported["requirements"]} == {row.text for row in requirements()}

@@ -38,6 +38,15 @@ async def test_a_server_that_uses_its_freedom_is_green(variant: str, target: Com
     assert exit_status(run) == 0
 
 
+async def test_neither_is_one_that_uses_it_on_the_wire(target: Command, options: Callable[..., Options]):
+    argv = target("miniature", "--variant", "otherwise-on-the-wire")
+    with anyio.fail_after(120):
+        run = await judge_servers(options(argv=argv, http_argv=(*argv, "--http")), lambda _: None)
+    assert [(r.check, r.cell.name, r.message) for r in run.of("fail", "warn", "unverified", "error")] == []
+    assert len(run.cells) == 4
+    assert exit_status(run) == 0
+
+
 @pytest.mark.parametrize("catalog", ["single", "empty"])
 @pytest.mark.parametrize("variant", VARIANTS)
 async def test_neither_is_one_with_next_to_no_tools(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
@@ -179,18 +179,18 @@ class Bench(Link):
         mended: Params,
         case: str,
         *,
-        code: int = INVALID_PARAMS,
-        headers: Mapping[str, str | None] | None = None,
+        code: int | tuple[int, ...] = INVALID_PARAMS,
+        **dress: Any,
     ) -> Exchange:
-        """Expect `bad`, sent with `headers`, to be refused with `code`, for that in which it differs from `mended`.
+        """Expect `bad`, dressed as `ask` dresses it, to be refused with `code` for that in which `mended` is other.
 
         Raises:
-            UnverifiableError: `mended`, sent with headers as they should be, is refused as well: nothing was shown.
+            UnverifiableError: `mended`, dressed as it should be, is refused as well: nothing was shown.
             ViolationError: `bad` was served, left without an answer, or refused with another code.
         """
         await self._control(mended, case)
-        exchange = await self.search(bad, headers=headers)
-        self._expect_code(exchange, case, code)
+        exchange = await self.search(bad, **dress)
+        self._expect_code(exchange, case, *(code if isinstance(code, tuple) else (code,)))
         await self._control(mended, case)
         return exchange
 
@@ -202,12 +202,12 @@ class Bench(Link):
         await self._control(mended, case)
         self._expect_code(exchange, case, INVALID_PARAMS)
 
-    def _expect_code(self, exchange: Exchange, case: str, code: int) -> None:
+    def _expect_code(self, exchange: Exchange, case: str, *codes: int) -> None:
         refusal = exchange.error
         self.expect(
-            refusal is not None and refusal.code == code,
+            refusal is not None and refusal.code in codes,
             exchange,
-            f"{case} was answered by {exchange.describe()} instead of error {code}",
+            f"{case} was answered by {exchange.describe()} instead of error {' or '.join(map(str, codes))}",
             case=case,
         )
 

@@ -8,14 +8,17 @@ from importlib.metadata import PackageNotFoundError, version
 from textwrap import fill
 from typing import Any, Final
 
-from tools_search_spec import Requirement, requirements
+from tools_search_spec import BaseRule, Requirement, base_rules, requirements
 
 from tools_search_conformance.model import CLIENT_PREFIX, Check
 
-__all__ = ["DRAFT", "explain_check", "list_checks", "rows_of", "run_version", "sentence_of"]
+__all__ = ["DRAFT", "Row", "explain_check", "list_checks", "place_of", "rows_of", "run_version", "sentence_of"]
 
 DRAFT: Final = "spec/draft/tools-search.md"
 """Where the sentences stand."""
+
+Row = Requirement | BaseRule
+"""What a check decides: a sentence of the draft, or a rule of the base protocol."""
 
 
 def run_version() -> str:
@@ -27,23 +30,28 @@ def run_version() -> str:
 
 
 @cache
-def _rows() -> dict[str, list[Requirement]]:
-    rows: dict[str, list[Requirement]] = {}
-    for row in requirements():
+def _rows() -> dict[str, list[Row]]:
+    rows: dict[str, list[Row]] = {}
+    for row in (*requirements(), *base_rules()):
         for check in row.checks:
             rows.setdefault(check, []).append(row)
     return rows
 
 
-def rows_of(check: str) -> list[Requirement]:
-    """Return the requirements that the check `check` decides."""
+def rows_of(check: str) -> list[Row]:
+    """Return the requirements that the check `check` decides, those of the draft first."""
     return _rows().get(check, [])
+
+
+def place_of(row: Row) -> str:
+    """Return where a requirement stands: in the draft, or in the newest revision of the base protocol that has it."""
+    return f"{DRAFT}{row.section}" if isinstance(row, Requirement) else next(iter(row.links.values()))
 
 
 def sentence_of(check: str) -> tuple[str, str]:
     """Return the first sentence behind a check and where it stands."""
     rows = rows_of(check)
-    return (rows[0].text, f"{DRAFT}{rows[0].section} ({rows[0].id})") if rows else ("", DRAFT)
+    return (rows[0].text, f"{place_of(rows[0])} ({rows[0].id})") if rows else ("", DRAFT)
 
 
 def list_checks(checks: Iterable[Check]) -> list[dict[str, Any]]:
@@ -71,7 +79,7 @@ def explain_check(check: Check) -> str:
     for row in rows_of(check.id):
         lines += [
             fill(f'"{row.text}"', 100, initial_indent="  ", subsequent_indent="  "),
-            f"    {DRAFT}{row.section} ({row.id})",
+            f"    {place_of(row)} ({row.id})",
         ]
     lines += [
         "",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import anyio
 from tools_search_spec import METHOD
 
 from tools_search_conformance.model import Cell, Effort, Profile
@@ -19,6 +20,7 @@ from tools_search_conformance.wire.connection import Connection
 from tools_search_conformance.wire.eras import DECLARED
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Exchange, Recorder
+from tools_search_conformance.wire.stdio import StdioTransport
 
 __all__ = ["Link", "Params", "Setting"]
 
@@ -110,6 +112,21 @@ class Link:
         """What arrived on the current connection and was no message, oldest first."""
         return self._connection.transport.malformed if self._connection else []
 
+    @property
+    def noise(self) -> list[str]:
+        """What the target wrote to stdout on the current connection that was no attempt at a message, oldest first."""
+        return self._connection.transport.noise if self._connection else []
+
+    @property
+    def strays(self) -> list[JsonObject]:
+        """Responses on the current connection that no request was waiting for, oldest first."""
+        return self._connection.transport.strays if self._connection else []
+
+    async def hang_up(self, seconds: float) -> bool:
+        """Close the stdin of the target and tell whether it ended by itself within `seconds` seconds; for stdio."""
+        transport = (await self.connection()).transport
+        return isinstance(transport, StdioTransport) and await transport.hang_up(seconds)
+
     async def aclose(self) -> None:
         """Close the connection, if one is open."""
         if self._connection is not None:
@@ -136,20 +153,60 @@ class Link:
         *,
         capabilities: Params | None = None,
         headers: Mapping[str, str | None] | None = None,
+        meta: Mapping[str, Any] | None = None,
+        with_id: str | int | None = None,
         seconds: float | None = None,
     ) -> Exchange:
-        """Send any request and return the exchange, whatever came of it; `seconds` shortens the wait for it."""
+        """Send any request, dressed as `Connection.request` does, and return the exchange, whatever came of it.
+
+        `seconds` shortens the wait for it.
+        """
         connection = await self.connection()
         # A method that is never answered is soon waited for no longer.
         patience = self.setting.seconds / (1 if self._silences[method] < _SILENCES else 50)
         exchange = await connection.request(
-            method, params, seconds=seconds or patience, capabilities=capabilities, headers=headers
+            method,
+            params,
+            seconds=seconds or patience,
+            capabilities=capabilities,
+            headers=headers,
+            meta=meta,
+            with_id=with_id,
         )
         self._silences[method] = 0 if exchange.replied else self._silences[method] + 1
+        self._remember(connection, exchange)
+        return exchange
+
+    def _remember(self, connection: Connection, exchange: Exchange) -> None:
         self._last = exchange
         if (ended := connection.transport.ended) is not None:
             self._mourn(ended)
+
+    async def notify(self, method: str, params: Params) -> Exchange:
+        """Send a message without an id and return the exchange, which has no response."""
+        connection = await self.connection()
+        exchange = await connection.notify(method, params, seconds=self.setting.seconds)
+        self._remember(connection, exchange)
         return exchange
+
+    async def at_once(
+        self, searches: Sequence[Params], *, seconds: float, ids: Sequence[str | int] = ()
+    ) -> list[Exchange]:
+        """Send searches with these params, the next before the last is answered; return the exchanges in this order.
+
+        Each may take up to `seconds` seconds, and has one of `ids` where there are any.
+        """
+        connection = await self.connection()
+        exchanges: dict[int, Exchange] = {}
+
+        async def search(place: int, params: Params, with_id: str | int | None) -> None:
+            exchanges[place] = await connection.request(METHOD, params, seconds=seconds, with_id=with_id)
+            self._remember(connection, exchanges[place])
+
+        async with anyio.create_task_group() as tasks:
+            for place, params in enumerate(searches):
+                tasks.start_soon(search, place, params, ids[place] if ids else None)
+        return [exchanges[place] for place in range(len(searches))]
 
     async def search(self, params: Params, **dress: Any) -> Exchange:
         """Send `tools/search` with exactly these params, dressed as `ask` dresses it."""

@@ -1,4 +1,4 @@
-"""From each sentence of the draft to what decides it, and to what a run made of it."""
+"""From each sentence of the draft and rule of the base protocol to what decides it, and to what a run made of it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import yaml
-from tools_search_spec import Requirement, requirements
+from tools_search_spec import Requirement, base_rules, requirements
 
-from tools_search_conformance.explain import DRAFT
+from tools_search_conformance.explain import DRAFT, Row, place_of
 from tools_search_conformance.model import CHECK_PREFIX, SEVERITY
 
 __all__ = ["sep_file", "trace", "trace_text"]
@@ -18,23 +18,23 @@ _UNKNOWN: Final = "not run"
 
 
 def trace(report: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-    """Return a row for each normative sentence, with the worst status of its checks in `report`, where one is given."""
+    """Return a row for each requirement, with the worst status of its checks in `report`, where one is given."""
     statuses: dict[str, set[str]] = {}
     for result in report["results"] if report is not None else ():
         statuses.setdefault(result["check"], set()).add(result["status"])
-    return [_row(requirement, statuses, judged=report is not None) for requirement in requirements()]
+    return [_row(row, statuses, judged=report is not None) for row in (*requirements(), *base_rules())]
 
 
-def _row(requirement: Requirement, statuses: Mapping[str, set[str]], *, judged: bool) -> dict[str, Any]:
+def _row(requirement: Row, statuses: Mapping[str, set[str]], *, judged: bool) -> dict[str, Any]:
     row: dict[str, Any] = {
         "id": requirement.id,
         "level": requirement.level,
         "role": requirement.role,
         "text": requirement.text,
-        "place": f"{DRAFT}{requirement.section}",
+        "place": place_of(requirement),
         "checks": list(requirement.checks),
     }
-    if requirement.excluded is not None:
+    if isinstance(requirement, Requirement) and requirement.excluded is not None:
         row |= {"excluded": requirement.excluded, "kind": requirement.kind}
     elif judged:
         row["status"] = _worst([status for check in requirement.checks for status in statuses.get(check, [_UNKNOWN])])
@@ -53,7 +53,9 @@ def trace_text(rows: Sequence[Mapping[str, Any]]) -> str:
     told = Counter(row["kind"] if "excluded" in row else row.get("status", "checked") for row in rows)
     counts = ", ".join(f"{count} {what}" for what, count in told.most_common())
     checks = len({check for row in rows for check in row["checks"]})
-    return "\n".join([*lines, "", f"{len(rows)} sentences, {checks} checks: {counts}"])
+    base = sum(row["id"].startswith("B-") for row in rows)
+    what = f"{len(rows) - base} sentences and {base} rules of the base protocol"
+    return "\n".join([*lines, "", f"{what}, {checks} checks: {counts}"])
 
 
 def _line(row: Mapping[str, Any]) -> str:
@@ -65,7 +67,8 @@ def _line(row: Mapping[str, Any]) -> str:
 def sep_file(number: int) -> str:
     """Return the traceability file of the base protocol's conformance process, for the proposal `number`.
 
-    There a check's id begins with `sep-<number>-`, and every row is a check or an exclusion with its reason.
+    There a check's id begins with `sep-<number>-`, and every row is a check or an exclusion with its reason. Rules of
+    the base protocol are left out: such a file traces the sentences of its own proposal, and they have one of theirs.
     """
     rows = [row for requirement in requirements() for row in _sep_rows(number, requirement)]
     head = {"sep": number, "spec_url": DRAFT, "requirements": rows}

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import get_args
 
-from tools_search_spec import Kind, Requirement, requirements
+from tools_search_spec import Kind, Level, Requirement, base_rules, requirements
 from tools_search_spec.sentences import Sentence, anchors, normative_sentences
 
 CHECK = re.compile(r"tools-search-(server|client)-[a-z]+(?:-[a-z]+)*")
@@ -86,3 +86,24 @@ def test_every_link_within_the_draft_leads_to_a_heading(draft: str):
 
 def test_no_two_headings_of_the_draft_have_one_anchor(draft: str):
     assert len(anchors(draft)) == len(set(anchors(draft)))
+
+
+def test_a_rule_of_the_base_protocol_has_an_id_and_a_text_that_no_other_row_has():
+    ids, texts = [row.id for row in base_rules()], [row.text for row in base_rules()]
+    assert not [row for row in ids if not re.fullmatch(r"B-[A-Z]+-\d{2}", row)]
+    assert len({*ids}) == len(ids)
+    assert len({*texts, *(row.text for row in requirements())}) == len(texts) + len(requirements())
+
+
+def test_a_rule_of_the_base_protocol_says_whom_it_binds_and_which_checks_decide_it():
+    assert not [row.id for row in base_rules() if row.level not in get_args(Level) or row.role != "server"]
+    assert not [row.id for row in base_rules() if not REASON.fullmatch(row.text)]
+    assert not [row.id for row in base_rules() if not row.checks or not all(map(CHECK.fullmatch, row.checks))]
+
+
+def test_a_rule_of_the_base_protocol_links_to_the_published_specification_of_its_revisions():
+    revisions = ["2026-07-28", "2025-11-25"]
+    for row in base_rules():
+        assert [*row.links] == [revision for revision in revisions if revision in row.links]
+        for revision, link in row.links.items():
+            assert re.fullmatch(rf"https://modelcontextprotocol\.io/specification/{revision}/[a-z/-]+(#[a-z-]+)?", link)

@@ -1,4 +1,4 @@
-"""What the draft requires, as data: its schema, its examples, one row for each rule.
+"""What the draft requires, as data: its schema, its examples, one row for each rule, and what it stands on.
 
 This package loads files and does nothing else. It knows no SDK and nothing else of this repository, so that a judge
 which stands on it shares no code with what it judges.
@@ -7,6 +7,7 @@ which stands on it shares no code with what it judges.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -18,11 +19,13 @@ import yaml
 __all__ = [
     "EXTENSION_ID",
     "METHOD",
+    "BaseRule",
     "Example",
     "Kind",
     "Level",
     "Requirement",
     "Role",
+    "base_rules",
     "examples",
     "requirements",
     "schema",
@@ -76,6 +79,26 @@ class Requirement:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BaseRule:
+    """One rule of the base protocol that a search can break, with the checks that decide it."""
+
+    id: str
+    """Such as `B-MSG-01`; never given to another rule."""
+
+    links: Mapping[str, str]
+    """Where the published specification has it, by protocol revision, the newest first."""
+
+    level: Level
+    role: Role
+
+    text: str
+    """The rule in our own words."""
+
+    checks: tuple[str, ...]
+    """Ids of the checks that decide it, in the eras of `links`."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Example:
     """A value that is, or on purpose is not, of a type of the schema."""
 
@@ -105,10 +128,28 @@ def requirements() -> list[Requirement]:
     return [_requirement(row) for row in rows]
 
 
+def base_rules() -> list[BaseRule]:
+    """Return the rows of `requirements.yaml` that come from the base protocol."""
+    document: dict[str, Any] = yaml.safe_load(_read("requirements.yaml"))
+    return [_base_rule(row, document["base_url"]) for row in document["base"]]
+
+
 def _requirement(row: dict[str, Any]) -> Requirement:
+    return Requirement(checks=_checks(row), **_without(row, "check"))
+
+
+def _base_rule(row: dict[str, Any], url: str) -> BaseRule:
+    links = {revision: f"{url}/{revision}/{section}" for revision, section in row["section"].items()}
+    return BaseRule(checks=_checks(row), links=links, **_without(row, "check", "section"))
+
+
+def _checks(row: dict[str, Any]) -> tuple[str, ...]:
     check: str | list[str] = row.get("check", [])
-    others = {member: value for member, value in row.items() if member != "check"}
-    return Requirement(checks=(check,) if isinstance(check, str) else tuple(check), **others)
+    return (check,) if isinstance(check, str) else tuple(check)
+
+
+def _without(row: dict[str, Any], *members: str) -> dict[str, Any]:
+    return {member: value for member, value in row.items() if member not in members}
 
 
 def examples() -> list[Example]:

@@ -46,7 +46,18 @@ class Fault:
 
     def headers(self, message: Json, headers: dict[str, str]) -> None:
         """Refuse a modern HTTP request for its headers."""
-        if headers.get("Mcp-Method") != message.get("method"):
+        named = {name.lower(): value for name, value in headers.items()}
+        self.version_header(message, named.get("mcp-protocol-version"))
+        self.method_header(message, named.get("mcp-method"))
+
+    def version_header(self, message: Json, value: str | None) -> None:
+        """Refuse a request for its `MCP-Protocol-Version`."""
+        if value != member(member(message, "params"), "_meta").get("io.modelcontextprotocol/protocolVersion"):
+            raise Refusal(-32020, "MCP-Protocol-Version does not match", None)
+
+    def method_header(self, message: Json, value: str | None) -> None:
+        """Refuse a request for its `Mcp-Method`."""
+        if value != message.get("method"):
             raise Refusal(-32020, "Mcp-Method does not match", None)
 
     def status(self, code: int | None, status: int) -> int:
@@ -57,13 +68,31 @@ class Fault:
         """Return the bytes that are written."""
         return data
 
+    def begun(self, value: Any) -> None:
+        """Take the id of a request that is about to be answered."""
+
+    def id(self, value: Any) -> Any:
+        """Return the id that the response to the request `value` carries."""
+        return value
+
+    def unasked(self, message: Json) -> Json | None:
+        """Return what a message without an id is answered with."""
+        return None
+
+    def content_type(self, kind: str) -> str:
+        """Return the content type of an answer."""
+        return kind
+
+    def input_closed(self) -> None:
+        """Return when the process is to end."""
+
 
 _FAULTS: Final[dict[str, Callable[[], Fault]]] = {"none": Fault}
 
 
 def find_fault(name: str) -> Fault:
     """Return a fault in its first state."""
-    for kind in ("answers", "negotiation", "pages", "parameters"):
+    for kind in ("answers", "messages", "negotiation", "pages", "parameters"):
         importlib.import_module(f".faults_of_{kind}", __package__)  # where they register themselves
     return _FAULTS[name]()
 

@@ -244,15 +244,15 @@ class ParamsStatus200(_Status):
 
 @fault("method-header-ignored")
 class MethodHeaderIgnored(Fault):
-    def headers(self, message: Json, headers: dict[str, str]) -> None:
+    def method_header(self, message: Json, value: str | None) -> None:
         """Take any."""
 
 
 @fault("method-header-optional")
 class MethodHeaderOptional(Fault):
-    def headers(self, message: Json, headers: dict[str, str]) -> None:
-        if "Mcp-Method" in headers:
-            super().headers(message, headers)
+    def method_header(self, message: Json, value: str | None) -> None:
+        if value is not None:
+            super().method_header(message, value)
 
 
 @fault("name-header-required")

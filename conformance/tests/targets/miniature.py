@@ -17,6 +17,7 @@ import math
 import os
 import secrets
 import sys
+import threading
 import unicodedata
 from pathlib import Path
 from typing import Any, Final
@@ -71,20 +72,37 @@ class Miniature:
 
     def respond(self, message: Json, session: Json) -> Json | None:
         """Answer one message; `session` holds what a legacy client declared."""
-        if "method" not in message or "id" not in message:
+        if "method" not in message:
             return None
+        if "id" not in message:
+            return self.fault.unasked(message)
+        self.fault.begun(message["id"])
         method, params = message["method"], member(message, "params")
         meta = member(params, "_meta")
         era = MODERN if f"{META}protocolVersion" in meta else LEGACY
-        capabilities = meta.get(f"{META}clientCapabilities") if era == MODERN else session.get("capabilities")
+        capabilities: Json = session.get("capabilities") or {}
         try:
             heard = self.fault.request(method, params, era)
             meta = member(heard, "_meta")
-            capabilities = meta.get(f"{META}clientCapabilities") if era == MODERN else capabilities
-            outcome: Json = {"result": self.serve(method, heard, era, capabilities or {}, session)}
+            if era == MODERN:
+                capabilities = self.capabilities_of(meta)
+            outcome: Json = {"result": self.serve(method, heard, era, capabilities, session)}
         except Refusal as refusal:
             outcome = {"error": {"code": refusal.code, "message": refusal.message, "data": refusal.data}}
-        return {"jsonrpc": "2.0", "id": message["id"], **self.fault.response(method, params, era, outcome)}
+        return {
+            "jsonrpc": "2.0",
+            "id": self.fault.id(message["id"]),
+            **self.fault.response(method, params, era, outcome),
+        }
+
+    def capabilities_of(self, meta: Json) -> Json:
+        """Return what a modern request declares, or refuse what it says of itself."""
+        if (version := meta[f"{META}protocolVersion"]) != MODERN:
+            told = {"supported": [MODERN, LEGACY], "requested": version}
+            raise Refusal(-32022, "Unsupported protocol version", told)
+        if f"{META}clientCapabilities" not in meta:
+            raise invalid("_meta", "clientCapabilities are missing")
+        return member(meta, f"{META}clientCapabilities")
 
     def serve(self, method: str, params: Json, era: str, capabilities: Json, session: Json) -> Json:
         if method == "server/discover":
@@ -115,6 +133,14 @@ class Miniature:
         capabilities = {"tools": {}, "extensions": {EXTENSION_ID: self.settings}}
         caching = {"resultType": "complete", "ttlMs": 1000, "cacheScope": "public"}
         return {"supportedVersions": [MODERN, LEGACY], "capabilities": capabilities, **caching}
+
+    def line(self, response: Json) -> bytes:
+        """Return a response as it goes on the wire."""
+        return json.dumps(response).encode("ascii")
+
+    def streams(self, era: str) -> bool:
+        """Tell whether answers over HTTP are event streams in this era."""
+        return era == LEGACY
 
     def gate(self, capabilities: Json) -> None:
         extensions: Any = capabilities.get("extensions")
@@ -205,20 +231,30 @@ class Miniature:
         return hmac.new(self._key, json.dumps([offset, purpose]).encode(), hashlib.sha256).hexdigest()
 
 
-def encode(message: Json) -> bytes:
-    return json.dumps(message).encode("ascii")
-
-
 def serve_stdio(server: Miniature) -> None:
+    """Answer each line in a thread of its own, until stdin ends and all is answered."""
     session: Json = {}
+    writing = threading.Lock()
+
+    def answer(message: Json) -> None:
+        if (response := server.respond(message, session)) is not None:
+            line = server.fault.bytes(message, server.line(response)) + b"\n"
+            with writing:
+                sys.stdout.buffer.write(line)
+                sys.stdout.buffer.flush()
+
+    threads: list[threading.Thread] = []
     for line in sys.stdin.buffer:
         try:
             message = json.loads(line)
         except ValueError:
             continue
-        if (response := server.respond(message, session)) is not None:
-            sys.stdout.buffer.write(server.fault.bytes(message, encode(response)) + b"\n")
-            sys.stdout.buffer.flush()
+        threads = [thread for thread in threads if thread.is_alive()]
+        threads.append(threading.Thread(target=answer, args=(message,)))
+        threads[-1].start()
+    for thread in threads:
+        thread.join()
+    server.fault.input_closed()
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The miniature over Streamable HTTP: JSON answers in the modern era, event streams and sessions in the legacy one."""
+"""The miniature over Streamable HTTP: JSON in the modern era, event streams and sessions in the legacy one."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 
 from .faults import Refusal, member
+from .miniature import LEGACY, META, MODERN
 
 if TYPE_CHECKING:
     from .miniature import Json, Miniature
 
-_STATUS: Final = {-32601: 404, -32602: 400, -32600: 400, -32700: 400, -32020: 400, -32021: 400}
+_STATUS: Final = {-32601: 404, -32602: 400, -32600: 400, -32700: 400, -32020: 400, -32021: 400, -32022: 400}
 
 
 class _Endpoint(BaseHTTPRequestHandler):
@@ -29,7 +30,7 @@ class _Endpoint(BaseHTTPRequestHandler):
         except ValueError:
             self._send(400, {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "no JSON"}})
             return
-        if self.headers.get("MCP-Protocol-Version") == "2026-07-28":
+        if f"{META}protocolVersion" in member(member(message, "params"), "_meta"):
             self._modern(message)
         else:
             self._legacy(message)
@@ -50,7 +51,8 @@ class _Endpoint(BaseHTTPRequestHandler):
                 "error": {"code": refusal.code, "message": refusal.message},
             }
         code: int | None = member(response or {}, "error").get("code")
-        self._send(self.miniature.fault.status(code, _STATUS.get(code or 0, 200)), response)
+        status = 202 if response is None else _STATUS.get(code or 0, 200)
+        self._send(self.miniature.fault.status(code, status), response, streamed=self.miniature.streams(MODERN))
 
     def _legacy(self, message: Json) -> None:
         name = self.headers.get("Mcp-Session-Id", "")
@@ -60,18 +62,19 @@ class _Endpoint(BaseHTTPRequestHandler):
         if response is None:
             self._send(202, None)
             return
-        event = b": a comment\n\nevent: message\ndata: " + json.dumps(response).encode("ascii") + b"\n\n"
-        self._send(200, None, event, {"Content-Type": "text/event-stream", "Mcp-Session-Id": name})
+        self._send(200, response, {"Mcp-Session-Id": name}, streamed=self.miniature.streams(LEGACY))
 
     def _send(
-        self, status: int, message: Json | None, body: bytes = b"", headers: dict[str, str] | None = None
+        self, status: int, message: Json | None, headers: dict[str, str] | None = None, *, streamed: bool = False
     ) -> None:
+        body, kind = b"", "application/json"
         if message is not None:
-            body, headers = (
-                self.miniature.fault.bytes({}, json.dumps(message).encode("ascii")),
-                {"Content-Type": "application/json"},
-            )
+            body = self.miniature.fault.bytes({}, self.miniature.line(message))
+        if streamed and message is not None and status == 200:
+            body, kind = b": a comment\n\nevent: message\ndata: " + body + b"\n\n", "text/event-stream"
         self.send_response(status)
+        if message is not None:
+            self.send_header("Content-Type", self.miniature.fault.content_type(kind))
         for header, value in {**(headers or {}), "Content-Length": str(len(body))}.items():
             self.send_header(header, value)
         self.end_headers()
@@ -85,6 +88,7 @@ class _Endpoint(BaseHTTPRequestHandler):
 def serve_http(miniature: Miniature) -> None:
     """Serve on a free port, whose address is the first line on stdout."""
     _Endpoint.miniature, _Endpoint.sessions = miniature, {}
+    ThreadingHTTPServer.request_queue_size = 64
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Endpoint)
     server.daemon_threads = True
     print(json.dumps({"url": f"http://127.0.0.1:{server.server_port}/mcp"}), flush=True)  # noqa: T201

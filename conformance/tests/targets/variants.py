@@ -6,6 +6,8 @@ target.py miniature --variant NAME
 from __future__ import annotations
 
 import json
+import random
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -148,3 +150,28 @@ class WithoutModernTools(Miniature):
 
     def listed(self, params: Json) -> Json:
         return {"tools": self.tools[::-1]}
+
+
+@_variant("otherwise-on-the-wire")
+class OtherwiseOnTheWire(Miniature):
+    """Answers what is in flight together in any order, spaces its JSON, spells numbers otherwise, swaps the streams."""
+
+    in_flight = 0
+
+    def respond(self, message: Json, session: Json) -> Json | None:
+        self.in_flight += 1
+        try:
+            time.sleep(0.001)
+            if self.in_flight > 1:
+                time.sleep(random.random() / 50)  # noqa: S311 - any order will do
+            return super().respond(message, session)
+        finally:
+            self.in_flight -= 1
+
+    def line(self, response: Json) -> bytes:
+        if isinstance(response["id"], int):
+            response = {**response, "id": float(response["id"])}
+        return b" " + json.dumps(response, ensure_ascii=False, separators=(" , ", " : ")).encode() + b"\t\r"
+
+    def streams(self, era: str) -> bool:
+        return era == MODERN

@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 from tools_search_conformance.checks import (
+    concurrency,
     consistency,
     cursors,
     errors,
     limits,
     matching,
+    messages,
     negotiation,
     paging,
     parameters,
     results,
+    stdio,
     transport,
 )
 from tools_search_conformance.registry import registered, select
 
 __all__ = [
+    "concurrency",
     "consistency",
     "cursors",
     "errors",
     "limits",
     "matching",
+    "messages",
     "negotiation",
     "paging",
     "parameters",
     "registered",
     "results",
     "select",
+    "stdio",
     "transport",
 ]

@@ -1,4 +1,4 @@
-"""Streamable HTTP: the headers that mirror a search."""
+"""Streamable HTTP: the headers that mirror a search, and those of its answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from tools_search_spec import METHOD
 
 from tools_search_conformance.registry import check
-from tools_search_conformance.wire.eras import MODERN
+from tools_search_conformance.wire.eras import META_PREFIX, MODERN
 
 if TYPE_CHECKING:
     from tools_search_conformance.bench import Bench
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _HEADER_MISMATCH: Final = -32020
+_UNSUPPORTED_VERSION: Final = -32022
+_ANSWERED_AS: Final = frozenset({"application/json", "text/event-stream"})
 
 
 @check(
@@ -42,3 +44,58 @@ async def require_the_method_header(bench: Bench) -> None:
 )
 async def require_no_name_header(bench: Bench) -> None:
     await bench.served({"query": await bench.plain()}, "a search without an Mcp-Name header")
+
+
+@check(
+    "http-content-type",
+    title="Answers are JSON or an event stream, and say so",
+    sends="A search, and one that is refused.",
+    passes="`Content-Type` is `application/json` or `text/event-stream`, with whatever parameters.",
+    transports=("http",),
+)
+async def name_the_content_type(bench: Bench) -> None:
+    good = {"query": await bench.plain()}
+    for params, case in ((good, "a search"), ({**good, "limit": 0}, "a refusal")):
+        exchange = await bench.search(params)
+        if exchange.replied:
+            named = exchange.answer.headers.get("content-type", "none")
+            kind = named.partition(";")[0].strip().lower()
+            bench.expect(kind in _ANSWERED_AS, exchange, f"{case} came with the content type {named!r}", case=case)
+
+
+@check(
+    "http-version-header",
+    title="`MCP-Protocol-Version` and `_meta` agree, or the request is refused",
+    sends="A search whose header names the version `1900-01-01`, and one whose `_meta` does.",
+    passes=f"Error {_HEADER_MISMATCH}, or {_UNSUPPORTED_VERSION} for the version itself, with HTTP status 400.",
+    eras=(MODERN,),
+    transports=("http",),
+)
+async def compare_versions(bench: Bench) -> None:
+    good, codes = {"query": await bench.plain()}, (_HEADER_MISMATCH, _UNSUPPORTED_VERSION)
+    header, meta = {"MCP-Protocol-Version": "1900-01-01"}, {f"{META_PREFIX}protocolVersion": "1900-01-01"}
+    for case, dress in (("another version in the header", {"headers": header}), ("in _meta", {"meta": meta})):
+        exchange = await bench.refused(good, good, case, code=codes, **dress)
+        status = exchange.answer.status
+        bench.expect(status == 400, exchange, f"{case} was refused with HTTP status {status}", case=case)
+
+
+@check(
+    "http-header-case",
+    title="Names of headers have no case, values have one",
+    sends="Searches with the names of headers in capitals and in small letters; one with `Mcp-Method: TOOLS/SEARCH`.",
+    passes=f"A result for the first two, error {_HEADER_MISMATCH} for the third.",
+    eras=(MODERN,),
+    transports=("http",),
+)
+async def compare_header_names_without_case(bench: Bench) -> None:
+    good = {"query": await bench.plain()}
+    plain = {"MCP-Protocol-Version": MODERN, "Mcp-Method": METHOD}
+    for change in (str.upper, str.lower):
+        headers = {**dict.fromkeys(plain), **{change(name): value for name, value in plain.items()}}
+        await bench.served(good, f"a search with the headers {', '.join(map(change, plain))}", headers=headers)
+    other = await bench.search(good, headers={"Mcp-Method": "tools/list"})
+    if other.result is not None:
+        return  # the header counts for nothing, which is what http-method-header is about
+    case = f"Mcp-Method {METHOD.upper()}"
+    await bench.refused(good, good, case, code=_HEADER_MISMATCH, headers={"Mcp-Method": METHOD.upper()})

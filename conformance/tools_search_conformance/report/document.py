@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tools_search_conformance.checks import registered
 from tools_search_conformance.clients.checks import client_checks
-from tools_search_conformance.explain import DRAFT, list_checks, rows_of, run_version
+from tools_search_conformance.explain import list_checks, place_of, rows_of, run_version
 from tools_search_conformance.model import Check, Result, Run
 from tools_search_conformance.report.verdict import exit_status, tally, verdict_line
 
@@ -64,8 +64,7 @@ def _judged(run: Run) -> list[Check]:
 
 def _check(entry: dict[str, Any]) -> dict[str, Any]:
     sentences = [
-        {"id": row.id, "level": row.level, "text": row.text, "place": f"{DRAFT}{row.section}"}
-        for row in rows_of(entry["id"])
+        {"id": row.id, "level": row.level, "text": row.text, "place": place_of(row)} for row in rows_of(entry["id"])
     ]
     return {name: entry[name] for name in ("id", "level", "title", "sends", "passes")} | {"requirements": sentences}
 

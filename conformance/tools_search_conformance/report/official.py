@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tools_search_conformance.explain import DRAFT, rows_of
+from tools_search_conformance.explain import place_of, rows_of
 from tools_search_conformance.model import SEVERITY, Result, Run, Status
 
 __all__ = ["official_checks"]
@@ -47,7 +47,7 @@ def _official(run: Run, result: Result) -> dict[str, Any]:
         "description": rows[0].text if rows else result.check,
         "status": status,
         "timestamp": run.started,
-        "specReferences": [{"id": row.id, "url": f"{DRAFT}{row.section}"} for row in rows],
+        "specReferences": [{"id": row.id, "url": place_of(row)} for row in rows],
         "details": details,
     }
     if status in {"FAILURE", "WARNING"}:

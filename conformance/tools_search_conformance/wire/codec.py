@@ -18,12 +18,14 @@ __all__ = [
     "JsonObject",
     "Limits",
     "MalformedError",
+    "NotAMessageError",
     "Spelled",
     "as_array",
     "as_object",
     "decode",
     "decode_message",
     "encode",
+    "id_key",
     "same",
 ]
 
@@ -60,6 +62,10 @@ DEFAULT_LIMITS: Final = Limits()
 
 class MalformedError(Exception):
     """What arrived is no JSON text that can be taken; the message says why."""
+
+
+class NotAMessageError(MalformedError):
+    """What arrived is JSON, but no JSON-RPC message."""
 
 
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
@@ -148,13 +154,14 @@ def decode_message(data: bytes, limits: Limits = DEFAULT_LIMITS) -> JsonObject:
     """Return the JSON-RPC message that `data` spells.
 
     Raises:
-        MalformedError: as `decode`, or the value is no JSON-RPC 2.0 object (batches are no part of either era).
+        MalformedError: as `decode`.
+        NotAMessageError: the value is no JSON-RPC 2.0 object (batches are no part of either era).
     """
     message = as_object(decode(data, limits))
     if message is None:
-        raise MalformedError("a JSON value that is no object")
+        raise NotAMessageError("a JSON value that is no object")
     if message.get("jsonrpc") != "2.0":
-        raise MalformedError('an object without "jsonrpc": "2.0"')
+        raise NotAMessageError('an object without "jsonrpc": "2.0"')
     return message
 
 
@@ -211,3 +218,8 @@ def same(left: Any, right: Any) -> bool:
     if (items := as_array(left)) is not None and (others := as_array(right)) is not None:
         return len(items) == len(others) and all(map(same, items, others))
     return left == right
+
+
+def id_key(value: Any) -> bytes:
+    """Return what tells two ids apart: the type and the value, so that `7` is `7.0` and is not `"7"`."""
+    return encode(int(value) if isinstance(value, float) and value.is_integer() else value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import count
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 from tools_search_conformance.wire.codec import JsonObject, as_array
 from tools_search_conformance.wire.eras import (
@@ -23,6 +23,13 @@ from tools_search_conformance.wire.record import Answer, Exchange, Recorder
 from tools_search_conformance.wire.transport import Transport
 
 __all__ = ["Connection", "RefusedError"]
+
+
+Value = TypeVar("Value")
+
+
+def _present(members: Mapping[str, Value | None]) -> dict[str, Value]:
+    return {name: value for name, value in members.items() if value is not None}
 
 
 class RefusedError(Exception):
@@ -68,27 +75,39 @@ class Connection:
         seconds: float,
         capabilities: Mapping[str, Any] | None = None,
         headers: Mapping[str, str | None] | None = None,
+        meta: Mapping[str, Any] | None = None,
+        with_id: str | int | None = None,
     ) -> Exchange:
         """Send a request and return the exchange, whatever came of it.
 
-        `capabilities` replaces what this connection declares, for one modern request; `headers` replaces HTTP headers,
-        and leaves out those given as `None`.
+        `capabilities` replaces what this connection declares, for one modern request; `headers` replaces HTTP headers
+        and `meta` what every modern request says of itself, and both leave out what is given as `None`. Without
+        `with_id` the request is numbered.
         """
         declared = self.capabilities if capabilities is None else capabilities
-        body = dict(params) if params is not None else None
-        if self.era == MODERN:
-            body = {**(body or {}), "_meta": {**(body or {}).get("_meta", {}), **envelope(declared)}}
-        message: JsonObject = {"jsonrpc": "2.0", "id": next(self._ids), "method": method}
-        if body is not None:
-            message["params"] = body
-        dressed = {**self._headers(method, body or {}), **(headers or {})}
-        return await self._send(message, {name: value for name, value in dressed.items() if value is not None}, seconds)
+        message: JsonObject = {"jsonrpc": "2.0", "id": next(self._ids) if with_id is None else with_id}
+        message |= self._content(method, params, envelope(declared) | dict(meta or {}))
+        dressed = self._headers(method, message.get("params") or {}) | dict(headers or {})
+        return await self._send(message, _present(dressed), seconds)
+
+    async def notify(self, method: str, params: Mapping[str, Any], *, seconds: float) -> Exchange:
+        """Send what a request would be with an id, and return the exchange, which has no response."""
+        message: JsonObject = {"jsonrpc": "2.0"} | self._content(method, params, envelope(self.capabilities))
+        headers = _present(self._headers(method, message["params"]))
+        began = perf_counter()
+        return self._keep(message, headers, await self.transport.notify(message, headers, seconds), began)
 
     async def aclose(self) -> None:
         """End the session, if there is one, and the connection."""
         if self._session and isinstance(self.transport, HttpTransport):
             await self.transport.leave(self._session | {"MCP-Protocol-Version": LEGACY}, seconds=1)
         await self.transport.aclose()
+
+    def _content(self, method: str, params: Mapping[str, Any] | None, said: Mapping[str, Any]) -> JsonObject:
+        if self.era != MODERN:
+            return {"method": method} if params is None else {"method": method, "params": dict(params)}
+        own = dict(params or {})
+        return {"method": method, "params": {**own, "_meta": {**own.get("_meta", {}), **_present(said)}}}
 
     async def _send(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Exchange:
         began = perf_counter()

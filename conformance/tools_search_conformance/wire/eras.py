@@ -15,6 +15,7 @@ __all__ = [
     "ERAS",
     "LEGACY",
     "LEGACY_REVISIONS",
+    "META_PREFIX",
     "MODERN",
     "UNDECLARED",
     "Era",
@@ -43,7 +44,9 @@ DECLARED: Final[Mapping[str, Any]] = {"extensions": {EXTENSION_ID: {}}}
 UNDECLARED: Final[Mapping[str, Any]] = {}
 """Capabilities of a client that does not."""
 
-_PREFIX: Final = "io.modelcontextprotocol/"
+META_PREFIX: Final = "io.modelcontextprotocol/"
+"""What the names of the base protocol begin with in `_meta`."""
+
 _CLIENT: Final = {"name": "tools-search-conformance", "version": "1"}
 _NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
@@ -51,9 +54,9 @@ _NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": 
 def envelope(capabilities: Mapping[str, Any]) -> JsonObject:
     """Return the `_meta` members that every modern request carries."""
     return {
-        f"{_PREFIX}protocolVersion": MODERN,
-        f"{_PREFIX}clientInfo": dict(_CLIENT),
-        f"{_PREFIX}clientCapabilities": dict(capabilities),
+        f"{META_PREFIX}protocolVersion": MODERN,
+        f"{META_PREFIX}clientInfo": dict(_CLIENT),
+        f"{META_PREFIX}clientCapabilities": dict(capabilities),
     }
 
 

@@ -18,9 +18,10 @@ from tools_search_conformance.wire.codec import (
     MalformedError,
     decode_message,
     encode,
+    id_key,
 )
 from tools_search_conformance.wire.process import TargetError
-from tools_search_conformance.wire.record import Answer
+from tools_search_conformance.wire.record import Answer, others
 from tools_search_conformance.wire.sse import BodyReader, EventReader
 from tools_search_conformance.wire.transport import TransportName
 
@@ -31,6 +32,7 @@ _BASE_HEADERS: Final = {
     "Accept": "application/json, text/event-stream",
     "Accept-Encoding": "identity",  # what is bounded is what is parsed
 }
+_STRAYS_KEPT: Final = 100
 
 
 def check_address(url: str, *, allow_remote: bool) -> None:
@@ -80,6 +82,8 @@ class HttpTransport:
         self._gone = gone
         self._settle = settle
         self.malformed: list[str] = []
+        self.noise: list[str] = []
+        self.strays: list[JsonObject] = []
         self._url = url
         self._limits = limits
         self._taken = 0
@@ -132,7 +136,7 @@ class HttpTransport:
         return Answer(fault=f"no response within {seconds:g} s")
 
     async def _answer(self, sent: JsonObject, response: httpx2.Response) -> Answer:
-        fault, message = None, None
+        fault, message, before = None, None, len(self.strays)
         try:
             message = await self._response_to(sent, response)
         except MalformedError as error:
@@ -140,7 +144,8 @@ class HttpTransport:
             if response.headers.get("content-type", "").startswith(("application/json", "text/event-stream")):
                 self.malformed.append(f"a body that is no message ({fault})")
         if message is None and fault is None:
-            fault = f"HTTP {response.status_code} without a response to the request"
+            came = others(self.strays[before:])
+            fault = f"HTTP {response.status_code} without a response to the request{came}"
         headers = {name.lower(): value for name, value in response.headers.items()}
         return Answer(message=message, status=response.status_code, headers=headers, fault=fault)
 
@@ -156,14 +161,17 @@ class HttpTransport:
                 count += 1
                 if count > self._limits.messages:
                     raise MalformedError(f"more than {self._limits.messages} events")
-                if _answers(sent, message := decode_message(data, self._limits)):
+                if self._answers(sent, message := decode_message(data, self._limits)):
                     return message
         last = [decode_message(data, self._limits) for data in reader.finish()]
-        return next((message for message in last if _answers(sent, message)), None)
+        return next((message for message in last if self._answers(sent, message)), None)
 
-
-def _answers(sent: JsonObject, message: JsonObject) -> bool:
-    if "id" not in sent or "method" in message:
-        return False
-    # Each POST carries one request, so an error that names no request can only mean this one.
-    return encode(message.get("id")) == encode(sent["id"]) or ("error" in message and message.get("id") is None)
+    def _answers(self, sent: JsonObject, message: JsonObject) -> bool:
+        if "method" in message:
+            return False
+        # Each POST carries one request, so an error that names no request can only mean this one.
+        named = "id" in sent and id_key(message.get("id")) == id_key(sent["id"])
+        answers = named or ("id" in sent and "error" in message and message.get("id") is None)
+        if not answers and len(self.strays) < _STRAYS_KEPT:
+            self.strays.append(message)
+        return answers

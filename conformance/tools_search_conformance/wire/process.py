@@ -93,13 +93,21 @@ class TargetProcess:
         with anyio.move_on_after(_GRACE_SECONDS):
             await self._process.wait()
 
+    async def close_stdin(self, seconds: float) -> bool:
+        """Close the target's stdin and tell whether it ended by itself within `seconds` seconds."""
+        if self._process.stdin is not None:
+            with suppress(OSError, anyio.BrokenResourceError):
+                await self._process.stdin.aclose()
+        with anyio.move_on_after(seconds):
+            await self._process.wait()
+        return self._process.returncode is not None
+
     async def end(self) -> None:
         """End the process and everything it started in its group, politely first."""
         with anyio.CancelScope(shield=True):
-            if self._process.stdin is not None:
-                with suppress(OSError, anyio.BrokenResourceError):
-                    await self._process.stdin.aclose()
-            await self._wait_then(signal.SIGTERM)
+            await self.close_stdin(_GRACE_SECONDS)
+            if self._process.returncode is None:
+                self._signal(signal.SIGTERM)
             await self._wait_then(signal.SIGKILL)
             self._signal(signal.SIGKILL)
             with anyio.move_on_after(_GRACE_SECONDS):

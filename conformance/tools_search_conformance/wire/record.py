@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from tools_search_conformance.wire.codec import JsonObject, as_object, encode
 
-__all__ = ["REDACTED", "Answer", "Exchange", "Recorder", "RpcError", "redact"]
+__all__ = ["REDACTED", "Answer", "Exchange", "Recorder", "RpcError", "others", "redact"]
 
 REDACTED: Final = "[redacted]"
 """What the log shows in place of a secret."""
@@ -103,6 +104,12 @@ class Exchange:
                 "fault": answer.fault,
             },
         }
+
+
+def others(strays: Sequence[JsonObject]) -> str:
+    """Return what to add to a silence during which responses to something else came, if any did."""
+    ids = ", ".join(json.dumps(stray.get("id"), ensure_ascii=False)[:80] for stray in strays[:3])
+    return f", but one with the id {ids}" if ids else ""
 
 
 def redact(headers: Mapping[str, str], secret: frozenset[str] = frozenset()) -> dict[str, str]:

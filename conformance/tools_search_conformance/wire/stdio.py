@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
@@ -14,11 +14,13 @@ from tools_search_conformance.wire.codec import (
     JsonObject,
     Limits,
     MalformedError,
+    NotAMessageError,
     decode_message,
     encode,
+    id_key,
 )
 from tools_search_conformance.wire.process import TargetProcess
-from tools_search_conformance.wire.record import Answer
+from tools_search_conformance.wire.record import Answer, others
 from tools_search_conformance.wire.transport import TransportName
 
 __all__ = ["StdioTransport"]
@@ -33,6 +35,13 @@ class _Waiting:
 
 
 _KEPT: Final = 100
+
+Kept = TypeVar("Kept")
+
+
+def _keep(item: Kept, held: list[Kept]) -> None:
+    if len(held) < _KEPT:
+        held.append(item)
 
 
 class StdioTransport:
@@ -51,17 +60,21 @@ class StdioTransport:
         """Start to read in `tasks`; `note` learns of everything that answers no request."""
         self.ended: str | None = None
         self.malformed: list[str] = []
+        self.noise: list[str] = []
+        self.strays: list[JsonObject] = []
         self._process = process
         self._limits = limits
         self._note = note
         self._waiting: dict[bytes, _Waiting] = {}
         self._taken = 0
         self._lines = 0
+        self._writing = anyio.Lock()
+        self._drained = anyio.Event()
         tasks.start_soon(self._read)
 
     async def request(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
-        """Write one line and wait for the response with the same id, of the same type."""
-        key, waiting = encode(message["id"]), _Waiting()
+        """Write one line and wait for the response with the same id, of the same type; others may be on their way."""
+        key, waiting, before = id_key(message["id"]), _Waiting(), len(self.strays)
         self._waiting[key] = waiting
         try:
             with anyio.move_on_after(seconds) as patience:
@@ -71,7 +84,7 @@ class StdioTransport:
         finally:
             self._waiting.pop(key, None)
         if patience.cancelled_caught:
-            return Answer(fault=f"no response within {seconds:g} s")
+            return Answer(fault=f"no response within {seconds:g} s{others(self.strays[before:])}")
         return Answer(message=waiting.message, fault=None if waiting.message else self.ended)
 
     async def notify(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
@@ -79,6 +92,14 @@ class StdioTransport:
         with anyio.move_on_after(seconds):
             return Answer(fault=await self._write(message))
         return Answer(fault=f"the target did not read for {seconds:g} s")
+
+    async def hang_up(self, seconds: float) -> bool:
+        """Close the target's stdin, read on, and tell whether it ended by itself within `seconds` seconds."""
+        ended = await self._process.close_stdin(seconds)
+        if ended:
+            with anyio.move_on_after(seconds):
+                await self._drained.wait()
+        return ended
 
     async def aclose(self) -> None:
         """Close the target's stdin and end its process group."""
@@ -88,7 +109,8 @@ class StdioTransport:
     async def _write(self, message: JsonObject) -> str | None:
         if self.ended is None:
             try:
-                await self._process.write(encode(message) + b"\n")
+                async with self._writing:
+                    await self._process.write(encode(message) + b"\n")
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 await self._process.settle()
                 self._finish(self._process.obituary())
@@ -105,6 +127,7 @@ class StdioTransport:
                     return
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass
+        self._drained.set()
         await self._process.settle()
         self._finish(self._process.obituary())
 
@@ -126,14 +149,16 @@ class StdioTransport:
             message = decode_message(line, self._limits)
         except MalformedError as error:
             complaint = f"a line that is no message ({error}): {line[:200].decode('utf-8', errors='replace')}"
-            if len(self.malformed) < _KEPT:
-                self.malformed.append(complaint)
+            begun = line.lstrip().startswith(b"{") and not isinstance(error, NotAMessageError)
+            _keep(complaint, self.malformed if begun else self.noise)
             self._note(complaint)
             return
         waiting = None
         if "method" not in message:
-            waiting = self._waiting.pop(encode(message.get("id")), None)
+            waiting = self._waiting.pop(id_key(message.get("id")), None)
         if waiting is None:
+            if "method" not in message:
+                _keep(message, self.strays)
             self._note(f"message that answers no request: {line[:200].decode('utf-8', errors='replace')}")
             return
         waiting.message = message

@@ -31,6 +31,16 @@ class Transport(Protocol):
         """What arrived and was no JSON-RPC message, and why, oldest first."""
         ...
 
+    @property
+    def noise(self) -> list[str]:
+        """What a process wrote to its stdout and did not even begin as a message, oldest first."""
+        ...
+
+    @property
+    def strays(self) -> list[JsonObject]:
+        """Responses that answer no request that waits for one, oldest first."""
+        ...
+
     async def request(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
         """Send a message with an id and wait up to `seconds` seconds for its response; never raises for the target."""
         ...

@@ -1,0 +1,206 @@
+"""Faults of the base protocol beneath a search: ids, messages, streams, headers."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import Any, Final
+
+from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, fault, member, wrong_error
+
+META: Final = "io.modelcontextprotocol/"
+
+
+@fault("latest-params-win")
+class LatestParamsWin(Fault):
+    """Holds the params of a search where all searches hold theirs, and takes a moment to answer."""
+
+    params: Json
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method != SEARCH:
+            return params
+        self.params = params
+        time.sleep(0.005)
+        return self.params
+
+
+@fault("four-at-once")
+class FourAtOnce(Fault):
+    """Fails where more than four searches are in flight."""
+
+    def __init__(self) -> None:
+        self.free = threading.Semaphore(4)
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == SEARCH:
+            if not self.free.acquire(blocking=False):
+                raise Refusal(-32603, "Internal error", None)
+            time.sleep(0.005)
+            self.free.release()
+        return params
+
+
+@fault("id-digits-as-number")
+class IdDigitsAsNumber(Fault):
+    def id(self, value: Any) -> Any:
+        return int(value) if isinstance(value, str) and value.isdigit() else value
+
+
+@fault("id-falsy-lost")
+class IdFalsyLost(Fault):
+    def id(self, value: Any) -> Any:
+        return value or None
+
+
+@fault("id-of-32-bits")
+class IdOf32Bits(Fault):
+    def id(self, value: Any) -> Any:
+        return value % 2**32 if isinstance(value, int) and value > 0 else value
+
+
+@fault("id-of-ascii")
+class IdOfAscii(Fault):
+    def id(self, value: Any) -> Any:
+        return value.encode("ascii", "replace").decode() if isinstance(value, str) else value
+
+
+@fault("ids-by-their-text")
+class IdsByTheirText(Fault):
+    """Keeps what is in flight by the text of its id."""
+
+    def __init__(self) -> None:
+        self.pending: dict[str, Any] = {}
+
+    def begun(self, value: Any) -> None:
+        self.pending[str(value)] = value
+        time.sleep(0.005)
+
+    def id(self, value: Any) -> Any:
+        return self.pending[str(value)]
+
+
+@fault("error-null-in-results")
+class ErrorNullInResults(Fault):
+    """Has both members in each response, as JSON-RPC 1.0 had."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        return {"error": None, **outcome} if method == SEARCH else outcome
+
+
+@wrong_error("error-without-message", -32602)
+def error_without_message(error: Json) -> Json:
+    return {name: value for name, value in error.items() if name != "message"}
+
+
+@fault("notification-refused")
+class NotificationRefused(Fault):
+    def unasked(self, message: Json) -> Json | None:
+        if message["method"] == "notifications/initialized":
+            return None
+        return {"jsonrpc": "2.0", "id": None, "error": {"code": -32601, "message": "Method not found"}}
+
+
+@fault("search-without-id-answered")
+class SearchWithoutIdAnswered(Fault):
+    def unasked(self, message: Json) -> Json | None:
+        found: Json = {"jsonrpc": "2.0", "id": None, "result": {"tools": []}}
+        return found if message["method"] == SEARCH else None
+
+
+@fault("capabilities-optional")
+class CapabilitiesOptional(Fault):
+    def request(self, method: str, params: Json, era: str) -> Json:
+        meta, name = member(params, "_meta"), f"{META}clientCapabilities"
+        if method != SEARCH or era != "2026-07-28" or name in meta:
+            return params
+        return {**params, "_meta": {**meta, name: {"extensions": {EXTENSION_ID: {}}}}}
+
+
+@fault("any-version-served")
+class AnyVersionServed(Fault):
+    def request(self, method: str, params: Json, era: str) -> Json:
+        meta = member(params, "_meta")
+        if method != SEARCH or era != "2026-07-28":
+            return params
+        return {**params, "_meta": {**meta, f"{META}protocolVersion": era}}
+
+
+@wrong_error("versions-untold", -32022)
+def versions_untold(error: Json) -> Json:
+    return {**error, "data": None}
+
+
+class _Noise(Fault):
+    """Follows each answer to a search with a line that is no message."""
+
+    line: bytes
+
+    def bytes(self, message: Json, data: bytes) -> bytes:
+        return data + b"\n" + self.line if message.get("method") == SEARCH else data
+
+
+@fault("stdout-log")
+class StdoutLog(_Noise):
+    line = b"searched"
+
+
+@fault("stdout-json-log")
+class StdoutJsonLog(_Noise):
+    line = b'{"level": "info", "event": "searched"}'
+
+
+@fault("stdout-blank-lines")
+class StdoutBlankLines(_Noise):
+    line = b""
+
+
+@fault("stdout-banner")
+class StdoutBanner(Fault):
+    def __init__(self) -> None:
+        if "--http" not in sys.argv:
+            print("Miniature 1.0, ready", flush=True)  # noqa: T201
+
+
+@fault("stdout-goodbye")
+class StdoutGoodbye(Fault):
+    def input_closed(self) -> None:
+        print("Goodbye", flush=True)  # noqa: T201
+
+
+@fault("outlives-its-input")
+class OutlivesItsInput(Fault):
+    def input_closed(self) -> None:
+        threading.Event().wait()
+
+
+@fault("content-type-text")
+class ContentTypeText(Fault):
+    def content_type(self, kind: str) -> str:
+        return "text/plain" if kind == "application/json" else kind
+
+
+@fault("version-header-ignored")
+class VersionHeaderIgnored(Fault):
+    def version_header(self, message: Json, value: str | None) -> None:
+        """Take any."""
+
+
+@fault("header-mismatch-status-200")
+class HeaderMismatchStatus200(Fault):
+    def status(self, code: int | None, status: int) -> int:
+        return 200 if code == -32020 else status
+
+
+@fault("header-names-with-case")
+class HeaderNamesWithCase(Fault):
+    def headers(self, message: Json, headers: dict[str, str]) -> None:
+        self.version_header(message, headers.get("MCP-Protocol-Version"))
+        self.method_header(message, headers.get("Mcp-Method"))
+
+
+@fault("header-values-without-case")
+class HeaderValuesWithoutCase(Fault):
+    def method_header(self, message: Json, value: str | None) -> None:
+        super().method_header(message, value.lower() if value is not None else None)

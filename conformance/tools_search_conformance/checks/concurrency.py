@@ -1,0 +1,108 @@
+"""No side effects, at one time: searches in flight together are answered as each is alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tools_search_conformance.pages import Page, read_page
+from tools_search_conformance.registry import check
+from tools_search_conformance.vocabulary import Vocabulary
+from tools_search_conformance.wire.codec import JsonObject
+
+if TYPE_CHECKING:
+    from tools_search_conformance.bench import Bench
+    from tools_search_conformance.wire.record import Exchange
+
+__all__: list[str] = []
+
+_IN_FLIGHT: Final = 32
+_WORDS: Final = 9
+_LIMITS: Final = (None, 1, 3)
+_AGAIN: Final = 3
+_BUSY: Final = frozenset({429, 503})
+_BAD: Final[tuple[JsonObject, ...]] = (
+    {"query": " "}, {"query": 5}, {"limit": 0}, {"limit": "3"}, {"cursor": "no such cursor"},
+)  # fmt: skip
+
+
+def _searches(words: Vocabulary) -> list[JsonObject]:
+    """Return searches for different words under different limits, and invalid ones among them."""
+    queries = [*words.sample(_WORDS), *filter(str.strip, words.names), words.plain]
+    good: list[JsonObject] = [
+        {"query": query} if limit is None else {"query": query, "limit": limit}
+        for place, query in enumerate(queries)
+        for limit in (_LIMITS if place < _WORDS else (2,))
+    ]
+    bad = [{"query": words.plain, **wrong} for wrong in _BAD]
+    return [*good[: _IN_FLIGHT - len(bad) - 10], *bad, *good[_IN_FLIGHT - len(bad) - 10 :]][:_IN_FLIGHT]
+
+
+@check(
+    "concurrent-searches",
+    title="Searches in flight together are answered as each alone",
+    sends=f"Up to {_IN_FLIGHT} searches, some of them invalid, one after another; then all before any is answered.",
+    passes="To each the answer that it got alone, with its own id; where answers vary of themselves, listed tools only"
+    " and no more than `limit`.",
+)
+async def answers_each_as_alone(bench: Bench) -> None:
+    listing = await bench.stocked()
+    searches = _searches(Vocabulary.of(listing.tools))
+    alone = [await bench.search(params) for params in searches]
+    served = any(exchange.result is not None for exchange in alone)
+    bench.require(served, f"no search was served; the first got {alone[0].describe()}", alone[0])
+    patience = bench.setting.seconds + sum(exchange.milliseconds for exchange in alone) / 1000
+    together = await bench.at_once(searches, seconds=patience)
+    differing: list[tuple[Exchange, Exchange]] = []
+    for before, exchange in zip(alone, together, strict=True):
+        bench.require(exchange.answer.status not in _BUSY, "so many requests at once are refused as too many", exchange)
+        lost = f"alone it was answered by {before.describe()}, among others by {exchange.describe()}"
+        bench.expect(exchange.replied or not before.replied, exchange, lost, case=_case(exchange))
+        if not _agree(before, exchange):
+            differing.append((before, exchange))
+    varies = False
+    for before, exchange in differing:
+        again = [await bench.search(_params(exchange)) for _ in range(_AGAIN)]
+        varies = varies or not all(_agree(before, other) for other in again)
+    for before, exchange in differing:
+        told = _told(before), _told(exchange)
+        different = f"alone it was answered by {told[0]}, among others by {told[1]}"
+        kept = varies and _keeps_bounds(exchange, {*listing.by_name} | _names(before))
+        bench.expect(kept, exchange, different, case=_case(exchange))
+
+
+def _params(exchange: Exchange) -> JsonObject:
+    return {name: value for name, value in exchange.sent["params"].items() if name != "_meta"}
+
+
+def _case(exchange: Exchange) -> str:
+    return f"params {_params(exchange)}"
+
+
+def _page(exchange: Exchange) -> Page | None:
+    return read_page(exchange, "a search") if exchange.result is not None else None
+
+
+def _names(exchange: Exchange) -> set[str]:
+    page = _page(exchange)
+    return set(page.names) if page else set()
+
+
+def _told(exchange: Exchange) -> str:
+    page = _page(exchange)
+    return f"the tools {page.names}" if page else exchange.describe()
+
+
+def _agree(one: Exchange, other: Exchange) -> bool:
+    """Tell whether two answers to one request are the same, apart from where a server chooses to end its page."""
+    pages = _page(one), _page(other)
+    if pages[0] is None or pages[1] is None:
+        return one.describe() == other.describe()
+    shorter, longer = sorted((pages[0], pages[1]), key=lambda page: len(page.names))
+    as_long = len(shorter.names) == len(longer.names)
+    return longer.names[: len(shorter.names)] == shorter.names and (as_long or shorter.next_cursor is not None)
+
+
+def _keeps_bounds(exchange: Exchange, known: set[str]) -> bool:
+    limit: Any = exchange.sent["params"].get("limit")
+    page = _page(exchange)
+    return page is not None and {*page.names} <= known and not (isinstance(limit, int) and len(page.names) > limit)
