@@ -7,6 +7,7 @@ import json
 import unicodedata
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
+from urllib.parse import quote
 
 from .miniature_client import EXTENSION_ID, LEGACY, META, MODERN, PAGE, SETTINGS, Client, Federation, Invalid, Refused
 from .miniature_transports import Json, TransportError
@@ -171,6 +172,56 @@ class QueryCutWithCursor(Client):
         return {"query": query[:1000], "cursor": cursor}
 
 
+@fault("cursor-trimmed")
+class CursorTrimmed(Client):
+    def next_params(self, query: str, cursor: str) -> Json:
+        return {"query": query, "cursor": cursor.strip()}
+
+
+@fault("cursor-percent-encoded")
+class CursorPercentEncoded(Client):
+    def next_params(self, query: str, cursor: str) -> Json:
+        return {"query": query, "cursor": quote(cursor)}
+
+
+@fault("cursor-cut")
+class CursorCut(Client):
+    def next_params(self, query: str, cursor: str) -> Json:
+        return {"query": query, "cursor": cursor[:255]}
+
+
+@fault("asks-beyond-the-end")
+class AsksBeyondTheEnd(Client):
+    def all_pages(self, query: str) -> list[Json]:
+        tools = super().all_pages(query)
+        self.request("tools/search", {"query": query})
+        return tools
+
+
+@fault("cursor-null-at-first")
+class CursorNullAtFirst(Client):
+    def page(self, params: Json) -> Json:
+        return super().page({"cursor": None, **params})
+
+
+@fault("limit-null")
+class LimitNull(Client):
+    def page(self, params: Json) -> Json:
+        return super().page({"limit": None, **params})
+
+
+@fault("ids-broken")
+class IdsBroken(Client):
+    def next_id(self) -> Any:
+        return super().next_id() + 0.5
+
+
+@fault("ids-used-again")
+class IdsUsedAgain(Client):
+    def next_id(self) -> Any:
+        return 1 + super().next_id() % 3 if self.era == LEGACY else super().next_id()
+
+
 @fault("empty-start-ends")
 class EmptyStartEnds(Client):
     def all_pages(self, query: str) -> list[Json]:
@@ -319,6 +370,18 @@ class CacheBlindToCase(Client):
 class CacheKeyJoined(Client):
     def key(self, params: Json) -> str:
         return "".join(str(params.get(member, "")) for member in ("query", "limit", "cursor"))
+
+
+@fault("kept-beyond-its-time")
+class KeptBeyondItsTime(Client):
+    def ttl(self, page: Json) -> float:
+        return max(super().ttl(page), 30_000) if super().ttl(page) else 0
+
+
+@fault("kept-for-no-time")
+class KeptForNoTime(Client):
+    def ttl(self, page: Json) -> float:
+        return super().ttl(page) or (30_000 if self.era == MODERN else 0)
 
 
 @fault("cache-shared")
@@ -492,6 +555,18 @@ class InputAwaited(Client):
     def check_modern(self, result: Json) -> None:
         awaited = result.get("resultType") == "input_required"
         super().check_modern({**result, "resultType": "complete"} if awaited else result)
+
+
+@fault("empty-settings-are-none")
+class EmptySettingsAreNone(Client):
+    def counts(self, held: Any) -> bool:
+        return super().counts(held) and bool(held)
+
+
+@fault("lists-what-is-large")
+class ListsWhatIsLarge(Client):
+    def searches(self) -> bool:
+        return super().searches() and (self.settings or {}).get("catalogSize", 0) < 100_000
 
 
 @fault("unadvertised-unranked")

@@ -259,14 +259,17 @@ class Client:
         return response["result"]
 
     def message(self, method: str, params: Json) -> Json:
-        self.ids += 1
-        message: Json = {"jsonrpc": "2.0", "id": self.ids, "method": method, "params": params}
+        message: Json = {"jsonrpc": "2.0", "id": self.next_id(), "method": method, "params": params}
         if self.era == MODERN:
             described = {"protocolVersion": MODERN, "clientInfo": {"name": "mini", "version": "1"}}
             meta = {META + name: value for name, value in described.items()}
             meta[META + "clientCapabilities"] = self.declared(method)
             message["params"] = {**params, "_meta": meta}
         return message
+
+    def next_id(self) -> Any:
+        self.ids += 1
+        return self.ids
 
     def headers(self, method: str, params: Json) -> dict[str, str]:
         if self.era == LEGACY:

@@ -218,6 +218,8 @@ class Peer:
         return Reply(result={"content": [{"type": "text", "text": json.dumps(echo)}]})
 
     def _searched(self, params: JsonObject) -> Reply:
+        # A `null` is for one check to find; the others go on as if it were absent.
+        params = {name: value for name, value in params.items() if value is not None}
         query, limit, cursor = params.get("query"), params.get("limit", 1), params.get("cursor", "")
         if not isinstance(query, str) or not query.strip(WHITE_SPACE):
             raise Refusal(-32602, "invalid query", {"field": "query", "reason": "no string, or blank"})

@@ -31,6 +31,7 @@ _NEIGHBOURS: Final = (
 """Searches that a careless key takes for the first one."""
 _MANY: Final = tuple(tool(f"fold_{number}", "Folds something.") for number in range(300))
 _HOUR: Final = 3_600_000
+_SHORT: Final = 50
 _NEWS_SECONDS: Final = 2.0
 """How long a client may take to act on a notification."""
 
@@ -93,6 +94,27 @@ async def _expect_request(bench: ClientBench, session: Session, case: str, query
     sent = [params_of(exchange) for exchange in session.peer.searches[before:]]
     message = f"{case} was answered without a request"
     bench.expect(any(params.get("query") == query for params in sent), session.last_search, message, case=case)
+
+
+@client_check(
+    "cache-stale",
+    title="A page is asked for again when its time is over",
+    sends=f"The same search twice, where a result may be kept for no time, and where for {_SHORT} ms, after that time.",
+    passes="A request for each.",
+    level="SHOULD",
+    eras=(MODERN,),
+)
+async def asks_again_for_stale_pages(bench: ClientBench) -> None:
+    for ttl in (0, _SHORT):
+        async with bench.connected(Script(search=serves(found(LISTED[5], ttlMs=ttl, cacheScope="public")))) as session:
+            await session.search(_NEED, limit=5)
+            before = len(session.peer.searches)
+            bench.require(before > 0, "the client did not send tools/search", session.latest)
+            await anyio.sleep(2 * ttl / 1000)
+            await session.search(_NEED, limit=5)
+            case = f"ttlMs {ttl}"
+            message = f"a result with {case} was still given out {2 * ttl} ms later"
+            bench.expect(len(session.peer.searches) > before, session.last_search, message, case=case)
 
 
 @client_check(

@@ -22,6 +22,7 @@ _WANTED: Final = LISTED[6]
 _NEED: Final = "graft an orchid"
 """What fits only the tool on the last page of the listing."""
 _PAGES: Final = 3
+_MANY: Final = tuple(tool(f"mend_{number}", f"Mends part {number} of a clock.") for number in range(2000))
 
 
 async def _expect_fallback(bench: ClientBench, script: Script, case: str, *, all_pages: bool = False) -> None:
@@ -96,3 +97,22 @@ async def lists_after_an_invalid_result(bench: ClientBench) -> None:
         )
     later = Script(search=_second_page(lambda: Reply(result=invalid[0])))
     await _expect_fallback(bench, later, f"the second page was {json.dumps(invalid[0])}", all_pages=True)
+
+
+@client_check(
+    "large-catalogue-searched",
+    title="A large catalogue is searched",
+    sends="Peers that list 2,000 tools: one tells that it has a million, one advertises an empty object.",
+    passes="`tools/search`, at once or when the listing turns out long.",
+    level="SHOULD",
+)
+async def searches_a_large_catalogue(bench: ClientBench) -> None:
+    for settings in ({"catalogSize": 1_000_000}, {}):
+        places = ("extensions",) if bench.cell.era == MODERN else ("extensions", "experimental")
+        case = f"the server advertised {json.dumps(settings)}"
+        script = Script(advertised=dict.fromkeys(places, settings), listed=_MANY, list_page=20)
+        async with bench.connected(script) as session:
+            await session.search("mend a clock", limit=5)
+            sent, pages = session.peer.searches, len(session.peer.listings)
+            message = f"{case}, and the client read {pages} pages of tools/list and did not send tools/search"
+            bench.expect(bool(sent), sent[0] if sent else _evidence(session), message, case=case)

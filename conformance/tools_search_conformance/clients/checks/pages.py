@@ -1,4 +1,4 @@
-"""Reading on: the query with every cursor, empty pages, cursors that are odd, refused or go round in circles."""
+"""Reading a search page by page: the query with every cursor, empty pages, scores of different pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools_search_spec import EXTENSION_ID
 from tools_search_conformance.clients.generated import Cut, Shifting, cuts
 from tools_search_conformance.clients.peer import params_of
 from tools_search_conformance.clients.registry import client_check
-from tools_search_conformance.clients.script import LISTED, Pages, Refusal, Reply, Script, found, tool
+from tools_search_conformance.clients.script import LISTED, Pages, Script
 from tools_search_conformance.properties import explore, texts
 
 if TYPE_CHECKING:
@@ -30,12 +30,6 @@ _ODD_QUERIES: Final = (
     "almanac " * 127 + "almanac!",
 )
 """Not normalised; with control characters, marks of direction and more than 16 bits; of 1,024 characters."""
-_LOOP_ENDS: Final = 40
-_HOUR: Final = 3_600_000
-
-
-def _params(session: Session) -> list[JsonObject]:
-    return [params_of(exchange) for exchange in session.peer.searches]
 
 
 @client_check(
@@ -85,7 +79,9 @@ async def reads_on_after_an_empty_page(bench: ClientBench) -> None:
         pages = cut.pages()
         async with bench.connected(Script(search=pages)) as session:
             told = await session.search_all("fold a crane")
-            await _expect_followed(bench, session, pages.cursors[-1], "a page after an empty one was not asked for")
+            last = pages.cursors[-1] in session.followed
+            message = "a page after an empty one was not asked for"
+            bench.expect(last, session.last_search, message, case=f"cursors followed: {session.followed}")
             _expect_all(bench, session, told, cut)
     if told.heard:
         shifting = Shifting()
@@ -103,81 +99,6 @@ def _expect_all(bench: ClientBench, session: Session, told: Told, cut: Cut) -> N
     missing = sorted(cut.names - set(told.names)) if told.heard else []
     message = f"of {cut.describe()} the client lacks {missing}: it has {told.describe()}"
     bench.expect(not missing, session.last_search, message, case=cut.describe())
-
-
-@client_check(
-    "empty-cursor-followed",
-    title="An empty `nextCursor` is a cursor",
-    sends="A search whose first page has an empty string as `nextCursor`.",
-    passes='A request with `"cursor": ""`, before the client is done with it.',
-)
-async def follows_an_empty_cursor(bench: ClientBench) -> None:
-    async with bench.connected(Script(search=Pages(LISTED[:1], LISTED[5:6], cursors=("",)))) as session:
-        await session.search_all("fold a crane")
-        await _expect_followed(bench, session, "", "an empty nextCursor was taken for the end")
-
-
-async def _expect_followed(bench: ClientBench, session: Session, cursor: str, message: str) -> None:
-    followed = [params["cursor"] for params in _params(session) if "cursor" in params]
-    bench.expect(cursor in followed, session.last_search, message, case=f"cursors followed: {followed}")
-
-
-@client_check(
-    "cursor-loop",
-    title="A search that goes round in circles ends with an error",
-    sends="Searches whose pages lead to themselves, or to each other in a circle of two or three; after "
-    f"{_LOOP_ENDS} requests the peer ends them.",
-    passes="An end after a few requests: with an error, or with all tools listed instead, as after an invalid result.",
-    level="SHOULD",
-)
-async def stops_at_a_cursor_loop(bench: ClientBench) -> None:
-    for length in (1, 2, 3):
-        await _expect_end_of_circle(bench, length)
-
-
-async def _expect_end_of_circle(bench: ClientBench, length: int) -> None:
-    count = 0
-
-    def go_round(params: JsonObject) -> Reply:
-        nonlocal count
-        count += 1
-        return found(LISTED[count % 2], cursor=None if count >= _LOOP_ENDS else f"loop{count % length}")
-
-    case = f"a circle of {length}"
-    async with bench.connected(Script(search=go_round)) as session:
-        told = await session.search_all("keep the books")
-        sent = len(session.peer.searches)
-        bench.require(sent > 1, "the client did not read on from the first page", session.latest)
-        message = f"the client followed {case} for {sent} requests"
-        bench.expect(sent < _LOOP_ENDS, session.last_search, message, case=case)
-        message = f"the client took {case} for the end of the search: it has {told.describe()}"
-        bench.expect(told.error is not None or bool(session.peer.listings), session.last_search, message, case=case)
-
-
-@client_check(
-    "refused-cursor-discards",
-    title="After a refused cursor the pages of that search are dropped",
-    sends="A search whose first page may be kept for an hour, and whose second page is refused with -32602, since the "
-    "catalogue has changed; a new search finds another tool.",
-    passes="An error, or what a search that started over found and nothing of the old one.",
-)
-async def discards_pages_of_a_refused_cursor(bench: ClientBench) -> None:
-    gone, there = (tool("old_one"), tool("old_two")), tool("new_one")
-    refused = False
-
-    def change(params: JsonObject) -> Reply:
-        nonlocal refused
-        if "cursor" in params:
-            refused = True
-            raise Refusal(-32602, "the cursor has expired", {"field": "cursor", "reason": "expired"})
-        return found(there) if refused else found(*gone, cursor="before", ttlMs=_HOUR, cacheScope="public")
-
-    async with bench.connected(Script(search=change, listed=(there,))) as session:
-        told = await session.search_all("keep the books")
-        bench.require(refused, "the client did not read on from the first page", session.latest)
-        kept = [name for name in told.names if name in {"old_one", "old_two"}]
-        message = f"the cursor was refused, and the client still has {kept} of the pages before"
-        bench.expect(not kept, session.last_search, message)
 
 
 @client_check(
