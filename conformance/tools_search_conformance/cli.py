@@ -88,6 +88,10 @@ def _command(_: click.Context, __: click.Parameter, value: str | None) -> tuple[
     return argv
 
 
+def _seed(_: click.Context, __: click.Parameter, value: int | None) -> int:
+    return secrets.randbelow(2**32) if value is None else value
+
+
 @cli.command("server")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED)
 @click.option("--url", help="Address of a server that is running already, over Streamable HTTP.")
@@ -196,6 +200,10 @@ def server(
 @click.option(
     "--start-timeout", type=click.FloatRange(min=0.1), default=20.0, show_default=True, help="Seconds to start."
 )
+@click.option(
+    "--effort", type=click.Choice(["quick", "default", "deep"]), default="default", help="How many generated cases."
+)
+@click.option("--seed", type=click.IntRange(min=0), callback=_seed, help="Repeat a run's generated cases.")
 @click.option(
     "--baseline",
     callback=_baseline,

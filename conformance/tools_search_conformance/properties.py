@@ -19,7 +19,7 @@ from tools_search_conformance.verdict import UnverifiableError, ViolationError
 from tools_search_conformance.vocabulary import WHITE_SPACE, Vocabulary
 
 if TYPE_CHECKING:
-    from tools_search_conformance.bench import Bench
+    from tools_search_conformance.judging import Workbench
     from tools_search_conformance.model import Effort
 
 __all__ = ["EXAMPLES", "explore", "limits", "queries", "texts"]
@@ -50,13 +50,16 @@ def limits() -> st.SearchStrategy[int]:
 
 
 async def explore(
-    bench: Bench,
+    bench: Workbench,
     cases: st.SearchStrategy[Case],
     judge: Callable[[Case], Coroutine[Any, Any, None]],
     *,
     shared: str | None = None,
+    cost: int = 1,
 ) -> None:
-    """Judge generated cases until one fails or there are enough; those of one `shared` name are the same ones.
+    """Judge generated cases until one fails or there are enough, which is sooner where each has a `cost`.
+
+    Cases of one `shared` name are the same ones.
 
     Raises:
         ViolationError: of the smallest case that was found to break the rule.
@@ -73,7 +76,8 @@ async def explore(
             return  # one odd query that is not served spoils no property of what is
 
     try:
-        await anyio.to_thread.run_sync(_search, bench, cases, remember, shared or bench.recorder.check)
+        name, examples = shared or bench.recorder.check, EXAMPLES[bench.setting.effort] // cost
+        await anyio.to_thread.run_sync(_search, bench, cases, remember, name, examples)
     except (Flaky, FlakyFailure) as error:
         # The rule was broken once and not when the same was sent again: still broken.
         if not seen:
@@ -82,11 +86,15 @@ async def explore(
 
 
 def _search(
-    bench: Bench, cases: st.SearchStrategy[Case], judge: Callable[[Case], Coroutine[Any, Any, None]], name: str
+    bench: Workbench,
+    cases: st.SearchStrategy[Case],
+    judge: Callable[[Case], Coroutine[Any, Any, None]],
+    name: str,
+    examples: int,
 ) -> None:
     @seed(zlib.crc32(f"{bench.setting.seed} {bench.cell.name} {name}".encode()))
     @settings(
-        max_examples=EXAMPLES[bench.setting.effort],
+        max_examples=max(1, examples),
         deadline=None,
         database=None,
         report_multiple_bugs=False,

@@ -141,6 +141,8 @@ def _setting(cell: Cell, plan: Plan, *, first: bool) -> Setting:
         seconds=plan.request_seconds,
         first=first,
     )
+
+
 def _wanted(plan: Plan, cell: Cell) -> list[Check]:
     return [check for check in plan.checks if plan.wants(check, cell)]
 

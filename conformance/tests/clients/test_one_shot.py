@@ -21,7 +21,8 @@ HEARD = {
     "settings-unknown-members", "settings-malformed", "never-probes", "declares-in-every-request",
     "declares-in-initialize", "query-repeated", "empty-page-not-end", "empty-cursor-followed",
     "fallback-not-advertised", "fallback-after-refusal", "fallback-after-invalid-result", "http-method-header",
-    "http-no-name-header", "http-query-not-in-headers",
+    "http-no-name-header", "http-query-not-in-headers", "cursor-verbatim", "last-page-ends", "request-ids",
+    "request-params", "large-catalogue-searched",
 }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ small methods of `Client` or `Federation`, each of which holds one decision.
 from __future__ import annotations
 
 import argparse
+import base64
 import json
 import re
 import sys
@@ -100,10 +101,13 @@ class Client:
         if not self.searches():
             return self.ranked(query, self.listed())[: limit or 10]
         try:
-            params = {"query": query} | ({} if limit is None else {"limit": limit})
+            params = {"query": query} | self.limited(limit)
             return self.page(params)["tools"][:limit]
         except (Refused, Invalid) as error:
             return self.instead(error, query)[: limit or 10]
+
+    def limited(self, limit: int | None) -> Json:
+        return {} if limit is None else {"limit": limit}
 
     def search_all(self, query: str) -> list[Json]:
         if not self.searches():
@@ -151,6 +155,7 @@ class Client:
         raise Refused({"message": "the pages go round in a circle"})
 
     def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
+        self.kept.clear()
         return self.all_pages(query)
 
     def page(self, params: Json) -> Json:
@@ -202,16 +207,25 @@ class Client:
             raise Invalid("no modern result")
 
     def fit(self, tool: Json) -> bool:
-        names: set[str] = set()
+        names: list[Any] = []
         for schema in tool["inputSchema"].get("properties", {}).values():
-            if (name := schema.get("x-mcp-header")) is None:
-                continue
-            if not isinstance(name, str) or not TOKEN.fullmatch(name) or name.lower() in names:
-                return False
-            if schema.get("type") not in {"string", "integer", "boolean"}:
-                return False
-            names.add(name.lower())
-        return True
+            if "x-mcp-header" in schema:
+                names.append(schema["x-mcp-header"])
+                if not self.carries_header(schema["type"]):
+                    return False
+        if json.dumps(tool["inputSchema"]).count('"x-mcp-header"') > len(names):
+            return self.takes_hidden_headers()
+        fit = all(isinstance(name, str) and TOKEN.fullmatch(name) for name in names)
+        return fit and self.apart(names)
+
+    def carries_header(self, kind: str) -> bool:
+        return kind in {"string", "integer", "boolean"}
+
+    def takes_hidden_headers(self) -> bool:
+        return False
+
+    def apart(self, names: list[str]) -> bool:
+        return len({name.lower() for name in names}) == len(names)
 
     def listed(self) -> list[Json]:
         tools: list[Json] = []
@@ -245,14 +259,17 @@ class Client:
         return response["result"]
 
     def message(self, method: str, params: Json) -> Json:
-        self.ids += 1
-        message: Json = {"jsonrpc": "2.0", "id": self.ids, "method": method, "params": params}
+        message: Json = {"jsonrpc": "2.0", "id": self.next_id(), "method": method, "params": params}
         if self.era == MODERN:
             described = {"protocolVersion": MODERN, "clientInfo": {"name": "mini", "version": "1"}}
             meta = {META + name: value for name, value in described.items()}
             meta[META + "clientCapabilities"] = self.declared(method)
             message["params"] = {**params, "_meta": meta}
         return message
+
+    def next_id(self) -> Any:
+        self.ids += 1
+        return self.ids
 
     def headers(self, method: str, params: Json) -> dict[str, str]:
         if self.era == LEGACY:
@@ -266,10 +283,14 @@ class Client:
     def param_headers(self, params: Json) -> dict[str, str]:
         properties = self.found.get(params["name"], {}).get("inputSchema", {}).get("properties", {})
         return {
-            f"Mcp-Param-{schema['x-mcp-header']}": str(params["arguments"][name])
+            f"Mcp-Param-{schema['x-mcp-header']}": self.header_value(params["arguments"][name])
             for name, schema in properties.items()
             if "x-mcp-header" in schema and name in params["arguments"]
         }
+
+    def header_value(self, value: Any) -> str:
+        text = value if isinstance(value, str) else json.dumps(value)
+        return text if text.isascii() else f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
     def close(self) -> None:
         self.transport.close()
@@ -285,10 +306,12 @@ class Federation:
         answers: dict[str, list[Json]] = {}
         failed: list[str] = []
         for name in self.asked():
+            if self.has_enough(answers, limit):
+                break
             try:
                 answers[name] = self.clients[name].search(query, limit)
-            except (Refused, TransportError):
-                failed.append(name)
+            except (Refused, TransportError) as error:
+                failed += self.told_of(name, error)
         found = [(rank, name, tool) for name, tools in answers.items() for rank, tool in enumerate(tools)]
         merged = self.merged(found)[:limit]
         tools = [{"name": self.full_name(name, tool), "server": name, "tool": tool["name"]} for _, name, tool in merged]
@@ -297,11 +320,17 @@ class Federation:
     def asked(self) -> list[str]:
         return list(self.clients)
 
+    def has_enough(self, answers: dict[str, list[Json]], limit: int) -> bool:
+        return False
+
+    def told_of(self, name: str, error: Exception) -> list[str]:
+        return [name]
+
     def merged(self, found: list[tuple[int, str, Json]]) -> list[tuple[int, str, Json]]:
         return sorted(found, key=lambda hit: hit[0])
 
     def full_name(self, server: str, tool: Json) -> str:
-        return f"{server}__{tool['name']}"
+        return f"{len(server)}_{server}__{tool['name']}"
 
     def outcome(self, tools: list[Json], failed: list[str]) -> Json:
         return {"tools": tools, "failed": failed}

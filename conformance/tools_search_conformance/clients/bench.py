@@ -10,7 +10,7 @@ import anyio
 
 from tools_search_conformance.clients.contract import DriverError, NoDriverFeatureError, Told
 from tools_search_conformance.clients.driver import AnyDriver
-from tools_search_conformance.clients.peer import Peer
+from tools_search_conformance.clients.peer import Peer, params_of
 from tools_search_conformance.clients.script import Script
 from tools_search_conformance.clients.stage import Stage
 from tools_search_conformance.link import Setting
@@ -112,6 +112,11 @@ class Session(_Operations):
         if not self.peer.searches:
             raise UnverifiableError("the client did not send tools/search, although it was offered", self.latest)
         return self.peer.searches[-1]
+
+    @property
+    def followed(self) -> list[Any]:
+        """The cursors that searches carried, in their order."""
+        return [params["cursor"] for params in map(params_of, self.peer.searches) if "cursor" in params]
 
 
 class FederationSession(_Operations):

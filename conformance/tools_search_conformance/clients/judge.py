@@ -24,7 +24,7 @@ from tools_search_conformance.clients.stage import Stage, open_stage
 from tools_search_conformance.invocation import watch
 from tools_search_conformance.judging import run_check
 from tools_search_conformance.link import Setting
-from tools_search_conformance.model import Cell, Check, Result, Run, UnavailableCell
+from tools_search_conformance.model import Cell, Check, Effort, Result, Run, UnavailableCell
 from tools_search_conformance.report.files import write_reports
 from tools_search_conformance.runner import Findings, want_all, why_nothing
 from tools_search_conformance.verdict import UnverifiableError
@@ -57,6 +57,7 @@ class ClientOptions:
     """Whether `argv` is no driver, but a client after the contract of the official suite."""
     era: Era | Literal["auto"] = "auto"
     transport: TransportName | Literal["auto"] = "auto"
+    effort: Effort = "default"
     seed: int = 0
     timeout: float = 10
     start_timeout: float = 20
@@ -114,7 +115,7 @@ class _Judge:
         return Run(
             target={"clients": [{"argv": list(self._options.argv), **named}]},
             profile="fixture",
-            effort="default",
+            effort=self._options.effort,
             seed=self._options.seed,
             started=started.isoformat(timespec="seconds"),
             seconds=round(time.monotonic() - began, 2),
@@ -148,7 +149,13 @@ class _Judge:
                 if not self._wanted(cell):
                     continue
                 recorder = Recorder(cell.name, self._wire / f"{cell.name}.jsonl")
-                setting = Setting(cell=cell, profile="fixture", seed=self._options.seed, seconds=self._options.timeout)
+                setting = Setting(
+                    cell=cell,
+                    profile="fixture",
+                    effort=self._options.effort,
+                    seed=self._options.seed,
+                    seconds=self._options.timeout,
+                )
                 bench = ClientBench(setting, start, stage, recorder)
                 try:
                     await self._cell(bench, deadline)

@@ -125,14 +125,15 @@ async def _post(wire: _Wire, peer: Peer, body: bytes, headers: Mapping[str, str]
         await wire.answer(400, encode(refusal))
         return
     if message.get("method") == LISTEN and "id" in message and peer.era == MODERN:
-        await _stream(wire, peer, message)
+        await _stream(wire, peer, message, headers)
         return
     reply = await peer.hear(message, headers)
     if reply is None:
         await wire.answer(202)
         return
-    if reply.silent:
-        await peer.closed.wait()
+    if reply.silent or reply.lost:
+        if reply.silent:
+            await peer.closed.wait()
         raise anyio.EndOfStream
     status = status_of(peer.era, reply)
     session = "judged" if message.get("method") == "initialize" else None
@@ -147,10 +148,12 @@ async def _post(wire: _Wire, peer: Peer, body: bytes, headers: Mapping[str, str]
         await wire.answer(status, encode(peer.message(message, reply)), _JSON, session)
 
 
-async def _stream(wire: _Wire, peer: Peer, request: JsonObject | None) -> None:
+async def _stream(
+    wire: _Wire, peer: Peer, request: JsonObject | None, headers: Mapping[str, str] | None = None
+) -> None:
     """Hold a stream of notifications open until the peer is done."""
     await wire.begin(200, _EVENTS)
-    acknowledged = peer.subscribe(wire.event, request)
+    acknowledged = peer.subscribe(wire.event, request, headers)
     try:
         if request is not None:
             await wire.event(acknowledged)

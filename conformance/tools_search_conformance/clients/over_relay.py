@@ -88,6 +88,9 @@ class _Line:
         reply = await self._peer.hear(message)
         if reply is None or reply.silent:
             return
+        if reply.lost:
+            await self._stream.aclose()
+            return
         for ahead in reply.before:
             await self.send(ahead)
         await self._write(reply.raw if reply.raw is not None else encode(self._peer.message(message, reply)))

@@ -35,6 +35,7 @@ _MOST_EXCHANGES: Final = 1000
 _MOST_NOTES: Final = 1000
 _MOST_HELD: Final = 64 * 1024 * 1024
 _MOST_OUTLETS: Final = 100
+_MOST_LISTENS: Final = 100
 _DIGITS: Final = 9
 """What one client may have recorded of it on one connection; beyond that it is answered with errors, or not at all."""
 
@@ -60,6 +61,8 @@ class Peer:
         self.script = script
         self.exchanges: list[Exchange] = []
         """What the client asked so far, and what it was told."""
+        self.listens: list[Exchange] = []
+        """The modern requests for notifications, each with the message that acknowledged it."""
         self.heeded = anyio.Event()
         """Set when the client listens, so that a notification reaches it."""
         self.closed = anyio.Event()
@@ -105,15 +108,21 @@ class Peer:
         outcome = {"error": reply.error} if reply.error is not None else {"result": reply.result}
         return {"jsonrpc": "2.0", "id": sent["id"], **outcome}
 
-    def subscribe(self, send: Send, request: JsonObject | None = None) -> JsonObject:
+    def subscribe(
+        self, send: Send, request: JsonObject | None = None, headers: Mapping[str, str] | None = None
+    ) -> JsonObject:
         """Have notifications sent by `send`, and return the message that acknowledges a modern `request` for them."""
         meta = {} if request is None else {"_meta": {f"{_PREFIX}subscriptionId": request["id"]}}
         self._outlets = [*self._outlets, (send, meta)][-_MOST_OUTLETS:]
         self.heeded.set()
         granted: JsonObject = {"notifications": {"toolsListChanged": True}, **meta}
-        if request is not None:
-            self._note("from", request)
-        return {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": granted}
+        acknowledged: JsonObject = {
+            "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": granted
+        }  # fmt: skip
+        if request is not None and len(self.listens) < _MOST_LISTENS:
+            answer = Answer(message=acknowledged, status=None if headers is None else 200)
+            self.listens.append(self._recorder.add(request, headers or {}, answer, 0))
+        return acknowledged
 
     def unsubscribe(self, send: Send) -> None:
         """Forget an outlet that was closed."""
@@ -126,11 +135,15 @@ class Peer:
             await send({**notification, "params": meta} if meta else notification)
 
     def _keep(self, message: JsonObject, headers: Mapping[str, str] | None, reply: Reply, began: float) -> None:
-        whole = reply.raw is None and not reply.silent
+        whole = reply.raw is None and not reply.silent and not reply.lost
         answer = Answer(
             message=self.message(message, reply) if whole else None,
             status=None if headers is None or not whole else status_of(self.era, reply),
-            fault=None if whole else "none, as the script has it" if reply.silent else "bytes that are no message",
+            fault=None
+            if whole
+            else "bytes that are no message"
+            if reply.raw is not None
+            else "none, as the script has it",
         )
         if self._has_room():
             spent = (perf_counter() - began) * 1000
@@ -160,6 +173,8 @@ class Peer:
                 raise Refusal(-32603, "the peer was asked too often")
             if not isinstance(method, str) or method not in answers or opens.get(method, self.era) != self.era:
                 raise Refusal(-32601, "Method not found")
+            if self.script.gone and method in {METHOD, "tools/list"}:
+                return Reply(lost=True)
             reply = answers[method](params)
         except Refusal as refusal:
             return refusal.reply
@@ -172,7 +187,10 @@ class Peer:
         places = self.script.advertised
         if places is None:
             places = dict.fromkeys(("extensions", "experimental")[: 1 if self.era == MODERN else 2], SETTINGS)
-        return {"tools": {"listChanged": True}, **{place: {EXTENSION_ID: held} for place, held in places.items()}}
+        capabilities: JsonObject = {place: {EXTENSION_ID: held} for place, held in places.items()}
+        if self.script.neighbours:
+            capabilities["extensions"] = {**self.script.neighbours, **capabilities.get("extensions", {})}
+        return {"tools": {"listChanged": True}, **capabilities}
 
     def _discovered(self, _: JsonObject) -> Reply:
         server = {f"{_PREFIX}serverInfo": {"name": self.script.name, "version": "1"}}
@@ -200,6 +218,8 @@ class Peer:
                 raise Refusal(-32602, "invalid cursor")
             start = int(cursor)
         page: JsonObject = {"tools": tools[start : start + size]}
+        if self.era == MODERN:
+            page["ttlMs"] = self.script.list_ttl
         return Reply(result=page | ({"nextCursor": f"listed {start + size}"} if start + size < len(tools) else {}))
 
     def _called(self, params: JsonObject) -> Reply:
@@ -207,6 +227,8 @@ class Peer:
         return Reply(result={"content": [{"type": "text", "text": json.dumps(echo)}]})
 
     def _searched(self, params: JsonObject) -> Reply:
+        # A `null` is for one check to find; the others go on as if it were absent.
+        params = {name: value for name, value in params.items() if value is not None}
         query, limit, cursor = params.get("query"), params.get("limit", 1), params.get("cursor", "")
         if not isinstance(query, str) or not query.strip(WHITE_SPACE):
             raise Refusal(-32602, "invalid query", {"field": "query", "reason": "no string, or blank"})

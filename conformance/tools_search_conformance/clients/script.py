@@ -13,7 +13,7 @@ __all__ = ["LISTED", "SETTINGS", "Pages", "Refusal", "Reply", "Script", "found",
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """What a peer sends back for one request. Of `result`, `error` and `raw`, one is set, unless it is `silent`."""
+    """What a peer sends back for one request: one of `result`, `error` and `raw`, unless it is `silent` or `lost`."""
 
     result: JsonObject | None = None
     error: JsonObject | None = None
@@ -27,6 +27,8 @@ class Reply:
     """How long the peer takes."""
     silent: bool = False
     """Whether nothing is sent at all."""
+    lost: bool = False
+    """Whether the connection ends in place of an answer."""
 
 
 class Refusal(Exception):
@@ -68,7 +70,7 @@ class Pages:
 
     def __init__(self, *pages: Sequence[JsonObject], cursors: Sequence[str] | None = None) -> None:
         """Take the pages; `cursors` lead from the first to the second, and so on."""
-        self.cursors = tuple(cursors or (f"at {number} =&?" for number in range(1, len(pages))))
+        self.cursors = tuple(cursors or (f"page{number}" for number in range(2, len(pages) + 1)))
         self._pages = pages
 
     def __call__(self, params: JsonObject) -> Reply:
@@ -106,6 +108,12 @@ class Script:
     """How many tools a page of `tools/list` has."""
     list_fails: bool = False
     """Whether `tools/list` is answered with an internal error."""
+    list_ttl: int = 0
+    """For how many milliseconds a modern page of `tools/list` may be kept."""
+    gone: bool = False
+    """Whether the connection ends as soon as the client asks for tools, by search or by listing."""
     advertised: Mapping[str, Any] | None = None
     """The value at the extension identifier by its place, `extensions` or `experimental`; `None`: as the era has it."""
+    neighbours: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What stands under `extensions` at the identifiers of other extensions."""
     name: str = "peer"

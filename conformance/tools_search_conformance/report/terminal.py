@@ -120,9 +120,7 @@ def _print_single(results: list[Result], seed: int) -> None:
     if first.evidence.decisive is not None:
         _print_exchange(first.evidence.decisive)
     again = f"--only {first.check.removeprefix(CHECK_PREFIX).removeprefix(CLIENT_PREFIX)} --era {first.cell.era}"
-    if first.check.startswith(CHECK_PREFIX):  # nothing about clients is generated
-        again += f" --seed {seed}"
-    click.echo(f"      again    the same command with {again}")
+    click.echo(f"      again    the same command with {again} --seed {seed}")
 
 
 def _headline(status: Status) -> str:

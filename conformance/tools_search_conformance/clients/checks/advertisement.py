@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from tools_search_conformance.clients.bench import NotConnectedError
+from tools_search_conformance.clients.generated import json_values, unknown_members
 from tools_search_conformance.clients.registry import client_check
 from tools_search_conformance.clients.script import SETTINGS, Script
+from tools_search_conformance.properties import explore
 from tools_search_conformance.wire.eras import LEGACY, MODERN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tools_search_conformance.clients.bench import ClientBench
     from tools_search_conformance.wire.codec import JsonObject
 
 __all__: list[str] = []
 
+_COST: Final = 10
+"""Each of these cases takes a connection of its own."""
 _NEED: Final = "dispatch a courier"
-_NO_OBJECTS: Final[tuple[Any, ...]] = (True, None, "yes", [{}])
+_NO_OBJECTS: Final[tuple[Any, ...]] = (True, None, "yes", 1, [{}])
+
+_OTHERS: Final[Mapping[str, Any]] = {"com.example/tools-search": SETTINGS, "io.modelcontextprotocol/tools-search": {}}
+"""Extensions whose names are much like the name of this one."""
 
 
 async def _expect_no_search(bench: ClientBench, advertised: Mapping[str, Any], case: str) -> None:
@@ -30,18 +37,22 @@ async def _expect_no_search(bench: ClientBench, advertised: Mapping[str, Any], c
         bench.expect(not sent, where, f"{case}, and the client sent tools/search all the same", case=case)
 
 
-async def _expect_search(bench: ClientBench, advertised: Mapping[str, Any], case: str) -> None:
-    async with bench.connected(Script(advertised=advertised), opens=True) as session:
-        await session.search(_NEED)
+async def _expect_search(
+    bench: ClientBench, advertised: Mapping[str, Any], case: str, *, limit: int | None = None, opens: bool = True
+) -> None:
+    async with bench.connected(Script(advertised=advertised), opens=opens) as session:
+        await session.search(_NEED, limit=limit)
         sent = session.peer.searches
         where = sent[0] if sent else session.opening
         bench.expect(bool(sent), where, f"{case}, and the client did not send tools/search", case=case)
+        served = any(exchange.result is not None for exchange in sent)
+        bench.expect(served, sent[-1] if sent else where, f"{case}, and the search that came was invalid", case=case)
 
 
 @client_check(
     "advertisement-not-object",
     title="An advertisement that is no object is none",
-    sends="Peers that have `true`, `null`, a string or an array at the extension's key of their capabilities.",
+    sends="Peers with `true`, `null`, a string, a number or an array at the extension's key, and generated ones.",
     passes="No `tools/search`. A client whose SDK refuses to connect to such a server sends none either.",
 )
 async def takes_no_other_value_for_an_advertisement(bench: ClientBench) -> None:
@@ -54,17 +65,28 @@ async def takes_no_other_value_for_an_advertisement(bench: ClientBench) -> None:
             refused += 1  # the base protocol has objects there, and some SDKs refuse such capabilities as a whole
     bench.applies(refused < len(_NO_OBJECTS), "the client takes no capabilities that have anything but an object there")
 
+    async def judge(value: Any) -> None:
+        case = f"the server advertised {json.dumps(value, ensure_ascii=False)}"
+        await _expect_no_search(bench, dict.fromkeys(_places(bench), value), case)
+
+    await explore(bench, json_values().filter(lambda value: not isinstance(value, dict)), judge, cost=_COST)
+
 
 @client_check(
     "advertisement-either-place",
     title="A legacy advertisement is found in either place",
-    sends="Two legacy peers: one advertises under `capabilities.extensions` only, one under `experimental` only.",
-    passes="`tools/search` to both.",
+    sends="Legacy peers that advertise under `capabilities.extensions` only, or under `experimental` only; the other "
+    "place has nothing, or `true`.",
+    passes="`tools/search` to each. A client whose SDK refuses to connect where there is a `true` passes without.",
     eras=(LEGACY,),
 )
 async def reads_both_places(bench: ClientBench) -> None:
-    for place in ("extensions", "experimental"):
-        await _expect_search(bench, {place: SETTINGS}, f"the server advertised under capabilities.{place} only")
+    for place, other in (("extensions", "experimental"), ("experimental", "extensions")):
+        case = f"the server advertised under capabilities.{place} only"
+        await _expect_search(bench, {place: SETTINGS}, case)
+        with suppress(NotConnectedError):
+            mixed = {place: SETTINGS, other: True}
+            await _expect_search(bench, mixed, f"{case}, with true under {other}", opens=False)
 
 
 @client_check(
@@ -82,34 +104,41 @@ async def ignores_experimental_in_discovery(bench: ClientBench) -> None:
 @client_check(
     "settings-unknown-members",
     title="Unknown settings are ignored",
-    sends="A peer whose settings have members that this draft does not know.",
+    sends="Peers whose settings have members that this draft does not know, some of them generated.",
     passes="The client searches as ever.",
 )
 async def ignores_unknown_settings(bench: ClientBench) -> None:
     settings: JsonObject = {**SETTINGS, "future": {"deep": [1, None]}, "maxQueries": "many", "x": True}
     await _expect_search(bench, dict.fromkeys(_places(bench), settings), "the settings had members nobody knows")
 
+    async def judge(members: JsonObject) -> None:
+        case = f"the settings had {json.dumps(members, ensure_ascii=False)}"
+        await _expect_search(bench, {place: {**SETTINGS, **members} for place in _places(bench)}, case)
+
+    await explore(bench, unknown_members(), judge, cost=_COST)
+
 
 @client_check(
     "settings-malformed",
     title="Malformed settings do not take the search away",
-    sends="Peers whose `maxLimit` or `topics` have a wrong type or range.",
-    passes="The client searches as ever.",
+    sends="Peers whose `maxLimit` or `topics` have a wrong type or range; the client is to find five tools.",
+    passes="The client searches as ever, with a `limit` that is one, or none.",
     level="SHOULD",
 )
 async def bears_malformed_settings(bench: ClientBench) -> None:
     wrong: tuple[tuple[str, Any], ...] = (
-        ("maxLimit", 0), ("maxLimit", "fifty"), ("topics", "invoices"), ("topics", [1, {}]),
+        ("maxLimit", 0), ("maxLimit", -1), ("maxLimit", 2.5), ("maxLimit", "fifty"), ("maxLimit", None),
+        ("topics", "invoices"), ("topics", [1, {}]), ("topics", None),
     )  # fmt: skip
     for member, value in wrong:
         settings = {place: {**SETTINGS, member: value} for place in _places(bench)}
-        await _expect_search(bench, settings, f"the setting {member} was {json.dumps(value)}")
+        await _expect_search(bench, settings, f"the setting {member} was {json.dumps(value)}", limit=5)
 
 
 @client_check(
     "never-probes",
     title="Without an advertisement nothing is searched",
-    sends="A peer that does not advertise the extension, and would answer `tools/search` if it were asked.",
+    sends="A peer that advertises other extensions and not this one, and would answer `tools/search` if it were asked.",
     passes="No `tools/search`, whether the client searches for a little, for all, or lists.",
 )
 async def never_probes(bench: ClientBench) -> None:
@@ -117,7 +146,7 @@ async def never_probes(bench: ClientBench) -> None:
         ("search", {"query": _NEED, "limit": 2}), ("search_all", {"query": _NEED}), ("list_tools", {}),
     )  # fmt: skip
     for way, members in ways:
-        async with bench.connected(Script(advertised={}), opens=True) as session:
+        async with bench.connected(Script(advertised={}, neighbours=_OTHERS), opens=True) as session:
             await session.ask(way, **members)
             sent = session.peer.searches
             message = "the server did not advertise the extension, and the client sent tools/search"

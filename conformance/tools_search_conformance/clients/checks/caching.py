@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
+from tools_search_spec import METHOD
 
 from tools_search_conformance.clients.contract import NoDriverFeatureError
 from tools_search_conformance.clients.peer import CHANGED, params_of
@@ -15,11 +16,22 @@ from tools_search_conformance.wire.eras import MODERN
 if TYPE_CHECKING:
     from tools_search_conformance.clients.bench import ClientBench, Session
     from tools_search_conformance.wire.codec import JsonObject
+    from tools_search_conformance.wire.record import Exchange
 
 __all__: list[str] = []
 
 _NEED: Final = "fold a crane"
+_LIMIT: Final = 12
+_NEIGHBOURS: Final = (
+    ("Fold a crane", _LIMIT),
+    ("fold a crane ", _LIMIT),
+    ("\uff46old a crane", _LIMIT),
+    ("fold a crane1", 2),
+)
+"""Searches that a careless key takes for the first one."""
+_MANY: Final = tuple(tool(f"fold_{number}", "Folds something.") for number in range(300))
 _HOUR: Final = 3_600_000
+_SHORT: Final = 50
 _NEWS_SECONDS: Final = 2.0
 """How long a client may take to act on a notification."""
 
@@ -32,7 +44,7 @@ def _kept(*tools: JsonObject, scope: str = "public", cursor: str | None = None) 
     "cache-key",
     title="A kept page answers its own request only",
     sends="Results that may be kept for an hour, of several pages; the client searches for one need, with another "
-    "limit, for another need, and for all.",
+    "limit, for another need, for all, and for needs that differ in case, white space or form.",
     passes="A request for each page that differs from those before in `query`, `limit` or `cursor`.",
 )
 async def keeps_pages_apart(bench: ClientBench) -> None:
@@ -50,6 +62,30 @@ async def keeps_pages_apart(bench: ClientBench) -> None:
         pages = {name.rpartition("_")[2] for name in told.names}
         message = f"of three pages the client has {told.describe()}"
         bench.expect(pages == {"1", "2", "3"}, session.last_search, message, case="three pages, by cursor")
+    for query, limit in _NEIGHBOURS:
+        await _expect_no_mixing(bench, query, limit)
+
+
+async def _expect_no_mixing(bench: ClientBench, query: str, limit: int) -> None:
+    """Expect two requests for two searches that differ, as far as the client sends the two differently at all."""
+    script = Script(search=serves(_kept(LISTED[5])))
+    async with bench.connected(script) as session:
+        await session.search(query, limit=limit)
+        alone = [_asked(exchange) for exchange in session.peer.searches]
+    async with bench.connected(script) as session:
+        await session.search(_NEED, limit=_LIMIT)
+        before = [_asked(exchange) for exchange in session.peer.searches]
+        if not alone or not before or alone[0] in before:
+            return
+        await session.search(query, limit=limit)
+        sent = [_asked(exchange) for exchange in session.peer.searches[len(before) :]]
+        case = f"query {_NEED!r} with limit {_LIMIT}, then {query!r} with limit {limit}"
+        message = f"a search was answered from what was kept of another: {case}"
+        bench.expect(alone[0] in sent, session.last_search, message, case=case)
+
+
+def _asked(exchange: Exchange) -> tuple[Any, ...]:
+    return tuple(params_of(exchange).get(member) for member in ("query", "limit", "cursor"))
 
 
 async def _expect_request(bench: ClientBench, session: Session, case: str, query: str, limit: int) -> None:
@@ -58,6 +94,27 @@ async def _expect_request(bench: ClientBench, session: Session, case: str, query
     sent = [params_of(exchange) for exchange in session.peer.searches[before:]]
     message = f"{case} was answered without a request"
     bench.expect(any(params.get("query") == query for params in sent), session.last_search, message, case=case)
+
+
+@client_check(
+    "cache-stale",
+    title="A page is asked for again when its time is over",
+    sends=f"The same search twice, where a result may be kept for no time, and where for {_SHORT} ms, after that time.",
+    passes="A request for each.",
+    level="SHOULD",
+    eras=(MODERN,),
+)
+async def asks_again_for_stale_pages(bench: ClientBench) -> None:
+    for ttl in (0, _SHORT):
+        async with bench.connected(Script(search=serves(found(LISTED[5], ttlMs=ttl, cacheScope="public")))) as session:
+            await session.search(_NEED, limit=5)
+            before = len(session.peer.searches)
+            bench.require(before > 0, "the client did not send tools/search", session.latest)
+            await anyio.sleep(2 * ttl / 1000)
+            await session.search(_NEED, limit=5)
+            case = f"ttlMs {ttl}"
+            message = f"a result with {case} was still given out {2 * ttl} ms later"
+            bench.expect(len(session.peer.searches) > before, session.last_search, message, case=case)
 
 
 @client_check(
@@ -83,19 +140,29 @@ async def keeps_users_apart(bench: ClientBench) -> None:
 
 @client_check(
     "cache-not-crossed",
-    title="A listing is not answered from search results",
-    sends="A result that may be kept for an hour; the client searches, then lists.",
-    passes="`tools/list`, and all that it lists.",
+    title="A listing is not answered from search results, nor a search from a listing",
+    sends="Results that may be kept for an hour; the client searches, then lists. Elsewhere it lists 300 tools, which "
+    "may be kept for an hour as well, then searches.",
+    passes="`tools/list` for the listing, and `tools/search` for the search.",
 )
 async def lists_what_was_searched(bench: ClientBench) -> None:
     async with bench.connected(Script(search=serves(_kept(LISTED[5])))) as session:
         await session.search_all(_NEED)
-        bench.applies(not session.peer.listings, "the client has listed before, and may keep that")
         where = session.last_search
-        told = await session.list_tools()
-        listed = session.peer.listings
-        message = f"after a search the client listed without tools/list: {told.describe()}"
-        bench.expect(bool(listed), listed[-1] if listed else where, message)
+        if not session.peer.listings:  # who has listed before may keep that
+            told = await session.list_tools()
+            listed = session.peer.listings
+            message = f"after a search the client listed without tools/list: {told.describe()}"
+            bench.expect(bool(listed), listed[-1] if listed else where, message, case="a search, then a listing")
+    script = Script(search=serves(_kept(LISTED[5])), listed=_MANY, list_page=100, list_ttl=_HOUR)
+    async with bench.connected(script) as session:
+        await session.list_tools()
+        before = len(session.peer.exchanges)
+        told = await session.search(_NEED, limit=5)
+        asked = [exchange.sent["method"] for exchange in session.peer.exchanges[before:]]
+        message = f"after a listing the client searched without a request: {told.describe()}"
+        where = session.latest or session.opening
+        bench.expect(METHOD in asked, where, message, case="a listing, then a search")
 
 
 @client_check(

@@ -31,7 +31,7 @@ async def declares_in_every_request(bench: ClientBench) -> None:
             await session.list_tools()
             await session.call(str(LISTED[0]["name"]), {})
         bench.require(bool(session.peer.searches), "the client did not send tools/search", session.latest)
-        for exchange in session.peer.exchanges:
+        for exchange in (*session.peer.exchanges, *session.peer.listens):
             method = exchange.sent["method"]
             message = f"{method} does not declare the extension under extensions of its client capabilities"
             bench.expect(declared_in(exchange, "extensions") is not None, exchange, message, case=method)

@@ -1,120 +1,126 @@
-"""Reading on: the query with every cursor, empty pages, cursors that are odd, refused or go round in circles."""
+"""Reading a search page by page: the query with every cursor, empty pages, scores of different pages."""
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from tools_search_spec import EXTENSION_ID
+
+from tools_search_conformance.clients.generated import Cut, Shifting, cuts
 from tools_search_conformance.clients.peer import params_of
 from tools_search_conformance.clients.registry import client_check
-from tools_search_conformance.clients.script import LISTED, Pages, Refusal, Reply, Script, found, tool
+from tools_search_conformance.clients.script import LISTED, Pages, Script
+from tools_search_conformance.properties import explore, texts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tools_search_conformance.clients.bench import ClientBench, Session
+    from tools_search_conformance.clients.contract import Told
     from tools_search_conformance.wire.codec import JsonObject
 
 __all__: list[str] = []
 
-_ODD_QUERY: Final = "  Export  THE almanac: \u00e9\u0301 & =? "
-_LOOP_ENDS: Final = 40
-
-
-def _params(session: Session) -> list[JsonObject]:
-    return [params_of(exchange) for exchange in session.peer.searches]
+_PLAIN_QUERY: Final = "  Export  THE almanac & =? "
+_ODD_QUERIES: Final = (
+    "e\u0301xport \u212bngstr\u00f6m \uff21lmanac \ufb01le",
+    "export\u0000the\u0001\u001f\u0085 al\u200emanac\u202e \U0001f4d6\u2028\ufeff",
+    "almanac " * 127 + "almanac!",
+)
+"""Not normalised; with control characters, marks of direction and more than 16 bits; of 1,024 characters."""
 
 
 @client_check(
     "query-repeated",
     title="The query is repeated unchanged with every cursor",
-    sends="A search of three pages, for a query with odd characters and white space at its ends.",
+    sends="A search of three pages, for a query with white space at its ends, for queries that are not normalised, "
+    "hold control characters, or are long, and for generated ones.",
     passes="The requests with a cursor carry the `query` of the first one, character by character.",
 )
 async def repeats_the_query(bench: ClientBench) -> None:
-    async with bench.connected(Script(search=Pages(LISTED[:2], LISTED[2:4], LISTED[4:5]))) as session:
-        await session.search_all(_ODD_QUERY)
-        first, *following = _params(session) or [{}]
-        bench.require(bool(following), "the client did not read on from the first page", session.latest)
-        for exchange, params in zip(session.peer.searches[1:], following, strict=True):
-            message = f"the query was {first.get('query')!r}, and with a cursor {params.get('query')!r}"
-            bench.expect(params.get("query") == first.get("query"), exchange, message)
+    async with bench.connected(_three_pages()) as session:
+        told = await _expect_repeated(bench, session, _PLAIN_QUERY)
+        bench.require(len(session.peer.searches) > 1, "the client did not read on from the first page", session.latest)
+    for query in _ODD_QUERIES:  # which a client may refuse to search for
+        async with bench.connected(_three_pages()) as session:
+            await _expect_repeated(bench, session, query)
+    if told.heard:
+        async with bench.connected(_three_pages()) as session:
+            await explore(bench, texts(), partial(_expect_repeated, bench, session))
+
+
+def _three_pages() -> Script:
+    return Script(search=Pages(LISTED[:2], LISTED[2:4], LISTED[4:5]))
+
+
+async def _expect_repeated(bench: ClientBench, session: Session, query: str) -> Told:
+    """Expect one query in all requests of a search, whatever its first request made of it."""
+    before = len(session.peer.searches)
+    told = await session.search_all(query)
+    sent = session.peer.searches[before:]
+    for exchange in sent[1:]:
+        first, later = (params_of(each).get("query") for each in (sent[0], exchange))
+        message = f"the query was {first!r}, and with a cursor {later!r}"
+        bench.expect(later == first, exchange, message, case=f"query {json.dumps(query)}")
+    return told
 
 
 @client_check(
     "empty-page-not-end",
     title="An empty page is not the end",
-    sends="A search whose second page is empty and has a `nextCursor`, and whose third page has a tool.",
-    passes="The client asks for the third page, and has its tool.",
+    sends="Searches with an empty first page, with two empty pages in the middle, and with generated pages of no tool "
+    "to three.",
+    passes="The client asks for the pages after the empty ones, and has the tools of all pages.",
 )
 async def reads_on_after_an_empty_page(bench: ClientBench) -> None:
-    pages = Pages(LISTED[:1], (), LISTED[5:6])
-    async with bench.connected(Script(search=pages)) as session:
-        told = await session.search_all("fold a crane")
-        await _expect_followed(bench, session, pages.cursors[1], "the page after an empty one was not asked for")
-        message = f"the tool after an empty page is missing: the client has {told.describe()}"
-        bench.expect(not told.heard or LISTED[5]["name"] in told.names, session.last_search, message)
+    for cut in (Cut((0, 1)), Cut((1, 0, 0, 1))):
+        pages = cut.pages()
+        async with bench.connected(Script(search=pages)) as session:
+            told = await session.search_all("fold a crane")
+            last = pages.cursors[-1] in session.followed
+            message = "a page after an empty one was not asked for"
+            bench.expect(last, session.last_search, message, case=f"cursors followed: {session.followed}")
+            _expect_all(bench, session, told, cut)
+    if told.heard:
+        shifting = Shifting()
+        async with bench.connected(Script(search=shifting)) as session:
+
+            async def judge(cut: Cut) -> None:
+                shifting.now = cut.pages()
+                _expect_all(bench, session, await session.search_all(shifting.next_query()), cut)
+
+            await explore(bench, cuts(), judge)
+
+
+def _expect_all(bench: ClientBench, session: Session, told: Told, cut: Cut) -> None:
+    """Expect that the client has the tools of all pages, in whatever order."""
+    missing = sorted(cut.names - set(told.names)) if told.heard else []
+    message = f"of {cut.describe()} the client lacks {missing}: it has {told.describe()}"
+    bench.expect(not missing, session.last_search, message, case=cut.describe())
 
 
 @client_check(
-    "empty-cursor-followed",
-    title="An empty `nextCursor` is a cursor",
-    sends="A search whose first page has an empty string as `nextCursor`.",
-    passes='A request with `"cursor": ""`, before the client is done with it.',
+    "scores-not-compared",
+    title="Scores of different pages are not compared",
+    sends="The same search of two pages twice: once the tools of the first page have the higher scores, once those of "
+    "the second. All else is equal.",
+    passes="The same tools in the same order both times.",
 )
-async def follows_an_empty_cursor(bench: ClientBench) -> None:
-    async with bench.connected(Script(search=Pages(LISTED[:1], LISTED[5:6], cursors=("",)))) as session:
-        await session.search_all("fold a crane")
-        await _expect_followed(bench, session, "", "an empty nextCursor was taken for the end")
+async def compares_no_scores(bench: ClientBench) -> None:
+    orders: list[list[str]] = []
+    for first, second in ((0.9, 0.2), (0.2, 0.9)):
+        pages = Pages(_scored(LISTED[:2], first), _scored(LISTED[2:4], second))
+        async with bench.connected(Script(search=pages)) as session:
+            told = await session.search_all("keep the books")
+            bench.require(len(session.peer.searches) > 1, "the client did not read on from the first page")
+            orders.append(told.names)
+            message = f"with the scores of two pages exchanged, {orders[0]} became {orders[-1]}"
+            bench.expect(orders[0] == orders[-1], session.last_search, message)
 
 
-async def _expect_followed(bench: ClientBench, session: Session, cursor: str, message: str) -> None:
-    followed = [params["cursor"] for params in _params(session) if "cursor" in params]
-    bench.expect(cursor in followed, session.last_search, message, case=f"cursors followed: {followed}")
-
-
-@client_check(
-    "cursor-loop",
-    title="A search that goes round in circles ends with an error",
-    sends=f"A search whose pages lead to each other without end; after {_LOOP_ENDS} requests the peer ends it.",
-    passes="An end after a few requests: with an error, or with all tools listed instead, as after an invalid result.",
-    level="SHOULD",
-)
-async def stops_at_a_cursor_loop(bench: ClientBench) -> None:
-    count = 0
-
-    def go_round(params: JsonObject) -> Reply:
-        nonlocal count
-        count += 1
-        return found(LISTED[count % 2], cursor=None if count >= _LOOP_ENDS else f"loop {count % 2}")
-
-    async with bench.connected(Script(search=go_round)) as session:
-        told = await session.search_all("keep the books")
-        sent = len(session.peer.searches)
-        bench.require(sent > 1, "the client did not read on from the first page", session.latest)
-        bench.expect(sent < _LOOP_ENDS, session.last_search, f"the client followed the circle for {sent} requests")
-        message = f"the client took the circle for the end of the search: it has {told.describe()}"
-        bench.expect(told.error is not None or bool(session.peer.listings), session.last_search, message)
-
-
-@client_check(
-    "refused-cursor-discards",
-    title="After a refused cursor the pages of that search are dropped",
-    sends="A search whose second page is refused with -32602, since the catalogue has changed; a new search finds "
-    "another tool.",
-    passes="An error, or what a search that started over found and nothing of the old one.",
-)
-async def discards_pages_of_a_refused_cursor(bench: ClientBench) -> None:
-    gone, there = (tool("old_one"), tool("old_two")), tool("new_one")
-    refused = False
-
-    def change(params: JsonObject) -> Reply:
-        nonlocal refused
-        if "cursor" in params:
-            refused = True
-            raise Refusal(-32602, "the cursor has expired", {"field": "cursor", "reason": "expired"})
-        return found(there) if refused else found(*gone, cursor="before the change")
-
-    async with bench.connected(Script(search=change, listed=(there,))) as session:
-        told = await session.search_all("keep the books")
-        bench.require(refused, "the client did not read on from the first page", session.latest)
-        kept = [name for name in told.names if name in {"old_one", "old_two"}]
-        message = f"the cursor was refused, and the client still has {kept} of the pages before"
-        bench.expect(not kept, session.last_search, message)
+def _scored(tools: Sequence[JsonObject], score: float) -> list[JsonObject]:
+    return [
+        {**each, "_meta": {EXTENSION_ID: {"score": round(score - rank / 20, 2)}}} for rank, each in enumerate(tools)
+    ]

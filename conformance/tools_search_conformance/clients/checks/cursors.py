@@ -1,0 +1,153 @@
+"""Cursors: sent back as they are, empty ones, the last page, circles, and cursors that are refused."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from hypothesis import strategies as st
+
+from tools_search_conformance.clients.generated import Shifting, cursors
+from tools_search_conformance.clients.registry import client_check
+from tools_search_conformance.clients.script import LISTED, Pages, Refusal, Reply, Script, found, tool
+from tools_search_conformance.properties import explore
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tools_search_conformance.clients.bench import ClientBench, Session
+    from tools_search_conformance.wire.codec import JsonObject
+
+__all__: list[str] = []
+
+_ODD_CURSORS: Final = (
+    (" at 1 =&? ", "a+b%20c/d?e=f#g"),
+    ("0", "0012"),
+    ("bnVsbA==", "-_~."),
+    ("\u0000\u001f\u007f", "\ufefft\u00e9\u0301"),
+    ('"quoted"', "{}"),
+    ("null", "TRUE"),
+    ("c" * 4000, "C" * 4000),
+)
+_LOOP_ENDS: Final = 40
+_HOUR: Final = 3_600_000
+
+
+@client_check(
+    "cursor-verbatim",
+    title="A cursor is sent back as it was issued",
+    sends="Searches of three pages whose cursors have white space at their ends, look like numbers, addresses or "
+    "base64, hold control characters, are not normalised, or are long; and generated ones.",
+    passes="The requests carry the cursors, character by character.",
+)
+async def sends_cursors_back(bench: ClientBench) -> None:
+    shifting = Shifting()
+    async with bench.connected(Script(search=shifting)) as session:
+        for issued in _ODD_CURSORS:
+            if not await _expect_cursors(bench, session, shifting, issued):
+                return  # a client that does one thing for each connection, and tells nothing
+        await explore(
+            bench,
+            st.lists(cursors(), min_size=2, max_size=2, unique=True),
+            partial(_expect_cursors, bench, session, shifting),
+        )
+
+
+async def _expect_cursors(bench: ClientBench, session: Session, shifting: Shifting, issued: Sequence[str]) -> bool:
+    """Expect the cursors of one search, in their order; return whether the client says what it made of it."""
+    shifting.now = Pages(LISTED[:1], LISTED[1:2], LISTED[2:3], cursors=issued)
+    before = len(session.followed)
+    told = await session.search_all(shifting.next_query())
+    followed = session.followed[before:]
+    bench.require(bool(followed), "the client did not read on from the first page", session.latest)
+    message = f"the cursors were {json.dumps(issued)}, and the client sent {json.dumps(followed)}"
+    bench.expect(followed[: len(issued)] == list(issued), session.last_search, message, case=json.dumps(issued))
+    return told.heard
+
+
+@client_check(
+    "empty-cursor-followed",
+    title="An empty `nextCursor` is a cursor",
+    sends="A search whose first page has an empty string as `nextCursor`.",
+    passes='A request with `"cursor": ""`, before the client is done with it.',
+)
+async def follows_an_empty_cursor(bench: ClientBench) -> None:
+    async with bench.connected(Script(search=Pages(LISTED[:1], LISTED[5:6], cursors=("",)))) as session:
+        await session.search_all("fold a crane")
+        message = "an empty nextCursor was taken for the end"
+        bench.expect("" in session.followed, session.last_search, message, case=f"cursors followed: {session.followed}")
+
+
+@client_check(
+    "last-page-ends",
+    title="A page without `nextCursor` is the last one",
+    sends="Searches of one page, and of two.",
+    passes="No further request for the same `query`.",
+    level="SHOULD",
+)
+async def ends_with_the_last_page(bench: ClientBench) -> None:
+    for pages in (Pages(LISTED[:1]), Pages(LISTED[:1], LISTED[1:2])):
+        async with bench.connected(Script(search=pages)) as session:
+            await session.search_all("keep the books")
+            wanted, sent = len(pages.cursors) + 1, len(session.peer.searches)
+            message = f"the search had {wanted} pages, and the client sent {sent} requests"
+            bench.expect(sent <= wanted, session.last_search, message, case=f"{wanted} pages")
+
+
+@client_check(
+    "cursor-loop",
+    title="A search that goes round in circles ends with an error",
+    sends="Searches whose pages lead to themselves, or to each other in a circle of two or three; after "
+    f"{_LOOP_ENDS} requests the peer ends them.",
+    passes="An end after a few requests: with an error, or with all tools listed instead, as after an invalid result.",
+    level="SHOULD",
+)
+async def stops_at_a_cursor_loop(bench: ClientBench) -> None:
+    for length in (1, 2, 3):
+        await _expect_end_of_circle(bench, length)
+
+
+async def _expect_end_of_circle(bench: ClientBench, length: int) -> None:
+    count = 0
+
+    def go_round(params: JsonObject) -> Reply:
+        nonlocal count
+        count += 1
+        return found(LISTED[count % 2], cursor=None if count >= _LOOP_ENDS else f"loop{count % length}")
+
+    case = f"a circle of {length}"
+    async with bench.connected(Script(search=go_round)) as session:
+        told = await session.search_all("keep the books")
+        sent = len(session.peer.searches)
+        bench.require(sent > 1, "the client did not read on from the first page", session.latest)
+        message = f"the client followed {case} for {sent} requests"
+        bench.expect(sent < _LOOP_ENDS, session.last_search, message, case=case)
+        message = f"the client took {case} for the end of the search: it has {told.describe()}"
+        bench.expect(told.error is not None or bool(session.peer.listings), session.last_search, message, case=case)
+
+
+@client_check(
+    "refused-cursor-discards",
+    title="After a refused cursor the pages of that search are dropped",
+    sends="A search whose first page may be kept for an hour, and whose second page is refused with -32602, since the "
+    "catalogue has changed; a new search finds another tool.",
+    passes="An error, or what a search that started over found and nothing of the old one.",
+)
+async def discards_pages_of_a_refused_cursor(bench: ClientBench) -> None:
+    gone, there = (tool("old_one"), tool("old_two")), tool("new_one")
+    refused = False
+
+    def change(params: JsonObject) -> Reply:
+        nonlocal refused
+        if "cursor" in params:
+            refused = True
+            raise Refusal(-32602, "the cursor has expired", {"field": "cursor", "reason": "expired"})
+        return found(there) if refused else found(*gone, cursor="before", ttlMs=_HOUR, cacheScope="public")
+
+    async with bench.connected(Script(search=change, listed=(there,))) as session:
+        told = await session.search_all("keep the books")
+        bench.require(refused, "the client did not read on from the first page", session.latest)
+        kept = [name for name in told.names if name in {"old_one", "old_two"}]
+        message = f"the cursor was refused, and the client still has {kept} of the pages before"
+        bench.expect(not kept, session.last_search, message)
