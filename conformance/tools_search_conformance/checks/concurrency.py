@@ -34,7 +34,9 @@ def _searches(words: Vocabulary) -> list[JsonObject]:
         for limit in (_LIMITS if place < _WORDS else (2,))
     ]
     bad = [{"query": words.plain, **wrong} for wrong in _BAD]
-    return [*good[: _IN_FLIGHT - len(bad) - 10], *bad, *good[_IN_FLIGHT - len(bad) - 10 :]][:_IN_FLIGHT]
+    good = good[: _IN_FLIGHT - len(bad)]
+    half = len(good) // 2
+    return [*good[:half], *bad, *good[half:]]
 
 
 @check(
