@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tools_search_conformance.wire.codec import Limits, MalformedError, decode, decode_message, encode, same
+from tools_search_conformance.wire.codec import Limits, MalformedError, decode, decode_message, encode, id_key, same
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -25,6 +25,21 @@ def test_what_is_encoded_is_decoded_again(value: Any):
 @given(JSON)
 def test_an_encoded_message_is_one_line_for_every_reader_of_lines(value: Any):
     assert len(encode(value).decode().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        (7, 7.0, True),
+        (7, "7", False),
+        ("7", "7.0", False),
+        (2**53 - 1, 2.0**53 - 1, True),
+        (7, 7.5, False),
+        (0, "", False),
+    ],
+)
+def test_an_id_is_its_type_and_its_value(one: Any, other: Any, equal: bool):
+    assert (id_key(one) == id_key(other)) is equal
 
 
 def test_an_unpaired_surrogate_travels_as_its_escape():

@@ -100,6 +100,15 @@ async def test_an_error_that_names_no_request_answers_the_only_one(endpoint: End
         assert (await transport.request(REQUEST, {}, 5)).message == refusal
 
 
+async def test_a_response_to_nothing_is_kept_apart(endpoint: Endpoint):
+    endpoint.headers, endpoint.chunks = PLAIN, [b'{"jsonrpc":"2.0","id":null,"result":{}}']
+    async with HttpTransport(endpoint.url) as transport:
+        notification = {name: value for name, value in REQUEST.items() if name != "id"}
+        answer = await transport.notify(notification, {}, 5)
+        assert (answer.message, answer.status) == (None, 200)
+        assert [stray["id"] for stray in transport.strays] == [None]
+
+
 @pytest.mark.parametrize(
     ("headers", "body", "fault"),
     [

@@ -48,11 +48,39 @@ async def test_a_response_is_found_by_its_id(number: Any):
 
 async def test_an_id_of_another_type_is_another_id():
     notes: list[str] = []
-    async with speaking_to(ECHO.replace("'method', 'was'", '\'"id":1\', \'"id":"1"\''), notes=notes) as transport:
+    async with speaking_to(ECHO.replace("'was')", "'was').replace('1', '\"1\"')"), notes=notes) as transport:
         answer = await transport.request(request(1), {}, 0.5)
         assert answer.message is None
-        assert "0.5 s" in str(answer.fault)
+        assert answer.fault == 'no response within 0.5 s, but one with the id "1"'
+        assert [stray["id"] for stray in transport.strays] == ["1"]
         assert "answers no request" in notes[0]
+
+
+async def test_an_id_that_is_spelled_with_a_fraction_of_zero_is_the_same_id():
+    async with speaking_to(ECHO.replace("'was')", "'was').replace('1', '1.0')")) as transport:
+        answer = await transport.request(request(1), {}, 5)
+        assert answer.message is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "begun"),
+    [("Ready", False), ("", False), ("[1, 2]", False), ('{"level": "info"}', False), ('{"jsonrpc": "2.0", "id', True)],
+)
+async def test_a_line_that_began_as_a_message_is_told_from_one_that_never_did(line: str, begun: bool):
+    async with speaking_to(f"print({line!r}, flush=True)\n" + ECHO) as transport:
+        assert (await transport.request(request(), {}, 5)).message is not None
+        assert (len(transport.malformed), len(transport.noise)) == ((1, 0) if begun else (0, 1))
+
+
+async def test_a_process_that_ends_with_its_input_is_heard_to_the_end():
+    async with speaking_to(ECHO + "\nprint('Goodbye', flush=True)") as transport:
+        assert await transport.hang_up(10)
+        assert "Goodbye" in transport.noise[0]
+
+
+async def test_a_process_that_outlives_its_input_is_told():
+    async with speaking_to(ECHO + "\nimport threading; threading.Event().wait()") as transport:
+        assert not await transport.hang_up(0.5)
 
 
 async def test_answers_in_another_order_find_their_requests():

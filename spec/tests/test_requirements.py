@@ -96,7 +96,9 @@ def test_a_rule_of_the_base_protocol_has_an_id_and_a_text_that_no_other_row_has(
 
 
 def test_a_rule_of_the_base_protocol_says_whom_it_binds_and_which_checks_decide_it():
-    assert not [row.id for row in base_rules() if row.level not in get_args(Level) or row.role == "both"]
+    assert not [row.id for row in base_rules() if row.level not in get_args(Level)]
+    judged = {row.id: {check.split("-")[2] for check in row.checks} for row in base_rules()}
+    assert judged == {row.id: {row.role} for row in base_rules()}
     assert not [row.id for row in base_rules() if not REASON.fullmatch(row.text)]
     assert not [row.id for row in base_rules() if not row.checks or not all(map(CHECK.fullmatch, row.checks))]
 
