@@ -21,8 +21,8 @@ from tools_search_conformance.checks import registered, select
 from tools_search_conformance.clients.checks import client_checks, select_client_checks
 from tools_search_conformance.clients.judge import ClientOptions, judge_client
 from tools_search_conformance.explain import explain_check, list_checks, run_version
-from tools_search_conformance.invocation import Options, judge_servers
-from tools_search_conformance.model import Check, Result, Run
+from tools_search_conformance.invocation import Options, features_named, judge_servers
+from tools_search_conformance.model import FIXTURE_FEATURES, Check, FixtureFeature, Result, Run
 from tools_search_conformance.registry import UnknownCheckError
 from tools_search_conformance.report.document import report_schema
 from tools_search_conformance.report.matrix import matrix_markdown, matrix_page
@@ -79,6 +79,13 @@ def _baseline(context: click.Context, _: click.Parameter, value: str | None) -> 
         raise click.BadParameter(str(error)) from error
 
 
+def _features(_: click.Context, __: click.Parameter, value: str | None) -> frozenset[FixtureFeature]:
+    try:
+        return features_named(name.strip() for name in (value or "").split(",") if name.strip())
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 def _command(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
     try:
         argv = tuple(shlex.split(value or ""))
@@ -105,6 +112,12 @@ def _command(_: click.Context, __: click.Parameter, value: str | None) -> tuple[
     type=click.Choice(["fixture", "live"]),
     help="fixture: the server serves the catalogue named by TOOLS_SEARCH_CATALOG (default for servers started here); "
     "live: it serves its own tools, and none is called (default for --url).",
+)
+@click.option(
+    "--fixture-features",
+    callback=_features,
+    metavar="LIST",
+    help=f"What the fixture can do beyond serving a catalogue, with commas between: {', '.join(FIXTURE_FEATURES)}.",
 )
 @click.option("--only", multiple=True, metavar="CHECK", help="Run only this check; a glob; repeatable.")
 @click.option(
@@ -152,6 +165,8 @@ def server(
         raise click.UsageError("name a server: -- ARGV, --http-command or --url")
     if url and (argv or http_command):
         raise click.UsageError("--url goes alone")
+    if rest["fixture_features"] and (url or rest["profile"] == "live"):
+        raise click.UsageError("--fixture-features is for fixtures that are started here; a live server has none")
     if url:
         _see_to_address(url, allow_remote=rest["allow_remote"])
     options = Options(

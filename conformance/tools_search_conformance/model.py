@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from tools_search_conformance.wire.eras import ERAS, Era
 from tools_search_conformance.wire.record import Exchange
@@ -13,11 +13,13 @@ from tools_search_conformance.wire.transport import TransportName
 __all__ = [
     "CHECK_PREFIX",
     "CLIENT_PREFIX",
+    "FIXTURE_FEATURES",
     "SEVERITY",
     "Cell",
     "Check",
     "Effort",
     "Evidence",
+    "FixtureFeature",
     "Level",
     "Profile",
     "Result",
@@ -42,12 +44,18 @@ Status = Literal["pass", "fail", "warn", "unverified", "skip", "info", "error"]
 SEVERITY: Final[tuple[Status, ...]] = ("error", "fail", "unverified", "warn", "info", "skip", "pass")
 """The worst first."""
 
-SkipReason = Literal["era", "transport", "profile", "not-offered", "driver-feature"]
+SkipReason = Literal["era", "transport", "profile", "not-offered", "fixture-feature", "driver-feature"]
 """Why a check does not apply: to this era, transport or profile, to a target without the optional part that it judges,
-or to a client whose driver cannot do what it needs."""
+to a fixture without the feature that it needs, or to a client whose driver cannot do what it needs."""
 
 Profile = Literal["fixture", "live"]
 """Whether the target serves a catalogue of the suite, or its own."""
+
+FixtureFeature = Literal["reload", "delay", "callers"]
+"""What a fixture may be able to do beyond serving a catalogue."""
+
+FIXTURE_FEATURES: Final[tuple[FixtureFeature, ...]] = get_args(FixtureFeature)
+"""All of them."""
 
 Effort = Literal["quick", "default", "deep"]
 """How many generated cases a property gets."""
@@ -69,6 +77,8 @@ class Check:
     eras: tuple[Era, ...] = ERAS
     transports: tuple[TransportName, ...] = ("stdio", "http")
     profiles: tuple[Profile, ...] = ("fixture", "live")
+    feature: FixtureFeature | None = None
+    """What it needs of a fixture beyond serving a catalogue."""
 
     def __post_init__(self) -> None:
         if not self.id.startswith((CHECK_PREFIX, CLIENT_PREFIX)):

@@ -17,6 +17,7 @@ import math
 import os
 import secrets
 import sys
+import threading
 import unicodedata
 from pathlib import Path
 from typing import Any, Final
@@ -210,15 +211,28 @@ def encode(message: Json) -> bytes:
 
 
 def serve_stdio(server: Miniature) -> None:
+    """Answer each line in a thread of its own, until stdin ends and all is answered."""
     session: Json = {}
+    writing = threading.Lock()
+
+    def answer(message: Json) -> None:
+        if (response := server.respond(message, session)) is not None:
+            line = server.fault.bytes(message, encode(response)) + b"\n"
+            with writing:
+                sys.stdout.buffer.write(line)
+                sys.stdout.buffer.flush()
+
+    threads: list[threading.Thread] = []
     for line in sys.stdin.buffer:
         try:
             message = json.loads(line)
         except ValueError:
             continue
-        if (response := server.respond(message, session)) is not None:
-            sys.stdout.buffer.write(server.fault.bytes(message, encode(response)) + b"\n")
-            sys.stdout.buffer.flush()
+        threads = [thread for thread in threads if thread.is_alive()]
+        threads.append(threading.Thread(target=answer, args=(message,)))
+        threads[-1].start()
+    for thread in threads:
+        thread.join()
 
 
 def main() -> None:
@@ -227,13 +241,17 @@ def main() -> None:
     parser.add_argument("--fault", default="none")
     parser.add_argument("--variant", default="none")
     arguments = parser.parse_args()
-    catalog = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
-    kind = Miniature
-    if arguments.variant != "none":
-        from .variants import find_variant  # it imports this module
+    file = Path(os.environ["TOOLS_SEARCH_CATALOG"])
+    server: Miniature
+    if arguments.variant == "none":
+        from .miniature_features import Fixture  # it imports this module
 
-        kind = find_variant(arguments.variant)
-    server = kind(catalog["tools"], find_fault(arguments.fault))
+        server = Fixture(file, find_fault(arguments.fault))
+    else:
+        from .variants import find_variant  # so does this one
+
+        tools = json.loads(file.read_text(encoding="utf-8"))["tools"]
+        server = find_variant(arguments.variant)(tools, find_fault(arguments.fault))
     if arguments.http:
         from .miniature_http import serve_http  # stdio starts faster without
 

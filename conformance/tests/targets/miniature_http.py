@@ -42,7 +42,7 @@ class _Endpoint(BaseHTTPRequestHandler):
         response: Json | None
         try:
             self.miniature.fault.headers(message, dict(self.headers.items()))
-            response = self.miniature.respond(message, {})
+            response = self.miniature.respond(message, {"token": self._token()})
         except Refusal as refusal:
             response = {
                 "jsonrpc": "2.0",
@@ -56,12 +56,17 @@ class _Endpoint(BaseHTTPRequestHandler):
         name = self.headers.get("Mcp-Session-Id", "")
         if message.get("method") == "initialize":
             self.sessions[name := secrets.token_hex(8)] = {}
-        response = self.miniature.respond(message, self.sessions.get(name, {}))
+        session = self.sessions.get(name, {})
+        session["token"] = self._token()
+        response = self.miniature.respond(message, session)
         if response is None:
             self._send(202, None)
             return
         event = b": a comment\n\nevent: message\ndata: " + json.dumps(response).encode("ascii") + b"\n\n"
         self._send(200, None, event, {"Content-Type": "text/event-stream", "Mcp-Session-Id": name})
+
+    def _token(self) -> str:
+        return self.headers.get("Authorization", "").removeprefix("Bearer ")
 
     def _send(
         self, status: int, message: Json | None, body: bytes = b"", headers: dict[str, str] | None = None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from tools_search_conformance.checks import (
+    callers,
+    cancelling,
+    changes,
     consistency,
     cursors,
     errors,
@@ -17,6 +20,9 @@ from tools_search_conformance.checks import (
 from tools_search_conformance.registry import registered, select
 
 __all__ = [
+    "callers",
+    "cancelling",
+    "changes",
     "consistency",
     "cursors",
     "errors",

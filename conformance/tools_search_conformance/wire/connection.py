@@ -7,6 +7,8 @@ from itertools import count
 from time import perf_counter
 from typing import Any
 
+import anyio
+
 from tools_search_conformance.wire.codec import JsonObject, as_array
 from tools_search_conformance.wire.eras import (
     DECLARED,
@@ -37,8 +39,15 @@ class Connection:
     """Requests over a transport in one era. Open it with `open` before anything else."""
 
     def __init__(
-        self, transport: Transport, era: Era, recorder: Recorder, *, capabilities: Mapping[str, Any] = DECLARED
+        self,
+        transport: Transport,
+        era: Era,
+        recorder: Recorder,
+        *,
+        capabilities: Mapping[str, Any] = DECLARED,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
+        """Speak over `transport`; every message carries `headers` where it has any."""
         self.transport = transport
         self.era: Era = era
         self.capabilities = capabilities
@@ -49,6 +58,7 @@ class Connection:
         self._recorder = recorder
         self._ids = count(1)
         self._session: dict[str, str] = {}
+        self._own_headers = dict(headers or {})
 
     async def open(self, seconds: float) -> Exchange:
         """Discover the server, or shake hands with it.
@@ -68,31 +78,50 @@ class Connection:
         seconds: float,
         capabilities: Mapping[str, Any] | None = None,
         headers: Mapping[str, str | None] | None = None,
+        number: int | None = None,
     ) -> Exchange:
         """Send a request and return the exchange, whatever came of it.
 
         `capabilities` replaces what this connection declares, for one modern request; `headers` replaces HTTP headers,
-        and leaves out those given as `None`.
+        and leaves out those given as `None`; `number` is an id of `next_id`.
         """
         declared = self.capabilities if capabilities is None else capabilities
         body = dict(params) if params is not None else None
         if self.era == MODERN:
             body = {**(body or {}), "_meta": {**(body or {}).get("_meta", {}), **envelope(declared)}}
-        message: JsonObject = {"jsonrpc": "2.0", "id": next(self._ids), "method": method}
+        message: JsonObject = {"jsonrpc": "2.0", "id": self.next_id() if number is None else number, "method": method}
         if body is not None:
             message["params"] = body
         dressed = {**self._headers(method, body or {}), **(headers or {})}
         return await self._send(message, {name: value for name, value in dressed.items() if value is not None}, seconds)
 
+    def next_id(self) -> int:
+        """Return an id for one request, known before it is sent so that the request can be cancelled meanwhile."""
+        return next(self._ids)
+
+    async def cancel(self, number: int, seconds: float) -> None:
+        """Tell the server that the request with the id `number` is no longer wanted."""
+        method = "notifications/cancelled"
+        params: JsonObject = {"requestId": number, "reason": "no longer wanted"}
+        if self.era == MODERN:
+            params["_meta"] = envelope(self.capabilities)
+        message: JsonObject = {"jsonrpc": "2.0", "method": method, "params": params}
+        await self.transport.notify(message, self._headers(method, params), seconds)
+
     async def aclose(self) -> None:
         """End the session, if there is one, and the connection."""
         if self._session and isinstance(self.transport, HttpTransport):
-            await self.transport.leave(self._session | {"MCP-Protocol-Version": LEGACY}, seconds=1)
+            headers = self._own_headers | self._session | {"MCP-Protocol-Version": LEGACY}
+            await self.transport.leave(headers, seconds=1)
         await self.transport.aclose()
 
     async def _send(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Exchange:
         began = perf_counter()
-        answer = await self.transport.request(message, headers, seconds)
+        try:
+            answer = await self.transport.request(message, headers, seconds)
+        except anyio.get_cancelled_exc_class():
+            self._keep(message, headers, Answer(fault="waited for no longer"), began)
+            raise
         if answer.message is None:
             answer = Answer(
                 status=answer.status, headers=answer.headers, fault=answer.fault or self.transport.ended or "silence"
@@ -107,8 +136,9 @@ class Connection:
 
     def _headers(self, method: str, params: JsonObject) -> dict[str, str]:
         if self.era == MODERN:
-            return modern_headers(method, params)
-        return {} if method == "initialize" else self._session | {"MCP-Protocol-Version": self._revision()}
+            return self._own_headers | modern_headers(method, params)
+        shaken = {} if method == "initialize" else self._session | {"MCP-Protocol-Version": self._revision()}
+        return self._own_headers | shaken
 
     def _revision(self) -> str:
         return str(self.server.get("protocolVersion", LEGACY))
