@@ -81,6 +81,7 @@ def test_checks_of_a_feature_run_where_it_is_claimed(run: Run, target: Command, 
     chosen = ["--only", "change-seen", "--only", "cancelled-*", "--era", "2026-07-28"]
     claimed = run("server", *chosen, "--fixture-features", "reload", "--", *target("miniature"))
     assert claimed.exit_code == 0, claimed.output
+    assert "2 checks not run: a fixture that can do more claims --fixture-features delay" in claimed.output
     results = json.loads((tmp_path / "report" / "report.json").read_text())["results"]
     assert {(result["status"], result.get("skip")) for result in results} == {
         ("pass", None),

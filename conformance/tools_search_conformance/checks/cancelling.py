@@ -15,6 +15,7 @@ from tools_search_spec import METHOD
 from tools_search_conformance.link import Opening
 from tools_search_conformance.pages import read_page
 from tools_search_conformance.registry import check
+from tools_search_conformance.verdict import UnverifiableError
 from tools_search_conformance.vocabulary import Vocabulary
 from tools_search_conformance.wire.eras import MODERN
 
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 DELAY_VARIABLE: Final = "TOOLS_SEARCH_DELAY_MS"
-_DELAY_MS: Final = 400
+_DELAY_MS: Final = 250
 _NOT_DELAYED_MS: Final = 0.9 * _DELAY_MS  # clocks differ
+_TRIES: Final = 4
+"""Searches that are cancelled until one is cancelled in time, which a busy machine may miss."""
 
 
 @asynccontextmanager
@@ -46,11 +49,23 @@ async def _cancel(
     answered, the cancelled one is waited for no longer.
 
     Raises:
-        UnverifiableError: it was answered before it could be cancelled.
+        UnverifiableError: it was answered before it could be cancelled, each time.
     """
+    for _ in range(_TRIES):
+        early, came, others = await _cancel_once(bench, query, beside, later)
+        if early is None:
+            return came, others
+    answered = "a search was answered before it could be cancelled; the fixture is said to have the feature `delay`"
+    raise UnverifiableError(answered, early)
+
+
+async def _cancel_once(
+    bench: Bench, query: str, beside: Sequence[str], later: Sequence[str]
+) -> tuple[Exchange | None, Exchange | None, list[Exchange]]:
+    """Return what came of the search before it was cancelled, what came of it at all, and of the others."""
     connection, seconds = await bench.connection(), bench.setting.seconds
     number, unwanted = connection.next_id(), anyio.CancelScope()
-    came, others, early = list["Exchange"](), list["Exchange"](), list["Exchange"]()
+    came, others = list["Exchange"](), list["Exchange"]()
 
     async def doomed() -> None:
         with unwanted:
@@ -67,17 +82,15 @@ async def _cancel(
             tasks.start_soon(doomed)
             # Once this is answered, the searches before it have arrived, over HTTP too.
             await connection.request("tools/list", {}, seconds=seconds)
-            early += came
+            early = next(iter(came), None)
             if connection.era == MODERN and bench.cell.transport == "http":
                 unwanted.cancel()  # there, closing the response is how a client cancels
             else:
                 await connection.cancel(number, seconds)
-        for wanted in later:
+        for wanted in later if early is None else ():
             await search(wanted)
         unwanted.cancel()
-    answered = "a search was answered before it could be cancelled; the fixture is said to have the feature `delay`"
-    bench.require(not early, answered, *early)
-    return next(iter(came), None), others
+    return early, next(iter(came), None), others
 
 
 @check(
