@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -47,8 +48,10 @@ chmod +x "$3"/bin/*
 def test_the_verdict_becomes_the_status_and_the_summary(installed: Path, fault: str, status: int, verdict: str):
     command = f"{sys.executable} {CONFORMANCE / 'tests' / 'target.py'} miniature"
     command += f" --fault {fault}" if fault != "none" else ""
-    done = run_action(installed, command=command, python=str(installed / "python"))
+    done = run_action(installed, command=command, **{"fixture-features": "reload"}, python=str(installed / "python"))
     assert done.returncode == status, done.stderr
+    results = json.loads((installed / "conformance-report" / "report.json").read_text())["results"]
+    assert {result["status"] for result in results if result["check"].endswith("-change-seen")} == {"pass"}
     assert (installed / "summary").read_text().startswith(f"## tools/search: {verdict}")
 
 

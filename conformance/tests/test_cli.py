@@ -68,6 +68,27 @@ def test_a_recommendation_that_is_not_followed_ends_in_0(run: Run, target: Comma
     assert "1 recommendation not followed, in 2 cells" in result.output
 
 
+def test_features_that_a_fixture_cannot_have_are_wrong_usage(run: Run, target: Command):
+    unknown = run("server", "--fixture-features", "reload,teleport", "--", *target("miniature"))
+    assert unknown.exit_code == 2
+    assert "'teleport' unknown; there are reload, delay, callers" in unknown.output
+    live = run("server", "--fixture-features", "reload", "--profile", "live", "--", *target("miniature"))
+    assert live.exit_code == 2
+    assert "--fixture-features is for fixtures" in live.output
+
+
+def test_checks_of_a_feature_run_where_it_is_claimed(run: Run, target: Command, tmp_path: Path):
+    chosen = ["--only", "change-seen", "--only", "cancelled-*", "--era", "2026-07-28"]
+    claimed = run("server", *chosen, "--fixture-features", "reload", "--", *target("miniature"))
+    assert claimed.exit_code == 0, claimed.output
+    assert "2 checks not run: a fixture that can do more claims --fixture-features delay" in claimed.output
+    results = json.loads((tmp_path / "report" / "report.json").read_text())["results"]
+    assert {(result["status"], result.get("skip")) for result in results} == {
+        ("pass", None),
+        ("skip", "fixture-feature"),
+    }
+
+
 def test_a_server_that_cannot_be_started_ends_in_3(run: Run):
     result = run("server", "--", "no-such-program")
     assert result.exit_code == 3

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from tools_search_conformance.bench import Bench
 from tools_search_conformance.judging import run_check
-from tools_search_conformance.link import Setting
+from tools_search_conformance.link import Opening, Setting
 from tools_search_conformance.model import CHECK_PREFIX, Cell, Check, Result
 from tools_search_conformance.properties import explore, limits
 from tools_search_conformance.registry import UnknownCheckError, check, select
@@ -106,6 +106,42 @@ async def test_a_rule_without_its_optional_part_is_skipped(judge: Judge):
 
     result = await judge(body)
     assert (result.status, result.skip, result.message) == ("skip", "not-offered", "there is none")
+
+
+async def test_a_check_that_needs_an_unclaimed_feature_of_the_fixture_is_skipped_and_says_how_to_run_it(judge: Judge):
+    async def body(bench: Bench) -> None:
+        raise AssertionError("it is not run")
+
+    result = await judge(body, feature="reload")
+    assert (result.status, result.skip) == ("skip", "fixture-feature")
+    assert result.message.endswith("--fixture-features reload runs it")
+
+
+async def test_benches_beside_one_another_share_what_they_are_opened_for_and_their_evidence_counts(judge: Judge):
+    async def body(bench: Bench) -> None:
+        for _ in range(2):
+            async with bench.beside("small", Opening(catalog="single")) as other:
+                await other.served({"query": "anything"}, "a search")
+                opened.append(await other.connection())
+
+    opened: list[object] = []
+    result = await judge(body)
+    assert (result.status, result.evidence.observations) == ("pass", 2)
+    assert opened[0] is opened[1]
+
+
+async def test_a_request_that_is_waited_for_no_longer_is_recorded_all_the_same(judge: Judge):
+    async def body(bench: Bench) -> None:
+        connection = await bench.connection()
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await connection.request("tools/search", {"query": "x"}, seconds=5)
+        await bench.served({"query": "x"}, "a search")
+        answers.extend(exchange.answer.fault for exchange in bench.recorder.taken)
+
+    answers: list[str | None] = []
+    assert (await judge(body)).status == "pass"
+    assert answers == [None, "waited for no longer", None]
 
 
 async def test_a_fault_of_the_suite_is_no_fault_of_the_target(judge: Judge):

@@ -22,8 +22,12 @@ def run_project(folder: Path, call: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_server_that_conforms_passes(tmp_path: Path):
-    call = f"run = judge_tools_search({sys.executable!r}, {str(TARGET)!r}, 'miniature', only=['limit-*'])"
-    done = run_project(tmp_path, f"{call}\n    assert [cell.transport for cell in run.cells] == ['stdio', 'stdio']")
+    chosen = "only=['limit-*', 'change-seen'], fixture_features=['reload']"
+    call = f"run = judge_tools_search({sys.executable!r}, {str(TARGET)!r}, 'miniature', {chosen})"
+    done = run_project(
+        tmp_path,
+        f"{call}\n    assert [cell.transport for cell in run.cells] == ['stdio', 'stdio']; assert not run.of('skip')",
+    )
     assert done.returncode == 0, done.stdout
 
 

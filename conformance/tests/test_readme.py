@@ -10,7 +10,7 @@ from typing import get_args
 import click.testing
 import pytest
 from tools_search_conformance import cli
-from tools_search_conformance.model import Status
+from tools_search_conformance.model import FIXTURE_FEATURES, Status
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 Command = Callable[..., tuple[str, ...]]
@@ -33,8 +33,11 @@ def test_every_option_it_names_is_one():
     assert set(re.findall(r"--[a-z][a-z-]+", README)) <= known
 
 
-def test_every_status_is_explained():
-    assert set(re.findall(r"^\| `(\w+)` \|", README, re.MULTILINE)) == set(get_args(Status)) - {"info"}
+def test_every_status_and_every_feature_of_fixtures_is_explained():
+    before, _, after = README.partition("## Reading the verdict")
+    features, statuses = (set(re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE)) for part in (before, after))
+    assert features == set(FIXTURE_FEATURES)
+    assert statuses == set(get_args(Status)) - {"info"}
 
 
 @pytest.mark.parametrize("link", re.findall(r"(?:\]\(|\]: )([^)#\s]+)", README))

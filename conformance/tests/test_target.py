@@ -9,7 +9,8 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tools_search_conformance.target import StdioTarget
+from tools_search_conformance.target import StdioTarget, UrlTarget
+from tools_search_conformance.wire.process import TargetError
 
 pytestmark = pytest.mark.anyio
 
@@ -48,3 +49,8 @@ async def test_each_connection_has_a_process_of_its_own_and_fixtures_one_ahead(
             tasks.cancel_scope.cancel()
     assert pids_in(file) == pids
     assert not any(map(is_alive, pids))
+
+
+async def test_a_server_that_is_running_already_is_given_no_catalogue():
+    with pytest.raises(TargetError, match="let the suite start it"):
+        UrlTarget("http://127.0.0.1:1/mcp", headers={}, start_seconds=1).place("core", {"tools": []})

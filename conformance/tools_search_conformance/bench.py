@@ -6,12 +6,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
-from tools_search_conformance.link import Link, Params, Setting
+from tools_search_conformance.link import Link, Opening, Params, Setting
 from tools_search_conformance.pages import Listing, Page, Walk, read_page
 from tools_search_conformance.surveys import Survey
 from tools_search_conformance.target import Target
 from tools_search_conformance.verdict import InapplicableError, UnverifiableError, VerdictError, ViolationError
 from tools_search_conformance.vocabulary import NONSENSE, Vocabulary
+from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.connection import RefusedError
 from tools_search_conformance.wire.eras import DECLARED
 from tools_search_conformance.wire.record import Exchange, Recorder
@@ -30,8 +31,8 @@ _ENOUGH: Final = 60
 class Bench(Link):
     """One cell's workbench."""
 
-    def __init__(self, setting: Setting, target: Target, recorder: Recorder) -> None:
-        super().__init__(setting, target, recorder)
+    def __init__(self, setting: Setting, target: Target, recorder: Recorder, opening: Opening | None = None) -> None:
+        super().__init__(setting, target, recorder, opening)
         self.judged: list[int] = []
         """Numbers of the exchanges that expectations were tested against."""
         self._broadest: str | None = None
@@ -43,6 +44,7 @@ class Bench(Link):
         """What was listed when they were walked."""
         self.surveys: list[Survey | UnverifiableError] | None = None
         """What the target makes of generated catalogues, or why that cannot be found out."""
+        self._beside: dict[str, Bench] = {}
 
     @asynccontextmanager
     async def fresh(self, *, catalog: str = "core", capabilities: Params = DECLARED) -> AsyncGenerator[Bench]:
@@ -62,6 +64,34 @@ class Bench(Link):
             self.judged += other.judged
             self.deaths += other.deaths
             await other.aclose()
+
+    @asynccontextmanager
+    async def beside(self, name: str, opening: Opening) -> AsyncGenerator[Bench]:
+        """Give the bench `name`, opened as `opening` says when it is first asked for and kept until this one closes.
+
+        Checks that need the same fixture share it: starting one is what takes longest.
+        """
+        other = self._beside.get(name)
+        if other is None:
+            other = self._beside[name] = Bench(self.setting, self._target, self.recorder, opening)
+        other.judged, other.deaths = [], []
+        try:
+            await other.connection()
+            yield other
+        finally:
+            self.judged += other.judged
+            self.deaths += other.deaths
+
+    def place(self, catalog: str, document: JsonObject) -> None:
+        """Put a catalogue file where fixtures find it, in place of the one of that name."""
+        self._target.place(catalog, document)
+
+    async def aclose(self) -> None:
+        """Close the connection and every bench beside this one."""
+        beside, self._beside = self._beside, {}
+        for other in beside.values():
+            await other.aclose()
+        await super().aclose()
 
     async def vocabulary(self) -> Vocabulary:
         """Return the words of what the target lists."""

@@ -20,8 +20,8 @@ from tools_search_conformance.choosing import refuse_nothing, selection_options,
 from tools_search_conformance.clients.checks import client_checks
 from tools_search_conformance.clients.judge import ClientOptions, judge_client
 from tools_search_conformance.explain import explain_check, list_checks, run_version
-from tools_search_conformance.invocation import Options, judge_servers
-from tools_search_conformance.model import CELLS, Cell, Result, Run
+from tools_search_conformance.invocation import Options, features_named, judge_servers
+from tools_search_conformance.model import CELLS, FIXTURE_FEATURES, Cell, FixtureFeature, Result, Run
 from tools_search_conformance.report.document import ReportError, read_report
 from tools_search_conformance.report.matrix import matrix_markdown, matrix_page
 from tools_search_conformance.report.plain import plain
@@ -78,6 +78,13 @@ def _baseline(context: click.Context, _: click.Parameter, value: str | None) -> 
         raise click.BadParameter(str(error)) from error
 
 
+def _features(_: click.Context, __: click.Parameter, value: str | None) -> frozenset[FixtureFeature]:
+    try:
+        return features_named(name.strip() for name in (value or "").split(",") if name.strip())
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 def _command(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
     try:
         argv = tuple(shlex.split(value or ""))
@@ -108,6 +115,12 @@ def _seed(_: click.Context, __: click.Parameter, value: int | None) -> int:
     type=click.Choice(["fixture", "live"]),
     help="fixture: the server serves the catalogue named by TOOLS_SEARCH_CATALOG (default for servers started here); "
     "live: it serves its own tools, and none is called (default for --url).",
+)
+@click.option(
+    "--fixture-features",
+    callback=_features,
+    metavar="LIST",
+    help=f"What the fixture can do beyond serving a catalogue, with commas between: {', '.join(FIXTURE_FEATURES)}.",
 )
 @selection_options(registered)
 @click.option(
@@ -160,6 +173,8 @@ def server(
         raise click.UsageError("name a server: -- ARGV, --http-command or --url")
     if url and (argv or http_command):
         raise click.UsageError("--url goes alone")
+    if rest["fixture_features"] and (url or rest["profile"] == "live"):
+        raise click.UsageError("--fixture-features is for fixtures that are started here; a live server has none")
     if url:
         _see_to_address(url, allow_remote=rest["allow_remote"])
     options = Options(

@@ -67,6 +67,7 @@ def list_checks(checks: Iterable[Check]) -> list[dict[str, Any]]:
             "transports": list(check.transports),
             "profiles": list(check.profiles),
             "driverFeature": check.driver_feature,
+            "fixtureFeature": check.fixture_feature,
             "requirements": [row.id for row in rows_of(check.id)],
         }
         for check in checks
@@ -76,6 +77,8 @@ def list_checks(checks: Iterable[Check]) -> list[dict[str, Any]]:
 def explain_check(check: Check) -> str:
     """Return a check's page as text."""
     party = "client" if check.id.startswith(CLIENT_PREFIX) else "server"
+    program = "DRIVER" if party == "client" else "COMMAND"
+    feature = f" --fixture-features {check.fixture_feature}" if check.fixture_feature else ""
     lines = [check.id, f"  {check.title}", ""]
     for row in rows_of(check.id):
         lines += [
@@ -94,6 +97,6 @@ def explain_check(check: Check) -> str:
         f"  level   {check.level}",
         "  cells   " + "; ".join(" and ".join(each) for each in (check.transports, check.eras, check.profiles)),
         "",
-        f"  tools-search-conformance {party} --only {check.rule} -- {'DRIVER' if party == 'client' else 'COMMAND'}",
+        f"  tools-search-conformance {party} --only {check.rule}{feature} -- {program}",
     ]
     return "\n".join(lines)

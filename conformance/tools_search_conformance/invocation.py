@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from tools_search_conformance.baseline import Baseline, settle
-from tools_search_conformance.model import Cell, Check, Effort, Profile, Result, Run
+from tools_search_conformance.model import FIXTURE_FEATURES, Cell, Check, Effort, FixtureFeature, Profile, Result, Run
 from tools_search_conformance.registry import registered
 from tools_search_conformance.report.files import write_reports
 from tools_search_conformance.runner import Findings, Plan, run_checks, want_all
@@ -23,7 +23,7 @@ from tools_search_conformance.target import HttpCommandTarget, StdioTarget, Targ
 from tools_search_conformance.wire.eras import ERAS, Era
 from tools_search_conformance.wire.process import TargetError
 
-__all__ = ["Options", "judge_servers", "watch"]
+__all__ = ["Options", "features_named", "judge_servers", "watch"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +46,8 @@ class Options:
     era: Era | Literal["auto"] = "auto"
     profile: Profile | None = None
     effort: Effort = "default"
+    fixture_features: frozenset[FixtureFeature] = frozenset()
+    """What a fixture can do beyond serving a catalogue."""
     seed: int = 0
     timeout: float = 10
     start_timeout: float = 20
@@ -59,6 +61,18 @@ class Options:
     def effective_profile(self) -> Profile:
         """The profile asked for, or the one that fits the target."""
         return self.profile or ("live" if self.url else "fixture")
+
+
+def features_named(names: Iterable[str]) -> frozenset[FixtureFeature]:
+    """Return the fixture features with these names.
+
+    Raises:
+        ValueError: there is none with one of them; the message says which there are.
+    """
+    named = set(names)
+    if unknown := sorted(named.difference(FIXTURE_FEATURES)):
+        raise ValueError(f"{', '.join(map(repr, unknown))} unknown; there are {', '.join(FIXTURE_FEATURES)}")
+    return frozenset(feature for feature in FIXTURE_FEATURES if feature in named)
 
 
 async def judge_servers(options: Options, progress: Callable[[Result], None]) -> Run:
@@ -76,6 +90,7 @@ async def judge_servers(options: Options, progress: Callable[[Result], None]) ->
         profile=options.effective_profile,
         effort=options.effort,
         seed=options.seed,
+        features=options.fixture_features,
         request_seconds=options.timeout,
         wire=wire,
         secret_headers=frozenset(name.lower() for name in options.headers),

@@ -116,4 +116,6 @@ def _inapplicable(check: Check, bench: Workbench) -> tuple[SkipReason, str] | No
         return "transport", f"holds over {', '.join(check.transports)} only"
     if bench.profile not in check.profiles:
         return "profile", f"needs the {' or '.join(check.profiles)} profile"
+    if check.fixture_feature is not None and check.fixture_feature not in bench.setting.features:
+        return "fixture-feature", f"needs a fixture that can do more: --fixture-features {check.fixture_feature}"
     return None

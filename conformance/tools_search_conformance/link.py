@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import anyio
 from tools_search_spec import METHOD
 
-from tools_search_conformance.model import Cell, Effort, Profile
+from tools_search_conformance.model import Cell, Effort, FixtureFeature, Profile
 from tools_search_conformance.pages import Listing, Page, Walk, read_page
 from tools_search_conformance.patience import Patience
 from tools_search_conformance.shape import advertised, integer
@@ -23,7 +23,7 @@ from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Exchange, Recorder
 from tools_search_conformance.wire.stdio import StdioTransport
 
-__all__ = ["Link", "Params", "Setting"]
+__all__ = ["Link", "Opening", "Params", "Setting"]
 
 _PLENTY: Final = 50
 """A limit that most servers take as it is; those with a smaller maximum have to clamp it."""
@@ -38,6 +38,18 @@ _MOST_LIST_PAGES: Final = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
+class Opening:
+    """What a connection is opened to, and how."""
+
+    catalog: str = "core"
+    """Name of the catalogue that a fixture serves."""
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    """More of the environment that the fixture is started in."""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """HTTP headers of every request."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Setting:
     """The circumstances of one cell."""
 
@@ -45,6 +57,8 @@ class Setting:
     profile: Profile
     effort: Effort = "default"
     seed: int = 0
+    features: frozenset[FixtureFeature] = frozenset()
+    """What the fixture can do beyond serving a catalogue."""
     seconds: float = 10
     """How long one request may take."""
     first: bool = True
@@ -54,9 +68,10 @@ class Setting:
 class Link:
     """All checks of a cell share one connection, which is opened again when it has ended."""
 
-    def __init__(self, setting: Setting, target: Target, recorder: Recorder) -> None:
+    def __init__(self, setting: Setting, target: Target, recorder: Recorder, opening: Opening | None = None) -> None:
         self.setting = setting
         self.recorder = recorder
+        self._opening = opening or Opening()
         self._target = target
         self._connection: Connection | None = None
         self._starts = 0
@@ -87,7 +102,7 @@ class Link:
             if (ended := self._connection.transport.ended) is None:
                 return self._connection
             self._mourn(ended)
-        return await self.connect("core", DECLARED)
+        return await self.connect(self._opening.catalog, DECLARED)
 
     def _mourn(self, ended: str) -> None:
         """Keep how the target ended by itself, once, with the last exchange before it."""
@@ -158,8 +173,11 @@ class Link:
         return connection
 
     async def _opened(self, catalog: str, capabilities: Params) -> Connection:
-        transport = await self._target.connect(self.recorder.note, catalog if self.profile == "fixture" else None)
-        connection = Connection(transport, self.cell.era, self.recorder, capabilities=capabilities)
+        fixture = catalog if self.profile == "fixture" else None
+        transport = await self._target.connect(self.recorder.note, fixture, self._opening.env)
+        connection = Connection(
+            transport, self.cell.era, self.recorder, capabilities=capabilities, headers=self._opening.headers
+        )
         try:
             await connection.open(self.patience.for_start())
         except BaseException:

@@ -14,12 +14,14 @@ __all__ = [
     "CELLS",
     "CHECK_PREFIX",
     "CLIENT_PREFIX",
+    "FIXTURE_FEATURES",
     "SEVERITY",
     "Cell",
     "Check",
     "DriverFeature",
     "Effort",
     "Evidence",
+    "FixtureFeature",
     "Level",
     "Profile",
     "Result",
@@ -44,15 +46,21 @@ Status = Literal["pass", "fail", "warn", "unverified", "skip", "info", "error"]
 SEVERITY: Final[tuple[Status, ...]] = ("error", "fail", "unverified", "warn", "info", "skip", "pass")
 """The worst first."""
 
-SkipReason = Literal["era", "transport", "profile", "not-offered", "driver-feature"]
+SkipReason = Literal["era", "transport", "profile", "not-offered", "fixture-feature", "driver-feature"]
 """Why a check does not apply: to this era, transport or profile, to a target without the optional part that it judges,
-or to a client whose driver cannot do what it needs."""
+to a fixture without the feature that it needs, or to a client whose driver cannot do what it needs."""
 
 Profile = Literal["fixture", "live"]
 """Whether the target serves a catalogue of the suite, or its own."""
 
 DriverFeature = Literal["authorization", "federation"]
 """What a driver may be able to do beyond speaking over a transport."""
+
+FixtureFeature = Literal["reload", "delay", "callers"]
+"""What a fixture may be able to do beyond serving a catalogue."""
+
+FIXTURE_FEATURES: Final[tuple[FixtureFeature, ...]] = get_args(FixtureFeature)
+"""All of them."""
 
 Effort = Literal["quick", "default", "deep"]
 """How many generated cases a property gets."""
@@ -76,6 +84,8 @@ class Check:
     profiles: tuple[Profile, ...] = ("fixture", "live")
     driver_feature: DriverFeature | None = None
     """What it needs of a driver beyond a transport."""
+    fixture_feature: FixtureFeature | None = None
+    """What it needs of a fixture beyond serving a catalogue."""
 
     def __post_init__(self) -> None:
         if not self.id.startswith((CHECK_PREFIX, CLIENT_PREFIX)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tools_search_conformance.model import CHECK_PREFIX, Check, Level, Profile
+from tools_search_conformance.model import CHECK_PREFIX, Check, FixtureFeature, Level, Profile
 from tools_search_conformance.selection import UnknownCheckError, choose_checks
 from tools_search_conformance.wire.eras import ERAS, Era
 from tools_search_conformance.wire.transport import TransportName
@@ -30,8 +30,9 @@ def check(
     eras: tuple[Era, ...] = ERAS,
     transports: tuple[TransportName, ...] = ("stdio", "http"),
     profiles: tuple[Profile, ...] = ("fixture", "live"),
+    feature: FixtureFeature | None = None,
 ) -> Callable[[Body], Check]:
-    """Declare the decorated body as the check `tools-search-server-<rule>`."""
+    """Declare the decorated body as the check `tools-search-server-<rule>`; what needs a `feature` is for fixtures."""
 
     def register(body: Body) -> Check:
         declared = Check(
@@ -43,7 +44,8 @@ def check(
             level=level,
             eras=eras,
             transports=transports,
-            profiles=profiles,
+            profiles=profiles if feature is None else ("fixture",),
+            fixture_feature=feature,
         )
         if declared.id in _CHECKS:
             raise ValueError(f"two checks with the id {declared.id}")

@@ -12,7 +12,7 @@ import anyio
 from tools_search_conformance.bench import Bench
 from tools_search_conformance.judging import run_check
 from tools_search_conformance.link import Setting
-from tools_search_conformance.model import Cell, Check, Effort, Profile, Result, UnavailableCell
+from tools_search_conformance.model import Cell, Check, Effort, FixtureFeature, Profile, Result, UnavailableCell
 from tools_search_conformance.smoke import NotOfferedError, UnadvertisedError, claims_legacy, smoke
 from tools_search_conformance.target import Target
 from tools_search_conformance.wire.connection import RefusedError
@@ -43,6 +43,7 @@ class Plan:
     profile: Profile = "fixture"
     effort: Effort = "default"
     seed: int = 0
+    features: frozenset[FixtureFeature] = frozenset()
     request_seconds: float = 10
     run_seconds: float = 900
     wire: Path | None = None
@@ -138,6 +139,7 @@ def _setting(cell: Cell, plan: Plan, *, first: bool) -> Setting:
         profile=plan.profile,
         effort=plan.effort,
         seed=plan.seed,
+        features=plan.features,
         seconds=plan.request_seconds,
         first=first,
     )

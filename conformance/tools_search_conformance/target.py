@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 import anyio
@@ -12,16 +13,19 @@ from anyio.abc import TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from tools_search_conformance import catalogs
-from tools_search_conformance.wire.codec import MalformedError, as_object, decode
+from tools_search_conformance.wire.codec import JsonObject, MalformedError, as_object, decode
 from tools_search_conformance.wire.http import HttpTransport, check_address
 from tools_search_conformance.wire.process import TargetError, TargetProcess
 from tools_search_conformance.wire.stdio import StdioTransport
 from tools_search_conformance.wire.transport import Transport, TransportName
 
-__all__ = ["CATALOG_VARIABLE", "HttpCommandTarget", "StdioTarget", "Target", "UrlTarget"]
+__all__ = ["CATALOG_VARIABLE", "NOTHING_MORE", "HttpCommandTarget", "StdioTarget", "Target", "UrlTarget"]
 
 CATALOG_VARIABLE: Final = "TOOLS_SEARCH_CATALOG"
 """Names the catalogue file that a fixture serves."""
+
+NOTHING_MORE: Final[Mapping[str, str]] = MappingProxyType({})
+"""An environment to which a start adds nothing."""
 
 _STARTED_AHEAD: Final = "core"
 """The catalogue of nearly all connections."""
@@ -45,11 +49,21 @@ class Target(Protocol):
         """What reports say it is."""
         ...
 
-    async def connect(self, note: Note, catalog: str | None) -> Transport:
+    async def connect(self, note: Note, catalog: str | None, env: Mapping[str, str] = NOTHING_MORE) -> Transport:
         """Return a transport nobody has used, to a fixture serving `catalog` or, for `None`, to the server as it is.
+
+        What is started for it finds `env` in its environment.
 
         Raises:
             TargetError: it cannot be started or reached.
+        """
+        ...
+
+    def place(self, catalog: str, document: JsonObject) -> None:
+        """Put a catalogue file of the name `catalog` where fixtures find it, in place of the one there was.
+
+        Raises:
+            TargetError: nothing is started here, so that nobody would read it.
         """
         ...
 
@@ -78,9 +92,13 @@ class _Started:
         self._env = dict(env)
         self._cwd = cwd
 
-    async def start(self, catalog: str | None) -> TargetProcess:
-        """Start the program; `catalog` is handed over in its environment."""
-        env = dict(self._env)
+    def place(self, catalog: str, document: JsonObject) -> None:
+        """Put a catalogue file where `start` finds it."""
+        catalogs.place(catalog, document, self._folder)
+
+    async def start(self, catalog: str | None, more: Mapping[str, str]) -> TargetProcess:
+        """Start the program; `catalog` and `more` are handed over in its environment."""
+        env = self._env | dict(more)
         if catalog is not None:
             env[CATALOG_VARIABLE] = str(catalogs.write(catalog, self._folder))
         return await TargetProcess.start(self._argv, tasks=self._tasks, env=env, cwd=self._cwd)
@@ -104,15 +122,16 @@ class StdioTarget(_Started):
         """The command."""
         return {"transport": "stdio", "argv": list(self._argv)}
 
-    async def connect(self, note: Note, catalog: str | None) -> Transport:
+    async def connect(self, note: Note, catalog: str | None, env: Mapping[str, str] = NOTHING_MORE) -> Transport:
         """Give a process that nobody has spoken to."""
-        ready = self._ready if catalog == _STARTED_AHEAD else None
+        usual = catalog == _STARTED_AHEAD and not env
+        ready = self._ready if usual else None
         if ready is None or ready.returncode is not None:
-            process = await self.start(catalog)
+            process = await self.start(catalog, env)
         else:
             process, self._ready = ready, None
-        if catalog == _STARTED_AHEAD and self._ready is None:
-            self._ready = await self.start(catalog)
+        if usual and self._ready is None:
+            self._ready = await self.start(catalog, env)
         return StdioTransport(process, tasks=self._tasks, note=note)
 
     async def aclose(self) -> None:
@@ -145,40 +164,45 @@ class UrlTarget:
         """The address."""
         return {"transport": "http", "url": self._url}
 
-    async def connect(self, note: Note, catalog: str | None) -> Transport:
+    async def connect(self, note: Note, catalog: str | None, env: Mapping[str, str] = NOTHING_MORE) -> Transport:
         """Open another connection."""
         return HttpTransport(self._url, headers=self._headers)
+
+    def place(self, catalog: str, document: JsonObject) -> None:
+        """Refuse: who runs this server has settled what it serves."""
+        raise TargetError("a server that is running already cannot be given a catalogue; let the suite start it")
 
     async def aclose(self) -> None:
         """Do nothing: what was not started is not ended."""
 
 
 class HttpCommandTarget(_Started):
-    """A program that serves HTTP and prints `{"url": …}` first: one process a catalogue."""
+    """A program that serves HTTP and prints `{"url": …}` first: one process a catalogue and environment."""
 
     transport: TransportName = "http"
 
     def __init__(self, argv: Sequence[str], *, headers: Mapping[str, str], **options: Any) -> None:
         super().__init__(argv, **options)
         self._headers = dict(headers)
-        self._running: dict[str | None, tuple[TargetProcess, str]] = {}
+        self._running: dict[tuple[str | None, ...], tuple[TargetProcess, str]] = {}
 
     @property
     def description(self) -> Mapping[str, Any]:
         """The command."""
         return {"transport": "http", "argv": list(self._argv)}
 
-    async def connect(self, note: Note, catalog: str | None) -> Transport:
-        """Open another connection, to a process started for this catalogue."""
-        process, url = self._running.get(catalog) or (None, "")
+    async def connect(self, note: Note, catalog: str | None, env: Mapping[str, str] = NOTHING_MORE) -> Transport:
+        """Open another connection, to a process started for this catalogue in this environment."""
+        kind = (catalog, *(f"{name}={value}" for name, value in sorted(env.items())))
+        process, url = self._running.get(kind) or (None, "")
         if process is None or process.returncode is not None:
             if process is not None:
                 note(process.obituary())
                 await process.end()
             await self._end_outlived(catalog)
-            process = await self.start(catalog)
+            process = await self.start(catalog, env)
             url = await self._address(process)
-            self._running[catalog] = process, url
+            self._running[kind] = process, url
         running = process
         return HttpTransport(
             url,
@@ -195,7 +219,7 @@ class HttpCommandTarget(_Started):
 
     async def _end_outlived(self, catalog: str | None) -> None:
         """End what serves a generated catalogue, which is never asked for again, before `catalog` is the next one."""
-        generated = [other for other in self._running if other is not None and Path(other).is_absolute()]
+        generated = [kind for kind in self._running if kind[0] is not None and Path(kind[0]).is_absolute()]
         for other in generated if catalog is not None and Path(catalog).is_absolute() else ():
             process, _ = self._running.pop(other)
             await process.end()

@@ -48,6 +48,7 @@ def test_a_file_may_state_answers(tmp_path: Path) -> None:
         (json.dumps({"tools": [TOOL, TOOL]}), "tools[1].name"),
         (json.dumps({"tools": [TOOL], "answers": []}), "answers"),
         (json.dumps({"tools": [TOOL], "answers": {"a": {"content": 1}}}), "answers.a.content"),
+        (json.dumps({"tools": [TOOL], "hidden": {"token": "a"}}), "hidden.token"),
         ("[" * 100_000, "nested too deeply"),
     ],
 )

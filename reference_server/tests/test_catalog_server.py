@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 from mcp import Client, MCPError
-from mcp_ext_tools_search.client import iter_tools, search_tools, server_settings
+from mcp.client.streamable_http import streamable_http_client
+from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, search_tools, server_settings
 from mcp_types import INVALID_PARAMS, CallToolResult, TextContent, ToolListChangedNotification
 
 pytestmark = pytest.mark.anyio
@@ -139,6 +141,34 @@ async def test_a_catalogue_that_becomes_invalid_leaves_what_was_served(
             await anyio.Path(catalog).unlink()
             await until(lambda: log.read_text().count("still served") == 2)
             assert len((await client.list_tools()).tools) == len(DEFINITIONS)
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_what_is_hidden_from_a_caller_is_neither_listed_nor_found_nor_called(
+    servers: Any, tmp_path: Path, mode: Any
+) -> None:
+    file = tmp_path / "catalog.json"
+    file.write_text(json.dumps({"tools": DEFINITIONS[:2], "hidden": {"kettle": ["boil"]}}))
+    url = servers.start_http("--catalog", str(file))
+    with anyio.fail_after(60):
+        for caller, seen in (("kettle", ["brew tea"]), ("other", ["brew tea", "boil"])):
+            async with (
+                httpx2.AsyncClient(headers={"Authorization": f"Bearer {caller}"}) as http,
+                Client(streamable_http_client(url, http_client=http), mode=mode, extensions=[TOOLS_SEARCH]) as client,
+            ):
+                listed = await client.list_tools()
+                page = await search_tools(client, "boil")
+                settings = server_settings(client)
+                assert [tool.name for tool in listed.tools] == seen
+                assert [tool.name for tool in page.tools] == seen[1:]
+                assert settings is not None
+                assert settings.catalog_size is None
+                if mode == "auto":
+                    assert listed.cache_scope == page.cache_scope == "private"
+                if caller == "kettle":
+                    with pytest.raises(MCPError) as refused:
+                        await client.call_tool("boil")
+                    assert refused.value.data["closest"] == []
 
 
 async def test_a_delayed_search_can_be_cancelled(connect: Any, catalog: Path) -> None:

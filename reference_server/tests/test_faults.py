@@ -46,7 +46,7 @@ async def test_a_call_that_fails_in_the_server_leaks_nothing(
 ) -> None:
     caplog.set_level(logging.INFO, logger="mcp_ext_tools_search")
     catalog = Catalog(bundled_catalog())
-    name = next(name for name in catalog.by_name if name not in catalog.contents.answers)
+    name = next(tool.name for tool in catalog.contents.tools if tool.name not in catalog.contents.answers)
     error = await refusal(catalog_server(catalog, answer), mode, "call_tool", name, {})
     assert (error.code, error.message, error.data) == (-32603, "Internal server error", None)
     assert "tools/call failed with" in caplog.text

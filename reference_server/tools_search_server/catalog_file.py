@@ -1,6 +1,7 @@
 """Catalogue files: `{"tools": [Tool, ...]}`, the definitions exactly as `tools/list` is to return them.
 
-A file may also say what a tool always answers: `{"answers": {"tool name": CallToolResult, ...}}`.
+A file may also say what a tool always answers, `{"answers": {"tool name": CallToolResult, ...}}`, and which tools are
+hidden from the HTTP caller who shows a bearer token, `{"hidden": {"token": ["tool name", ...]}}`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from mcp_types import CallToolResult, Tool
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from tools_search_server.mendable import Mendable, read_json
 
@@ -28,13 +29,16 @@ class CatalogFile:
     answers: Mapping[str, CallToolResult] = field(default_factory=dict[str, CallToolResult])
     """What some tools always answer, by name."""
 
+    hidden: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    """Names of the tools that some callers do not see, by bearer token."""
+
 
 def read_catalog(file: Path) -> CatalogFile:
     """Return the contents of a catalogue file, the tools in its order.
 
     Raises:
-        Mendable: The file cannot be read, a definition is no MCP tool, two have the same name, or an answer is no
-            result of a call.
+        Mendable: The file cannot be read, a definition is no MCP tool, two have the same name, an answer is no result
+            of a call, or what is hidden is no list of names.
     """
     document = read_json(file, "a catalogue file")
     members = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
@@ -43,7 +47,7 @@ def read_catalog(file: Path) -> CatalogFile:
         raise Mendable(file, "", "has no array `tools`", 'Write {"tools": [{"name": ..., "inputSchema": ...}]}.')
     tools = [_tool(file, place, definition) for place, definition in enumerate(cast("list[Any]", definitions))]
     _refuse_duplicates(file, tools)
-    return CatalogFile(tools, _answers(file, members.get("answers", {})))
+    return CatalogFile(tools, _answers(file, members.get("answers", {})), _hidden(file, members.get("hidden", {})))
 
 
 def bundled_catalog() -> CatalogFile:
@@ -70,6 +74,14 @@ def _answers(file: Path, stated: Any) -> dict[str, CallToolResult]:
             advice = "See `CallToolResult` in the MCP schema."
             raise Mendable(file, place, f"is no result of a call ({first['msg']})", advice) from None
     return answers
+
+
+def _hidden(file: Path, stated: Any) -> dict[str, frozenset[str]]:
+    try:
+        return TypeAdapter(dict[str, frozenset[str]]).validate_python(stated)
+    except ValidationError as error:
+        place = ".".join(["hidden", *map(str, error.errors()[0]["loc"])])
+        raise Mendable(file, place, "is not what it should be", 'Write {"token": ["tool name", ...]}.') from None
 
 
 def _tool(file: Path, index: int, definition: Any) -> Tool:

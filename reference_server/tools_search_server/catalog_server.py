@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from mcp.server import Server, ServerRequestContext
-from mcp.server.caching import CacheHint
 from mcp_ext_tools_search.server import ToolsSearch
 from mcp_ext_tools_search.types import EXTENSION_ID, ServerSettings
 from mcp_types import (
@@ -27,8 +26,8 @@ from tools_search_server.canned import canned_answer
 from tools_search_server.catalog_file import CatalogFile
 from tools_search_server.faults import hide_faults
 from tools_search_server.limits import Limits
-from tools_search_server.paging import ToolPages
 from tools_search_server.unknown_tool import unknown_tool
+from tools_search_server.visible_tools import VisibleTools, bearer_token
 
 __all__ = ["Answer", "Catalog", "catalog_server"]
 
@@ -54,16 +53,28 @@ class Catalog:
     def replace(self, contents: CatalogFile) -> None:
         """Offer these tools from now on."""
         self.contents = contents
-        tools = contents.tools
-        self.pages = ToolPages(tools, self.limits.page_size)
-        self.by_name = {tool.name: tool for tool in tools}
-        groups = dict.fromkeys(group for tool in tools if (group := _group(tool)))
-        topics = {"topics": list(groups)[:_MAX_TOPICS]} if groups else {}
-        self.settings = ServerSettings(catalog_size=len(tools), max_limit=self.limits.max_limit, **topics)
+        tools, page_size = contents.tools, self.limits.page_size
+        self._all = VisibleTools(tools, page_size)
+        self._of_callers = {token: VisibleTools(tools, page_size, names) for token, names in contents.hidden.items()}
+        secret = frozenset[str]().union(*contents.hidden.values())
+        groups = dict.fromkeys(group for tool in tools if tool.name not in secret and (group := _group(tool)))
+        told: dict[str, Any] = {"topics": list(groups)[:_MAX_TOPICS]} if groups else {}
+        if not contents.hidden:  # draft, Server Settings: where callers see different numbers of tools, none is told
+            told["catalog_size"] = len(tools)
+        self.settings = ServerSettings(max_limit=self.limits.max_limit, **told)
+
+    @property
+    def cache_scope(self) -> Literal["public", "private"]:
+        """Whether one caller may be shown what another one was listed."""
+        return "private" if self.contents.hidden else "public"
+
+    def seen_by(self, ctx: ServerRequestContext[Any, Any]) -> VisibleTools:
+        """Return the tools that the caller of `ctx` sees."""
+        return self._of_callers.get(bearer_token(ctx) or "", self._all)
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """Return what the tool takes, or `None` for a name that is not in the catalogue."""
-        tool = self.by_name.get(name)
+        tool = self._all.by_name.get(name)
         return None if tool is None else tool.input_schema
 
 
@@ -71,12 +82,14 @@ def catalog_server(catalog: Catalog, answer: Answer = canned_answer) -> Server[A
     """Build a server that lists, searches and answers for `catalog`, in both protocol eras."""
 
     async def list_tools(ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None) -> ListToolsResult:
-        return catalog.pages.page(params.cursor if params else None, ctx.protocol_version)
+        page = catalog.seen_by(ctx).pages.page(params.cursor if params else None, ctx.protocol_version)
+        return page.model_copy(update={"ttl_ms": _TTL_MS, "cache_scope": catalog.cache_scope})
 
-    async def call_tool(_: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
-        tool = catalog.by_name.get(params.name)
+    async def call_tool(ctx: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
+        seen = catalog.seen_by(ctx).by_name
+        tool = seen.get(params.name)
         if tool is None:
-            raise unknown_tool(params.name, catalog.by_name)
+            raise unknown_tool(params.name, seen)
         return catalog.contents.answers.get(tool.name) or answer(tool, params.arguments or {})
 
     server = Server[Any](
@@ -86,7 +99,6 @@ def catalog_server(catalog: Catalog, answer: Answer = canned_answer) -> Server[A
         on_call_tool=call_tool,
         # Without it the SDK walks the whole listing before each call on modern Streamable HTTP.
         get_tool_input_schema=catalog.input_schema,
-        cache_hints={"tools/list": CacheHint(ttl_ms=_TTL_MS, scope="public")},
     )
     limits = catalog.limits
     ToolsSearch(

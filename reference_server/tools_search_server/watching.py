@@ -36,7 +36,7 @@ async def follow_catalog(file: Path, catalog: Catalog, changes: ListChanges) -> 
         except Mendable as error:
             logger.warning("%s The catalogue as it was is still served.", error)
             continue
-        logger.info("%s changed: %d tools", file, len(catalog.by_name))
+        logger.info("%s changed: %d tools", file, len(catalog.contents.tools))
         await changes.announce()
 
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from tools_search_conformance.checks import registered, select
 from tools_search_conformance.invocation import Options, judge_servers
-from tools_search_conformance.model import CHECK_PREFIX, Cell, Effort, Run
+from tools_search_conformance.model import CHECK_PREFIX, FIXTURE_FEATURES, Cell, Effort, FixtureFeature, Run
 from tools_search_conformance.runner import say_nothing
 from tools_search_conformance.wire.eras import ERAS, LEGACY, MODERN, Era
 from tools_search_conformance.wire.process import TargetError
@@ -50,6 +50,11 @@ class Mutant:
     def shows_in_era(self, era: Era) -> bool:
         """Tell whether the fault can be seen in any cell of the era."""
         return any(self.shows_in(f"{transport}-{era}") for transport in ("stdio", "http"))
+
+    @property
+    def features(self) -> frozenset[FixtureFeature]:
+        """What a fixture has to be able to do for the fault to show."""
+        return frozenset(feature for rule in self.kills if (feature := CHECKS[rule].fixture_feature))
 
     @property
     def cells_that_show(self) -> list[tuple[TransportName, Era]]:
@@ -149,6 +154,7 @@ def miniatures(request: pytest.FixtureRequest, target: Command, tmp_path_factory
             argv=argv if every or transport == "stdio" else (),
             http_argv=(*argv, "--http") if every or transport == "http" else (),
             era="auto" if every or name in _IN_BOTH_ERAS else era,
+            fixture_features=frozenset(FIXTURE_FEATURES) if every else MUTANTS[name].features,
             seed=1,
             effort=MUTANTS[name].effort,
             timeout=5,
@@ -173,6 +179,7 @@ def references(request: pytest.FixtureRequest, target: Command, tmp_path_factory
             argv=argv if transport == "stdio" else (),
             http_argv=(*argv, "--http", "127.0.0.1:0") if transport == "http" else (),
             era="auto" if name in _IN_BOTH_ERAS else era,
+            fixture_features=MUTANTS[name].features,
             seed=1,
             effort="quick",
             timeout=20,

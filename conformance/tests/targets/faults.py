@@ -86,13 +86,17 @@ class Fault:
     def input_closed(self) -> None:
         """Return when the process is to end."""
 
+    def cancelled(self, number: Any, in_flight: list[Any]) -> list[Any]:
+        """Return the ids of the requests `in_flight` that end when the one with the id `number` is cancelled."""
+        return [number]
+
 
 _FAULTS: Final[dict[str, Callable[[], Fault]]] = {"none": Fault}
 
 
 def find_fault(name: str) -> Fault:
     """Return a fault in its first state."""
-    for kind in ("answers", "catalogues", "messages", "negotiation", "pages", "parameters"):
+    for kind in ("answers", "catalogues", "features", "messages", "negotiation", "pages", "parameters"):
         importlib.import_module(f".faults_of_{kind}", __package__)  # where they register themselves
     return _FAULTS[name]()
 

@@ -263,13 +263,17 @@ def main() -> None:
     parser.add_argument("--fault", default="none")
     parser.add_argument("--variant", default="none")
     arguments = parser.parse_args()
-    catalog = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
-    kind = Miniature
-    if arguments.variant != "none":
-        from .variants import find_variant  # it imports this module
+    file = Path(os.environ["TOOLS_SEARCH_CATALOG"])
+    server: Miniature
+    if arguments.variant == "none":
+        from .miniature_features import Fixture  # it imports this module
 
-        kind = find_variant(arguments.variant)
-    server = kind(catalog["tools"], find_fault(arguments.fault))
+        server = Fixture(file, find_fault(arguments.fault))
+    else:
+        from .variants import find_variant  # so does this one
+
+        tools = json.loads(file.read_text(encoding="utf-8"))["tools"]
+        server = find_variant(arguments.variant)(tools, find_fault(arguments.fault))
     if arguments.http:
         from .miniature_http import serve_http  # stdio starts faster without
 

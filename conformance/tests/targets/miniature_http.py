@@ -43,7 +43,7 @@ class _Endpoint(BaseHTTPRequestHandler):
         response: Json | None
         try:
             self.miniature.fault.headers(message, dict(self.headers.items()))
-            response = self.miniature.respond(message, {})
+            response = self.miniature.respond(message, {"token": self._token()})
         except Refusal as refusal:
             response = {
                 "jsonrpc": "2.0",
@@ -58,11 +58,16 @@ class _Endpoint(BaseHTTPRequestHandler):
         name = self.headers.get("Mcp-Session-Id", "")
         if message.get("method") == "initialize":
             self.sessions[name := secrets.token_hex(8)] = {}
-        response = self.miniature.respond(message, self.sessions.get(name, {}))
+        session = self.sessions.get(name, {})
+        session["token"] = self._token()
+        response = self.miniature.respond(message, session)
         if response is None:
             self._send(202, None)
             return
         self._send(200, response, {"Mcp-Session-Id": name}, streamed=self.miniature.streams(LEGACY))
+
+    def _token(self) -> str:
+        return self.headers.get("Authorization", "").removeprefix("Bearer ")
 
     def _send(
         self, status: int, message: Json | None, headers: dict[str, str] | None = None, *, streamed: bool = False

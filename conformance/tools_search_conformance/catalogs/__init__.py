@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-__all__ = ["NAMES", "write"]
+__all__ = ["NAMES", "place", "write"]
 
 NAMES: Final = ("core", "empty", "large", "single")
 """`core`: 48 tools with distinctive words, nested schemas and several scripts. `empty`: none. `large`: 120 that have a
@@ -14,8 +16,16 @@ word in common. `single`: one of the first."""
 
 
 def write(name: str, folder: Path) -> Path:
-    """Put the catalogue `name` into `folder`, once, and return its path."""
+    """Put the catalogue `name` into `folder`, unless one of that name is there, and return its path."""
     path = folder / f"{name}.json"
     if not path.exists():
         path.write_bytes((files(__name__) / f"{name}.json").read_bytes())
     return path
+
+
+def place(name: str, document: Mapping[str, Any], folder: Path) -> None:
+    """Make `document` the catalogue `name` in `folder`, at one stroke: who reads it finds the old or the new one."""
+    path = folder / f"{name}.json"
+    beside = path.with_suffix(".new")
+    beside.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+    beside.replace(path)

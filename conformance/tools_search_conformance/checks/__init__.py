@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from tools_search_conformance.checks import (
+    callers,
+    cancelling,
+    changes,
     concurrency,
     consistency,
     cursors,
@@ -20,6 +23,9 @@ from tools_search_conformance.checks import (
 from tools_search_conformance.registry import registered, select
 
 __all__ = [
+    "callers",
+    "cancelling",
+    "changes",
     "concurrency",
     "consistency",
     "cursors",

@@ -10,10 +10,11 @@ from typing import Any, Final
 
 import click
 
+from tools_search_conformance.checks import registered
 from tools_search_conformance.explain import sentence_of
 from tools_search_conformance.model import CHECK_PREFIX, CLIENT_PREFIX, Result, Run, Status
 from tools_search_conformance.report.plain import plain
-from tools_search_conformance.report.verdict import exit_status, tally, verdict_line
+from tools_search_conformance.report.verdict import exit_status, number_of, tally, verdict_line
 from tools_search_conformance.wire.codec import JsonObject, as_object
 from tools_search_conformance.wire.eras import DECLARED, envelope
 from tools_search_conformance.wire.record import Exchange
@@ -159,6 +160,10 @@ def _print_summary(run: Run, out: Path) -> None:
         click.echo(f"{cell.name:18} {'   '.join(parts)}")
     for entry in run.unavailable:
         click.echo(f"{entry.cell.name:18} not run: {plain(entry.reason)}")
+    if unclaimed := {result.check for result in run.of("skip") if result.skip == "fixture-feature"}:
+        features = dict.fromkeys(check.fixture_feature for check in registered() if check.id in unclaimed)
+        needed = f"--fixture-features {','.join(filter(None, features))}"
+        click.echo(f"{number_of(len(unclaimed), 'check')} not run: a fixture that can do more claims {needed}")
     click.echo()
     colour = "green" if exit_status(run) == 0 else "red"
     click.echo(click.style(verdict_line(run), fg=colour, bold=True))

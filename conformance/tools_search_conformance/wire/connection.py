@@ -7,6 +7,8 @@ from itertools import count
 from time import perf_counter
 from typing import Any, TypeVar
 
+import anyio
+
 from tools_search_conformance.wire.codec import JsonObject, as_array
 from tools_search_conformance.wire.eras import (
     DECLARED,
@@ -44,8 +46,15 @@ class Connection:
     """Requests over a transport in one era. Open it with `open` before anything else."""
 
     def __init__(
-        self, transport: Transport, era: Era, recorder: Recorder, *, capabilities: Mapping[str, Any] = DECLARED
+        self,
+        transport: Transport,
+        era: Era,
+        recorder: Recorder,
+        *,
+        capabilities: Mapping[str, Any] = DECLARED,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
+        """Speak over `transport`; every message carries `headers` where it has any."""
         self.transport = transport
         self.era: Era = era
         self.capabilities = capabilities
@@ -56,6 +65,7 @@ class Connection:
         self._recorder = recorder
         self._ids = count(1)
         self._session: dict[str, str] = {}
+        self._own_headers = dict(headers or {})
 
     async def open(self, seconds: float) -> Exchange:
         """Discover the server, or shake hands with it.
@@ -85,7 +95,7 @@ class Connection:
         `with_id` the request is numbered.
         """
         declared = self.capabilities if capabilities is None else capabilities
-        message: JsonObject = {"jsonrpc": "2.0", "id": next(self._ids) if with_id is None else with_id}
+        message: JsonObject = {"jsonrpc": "2.0", "id": self.next_id() if with_id is None else with_id}
         message |= self._content(method, params, envelope(declared) | dict(meta or {}))
         dressed = self._headers(method, message.get("params") or {}) | dict(headers or {})
         return await self._send(message, _present(dressed), seconds)
@@ -97,10 +107,24 @@ class Connection:
         began = perf_counter()
         return self._keep(message, headers, await self.transport.notify(message, headers, seconds), began)
 
+    def next_id(self) -> int:
+        """Return an id for one request, known before it is sent so that the request can be cancelled meanwhile."""
+        return next(self._ids)
+
+    async def cancel(self, number: int, seconds: float) -> None:
+        """Tell the server that the request with the id `number` is no longer wanted."""
+        method = "notifications/cancelled"
+        params: JsonObject = {"requestId": number, "reason": "no longer wanted"}
+        if self.era == MODERN:
+            params["_meta"] = envelope(self.capabilities)
+        message: JsonObject = {"jsonrpc": "2.0", "method": method, "params": params}
+        await self.transport.notify(message, self._headers(method, params), seconds)
+
     async def aclose(self) -> None:
         """End the session, if there is one, and the connection."""
         if self._session and isinstance(self.transport, HttpTransport):
-            await self.transport.leave(self._session | {"MCP-Protocol-Version": LEGACY}, seconds=1)
+            headers = self._own_headers | self._session | {"MCP-Protocol-Version": LEGACY}
+            await self.transport.leave(headers, seconds=1)
         await self.transport.aclose()
 
     def _content(self, method: str, params: Mapping[str, Any] | None, said: Mapping[str, Any]) -> JsonObject:
@@ -111,7 +135,11 @@ class Connection:
 
     async def _send(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Exchange:
         began = perf_counter()
-        answer = await self.transport.request(message, headers, seconds)
+        try:
+            answer = await self.transport.request(message, headers, seconds)
+        except anyio.get_cancelled_exc_class():
+            self._keep(message, headers, Answer(fault="waited for no longer"), began)
+            raise
         if answer.message is None:
             answer = Answer(
                 status=answer.status, headers=answer.headers, fault=answer.fault or self.transport.ended or "silence"
@@ -126,8 +154,9 @@ class Connection:
 
     def _headers(self, method: str, params: JsonObject) -> dict[str, str]:
         if self.era == MODERN:
-            return modern_headers(method, params)
-        return {} if method == "initialize" else self._session | {"MCP-Protocol-Version": self._revision()}
+            return self._own_headers | modern_headers(method, params)
+        shaken = {} if method == "initialize" else self._session | {"MCP-Protocol-Version": self._revision()}
+        return self._own_headers | shaken
 
     def _revision(self) -> str:
         return str(self.server.get("protocolVersion", LEGACY))

@@ -1,0 +1,182 @@
+"""Faults of fixtures that can do more: of changes, of cancellation, and of tools that are hidden from some callers."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, fault, member, wrong_error, wrong_result
+
+
+class _Changes(Fault):
+    """Remembers what was listed, where that takes one page: at first, now, and ever."""
+
+    def __init__(self) -> None:
+        self.ever: dict[str, Json] = {}
+        self.first: set[str] = set()
+        self.now: set[str] = set()
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        result = member(outcome, "result")
+        if method == "tools/list" and "tools" in result and "cursor" not in params and "nextCursor" not in result:
+            self.now = {tool["name"] for tool in result["tools"]}
+            self.first = self.first or self.now
+            self.ever = {tool["name"]: tool for tool in result["tools"]} | self.ever
+        elif method == SEARCH and "tools" in result and self.changed:
+            outcome["result"] = {**result, "tools": self.found(params, result["tools"])}
+        return outcome
+
+    @property
+    def changed(self) -> bool:
+        return self.now != self.first
+
+    def found(self, params: Json, tools: list[Json]) -> list[Json]:
+        """Return what is found after a change."""
+        return tools
+
+
+@fault("removed-tool-still-found")
+class RemovedToolStillFound(_Changes):
+    def found(self, params: Json, tools: list[Json]) -> list[Json]:
+        gone = params["query"] in self.ever.keys() - self.now
+        return [self.ever[params["query"]], *tools] if gone else tools
+
+
+@fault("added-tool-not-found")
+class AddedToolNotFound(_Changes):
+    def found(self, params: Json, tools: list[Json]) -> list[Json]:
+        return [tool for tool in tools if tool["name"] in self.first]
+
+
+@fault("altered-tool-as-it-was")
+class AlteredToolAsItWas(_Changes):
+    def found(self, params: Json, tools: list[Json]) -> list[Json]:
+        return tools if "cursor" in params else [self.ever.get(tool["name"], tool) for tool in tools]
+
+
+@fault("removed-tool-on-later-page")
+class RemovedToolOnLaterPage(_Changes):
+    def found(self, params: Json, tools: list[Json]) -> list[Json]:
+        gone = [tool for name, tool in self.ever.items() if name not in self.now]
+        return tools + gone if "cursor" in params else tools
+
+
+@fault("change-makes-cursors-internal")
+class ChangeMakesCursorsInternal(_Changes):
+    """Fails on the cursors that it issued before a change. No two cursors are equal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.genuine: dict[str, str] = {}
+        self.old: set[str] = set()
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        cursor = str(params.get("cursor"))
+        if method == SEARCH and self.changed and cursor in self.old:
+            raise Refusal(-32603, "Internal server error", None)
+        return {**params, "cursor": self.genuine[cursor]} if method == SEARCH and cursor in self.genuine else params
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == SEARCH and (genuine := member(outcome, "result").get("nextCursor")):
+            outcome["result"]["nextCursor"] = cursor = secrets.token_urlsafe()
+            self.genuine[cursor] = genuine
+            if not self.changed:
+                self.old.add(cursor)
+        return super().response(method, params, era, outcome)
+
+
+@fault("cancel-ignored")
+class CancelIgnored(Fault):
+    def cancelled(self, number: Any, in_flight: list[Any]) -> list[Any]:
+        return []
+
+
+@fault("cancel-takes-all")
+class CancelTakesAll(Fault):
+    def cancelled(self, number: Any, in_flight: list[Any]) -> list[Any]:
+        return in_flight
+
+
+def _catalog() -> Json:
+    return json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
+
+
+def _hidden() -> dict[str, Json]:
+    """Return the tools that anybody does not see, by name."""
+    catalog = _catalog()
+    names = {name for hidden in member(catalog, "hidden").values() for name in hidden}
+    return {tool["name"]: tool for tool in catalog["tools"] if tool["name"] in names}
+
+
+@fault("catalog-size-told")
+class CatalogSizeTold(Fault):
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        capabilities = member(member(outcome, "result"), "capabilities")
+        for place in ("extensions", "experimental"):
+            if EXTENSION_ID in member(capabilities, place):
+                capabilities[place][EXTENSION_ID] = {**capabilities[place][EXTENSION_ID], "catalogSize": 48}
+        return outcome
+
+
+@wrong_result("cache-scope-public")
+def cache_scope_public(params: Json, result: Json) -> Json:
+    return {**result, "cacheScope": "public"} if "cacheScope" in result else result
+
+
+@wrong_result("scores-of-the-whole-catalogue")
+def scores_of_the_whole_catalogue(params: Json, result: Json) -> Json:
+    share = 1 / (1 + math.log1p(len(_catalog()["tools"])))
+    for tool in result["tools"]:
+        tool["_meta"][EXTENSION_ID] = {**tool["_meta"][EXTENSION_ID], "score": share}
+    return result
+
+
+@wrong_result("hidden-tool-found-by-name")
+def hidden_tool_found_by_name(params: Json, result: Json) -> Json:
+    hidden = _hidden().get(params["query"])
+    names = [tool["name"] for tool in result["tools"]]
+    return result if hidden is None or "cursor" in params or params["query"] in names else {**result, "tools": [hidden]}
+
+
+@wrong_error("whole-catalogue-in-error-text", -32602)
+def whole_catalogue_in_error_text(error: Json) -> Json:
+    return {**error, "message": f"{error['message']}; none of {len(_catalog()['tools'])} tools was searched"}
+
+
+@fault("calls-unauthorized")
+class CallsUnauthorized(Fault):
+    """Calls whatever tool there is."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method != "tools/call" or "error" not in outcome or params.get("name") not in _hidden():
+            return outcome
+        called = json.dumps({"name": params["name"], "arguments": {}})
+        modern = {"resultType": "complete"} if era == "2026-07-28" else {}
+        return {"result": {"content": [{"type": "text", "text": called}], **modern}}
+
+
+@fault("cursor-shows-hidden-tools")
+class CursorShowsHiddenTools(Fault):
+    """Goes on for whoever shows a cursor as for the caller to whom it was issued."""
+
+    def __init__(self) -> None:
+        self.seeing: set[str] = set()
+        """Cursors of callers who see everything."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        result = member(outcome, "result")
+        if method != SEARCH:
+            return outcome
+        hidden = _hidden()
+        if any(tool["name"] in hidden for tool in result.get("tools", [])) and "nextCursor" in result:
+            self.seeing.add(result["nextCursor"])
+        if str(params.get("cursor")) in self.seeing:
+            missing = [tool for name, tool in hidden.items() if name != params["query"]]
+            tools = [*result.get("tools", []), *missing[:1]]
+            modern = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if era == "2026-07-28" else {}
+            return {"result": {**modern, **result, "tools": tools}}
+        return outcome

@@ -1,0 +1,74 @@
+"""The miniature as a fixture that can do more: it follows its file, takes its time, and hides tools from callers."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import threading
+from pathlib import Path
+from typing import Any
+
+from .faults import SEARCH, Fault, Json, member
+from .miniature import Miniature
+
+
+class Varying(Miniature):
+    """What one caller sees of a catalogue of which others see something else."""
+
+    @property
+    def settings(self) -> Json:
+        return {name: value for name, value in super().settings.items() if name != "catalogSize"}
+
+    def serve(self, method: str, params: Json, era: str, capabilities: Json, session: Json) -> Json:
+        result = super().serve(method, params, era, capabilities, session)
+        return {**result, "cacheScope": "private"} if "cacheScope" in result else result
+
+
+class Fixture(Miniature):
+    """A miniature for each caller of each state of the file; HTTP puts the caller's token into the session."""
+
+    def __init__(self, file: Path, fault: Fault) -> None:
+        os.environ.setdefault("MINIATURE_KEY", secrets.token_hex(32))  # cursors outlive every state of the file
+        super().__init__([], fault)
+        self._file = file
+        self._delay = int(os.environ.get("TOOLS_SEARCH_DELAY_MS", "0")) / 1000
+        self._state: tuple[int, int] | None = None
+        self._everyone: Miniature = self
+        self._restricted: dict[str, Miniature] = {}
+        self._reading = threading.Lock()
+
+    def respond(self, message: Json, session: Json) -> Json | None:
+        """Answer one message, unless it is a search that was cancelled before its delay was over."""
+        if message.get("method") == "notifications/cancelled":
+            self._cancel(member(message, "params").get("requestId"), session)
+        if self._delay and message.get("method") == SEARCH:
+            in_flight: dict[Any, threading.Event] = session.setdefault("in flight", {})
+            cancelled = in_flight[message.get("id")] = threading.Event()
+            if cancelled.wait(self._delay):
+                return None
+            del in_flight[message.get("id")]
+        return self._seen_by(session.get("token", "")).respond(message, session)
+
+    def _cancel(self, number: Any, session: Json) -> None:
+        in_flight: dict[Any, threading.Event] = session.get("in flight", {})
+        for other in self.fault.cancelled(number, list(in_flight)):
+            if (cancelled := in_flight.pop(other, None)) is not None:
+                cancelled.set()
+
+    def _seen_by(self, token: str) -> Miniature:
+        with self._reading:
+            status = self._file.stat()
+            if (state := (status.st_mtime_ns, status.st_ino)) != self._state:
+                self._read()
+                self._state = state
+            return self._restricted.get(token, self._everyone)
+
+    def _read(self) -> None:
+        catalog = json.loads(self._file.read_text(encoding="utf-8"))
+        tools, hidden = catalog["tools"], catalog.get("hidden", {})
+        self._everyone = (Varying if hidden else Miniature)(tools, self.fault)
+        self._restricted = {
+            token: Varying([tool for tool in tools if tool["name"] not in names], self.fault)
+            for token, names in hidden.items()
+        }
