@@ -7,7 +7,7 @@ import secrets
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 
-from .faults import Refusal, member
+from .faults import Refusal, member, session
 
 if TYPE_CHECKING:
     from .miniature import Json, Miniature
@@ -56,27 +56,28 @@ class _Endpoint(BaseHTTPRequestHandler):
         name = self.headers.get("Mcp-Session-Id", "")
         if message.get("method") == "initialize":
             self.sessions[name := secrets.token_hex(8)] = {}
+        session.set(name)
         response = self.miniature.respond(message, self.sessions.get(name, {}))
         if response is None:
             self._send(202, None)
             return
-        event = b": a comment\n\nevent: message\ndata: " + json.dumps(response).encode("ascii") + b"\n\n"
+        event = b": a comment\n\nevent: message\ndata: " + self._encode(response) + b"\n\n"
         self._send(200, None, event, {"Content-Type": "text/event-stream", "Mcp-Session-Id": name})
 
     def _send(
         self, status: int, message: Json | None, body: bytes = b"", headers: dict[str, str] | None = None
     ) -> None:
         if message is not None:
-            body, headers = (
-                self.miniature.fault.bytes({}, json.dumps(message).encode("ascii")),
-                {"Content-Type": "application/json"},
-            )
+            body, headers = self._encode(message), {"Content-Type": "application/json"}
         self.send_response(status)
         for header, value in {**(headers or {}), "Content-Length": str(len(body))}.items():
             self.send_header(header, value)
         self.end_headers()
         self.wfile.write(body)
         self.wfile.flush()
+
+    def _encode(self, message: Json) -> bytes:
+        return self.miniature.fault.bytes({}, json.dumps(message).encode("ascii"))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
         """Say nothing."""
