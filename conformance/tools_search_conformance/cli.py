@@ -14,7 +14,7 @@ from typing import Any, Final
 import anyio
 import click
 
-from tools_search_conformance.baseline import Baseline, BaselineError, read_baseline
+from tools_search_conformance.baseline import Baseline, BaselineError, baseline_for, read_baseline
 from tools_search_conformance.catalogue import checks_page
 from tools_search_conformance.checks import registered
 from tools_search_conformance.choosing import refuse_nothing, selection_options, show_selection
@@ -348,6 +348,13 @@ def merge(reports: tuple[str, ...], out: Path) -> None:
     (out / "matrix.html").write_text(matrix_page(documents), encoding="utf-8")
     (out / "matrix.md").write_text(matrix_markdown(documents), encoding="utf-8")
     click.echo(f"{plain(str(out / 'matrix.html'))} shows {len(documents)} implementations")
+
+
+@report_group.command("baseline")
+@click.argument("path", metavar="REPORT.json", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def baseline_command(path: Path) -> None:
+    """Print a baseline of what did not pass, to be given reasons and put into a file."""
+    click.echo(baseline_for(_report(path)), nl=False)
 
 
 @report_group.command("outputs")
