@@ -15,16 +15,23 @@ import yaml
 CONFORMANCE: Final = Path(__file__).parent.parent
 ACTION: Final[dict[str, Any]] = yaml.safe_load((CONFORMANCE / "action.yml").read_text(encoding="utf-8"))
 (STEP,) = ACTION["runs"]["steps"]
+HOSTILE: Final = "x'\"; touch pwned; $(touch pwned) `touch pwned` && touch pwned\nverdict=CONFORMANT"
 
 
 def run_action(folder: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
-    given = {name: str(entry["default"]) for name, entry in ACTION["inputs"].items()} | inputs
+    given = {name: str(entry["default"]) for name, entry in ACTION["inputs"].items()}
+    given |= {name.replace("_", "-"): value for name, value in inputs.items()}
     variables = {variable: given[source[len("${{ inputs.") : -len(" }}")]] for variable, source in STEP["env"].items()}
     environment = os.environ | variables
     environment |= {"RUNNER_TEMP": str(folder), "GITHUB_ACTION_PATH": str(CONFORMANCE)}
-    environment |= {"GITHUB_STEP_SUMMARY": str(folder / "summary")}
+    environment |= {"GITHUB_STEP_SUMMARY": str(folder / "summary"), "GITHUB_OUTPUT": str(folder / "output")}
     script = ["bash", "-c", STEP["run"]]
     return subprocess.run(script, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+def outputs(folder: Path) -> dict[str, str]:
+    lines = (folder / "output").read_text().splitlines() if (folder / "output").exists() else []
+    return dict(line.split("=", 1) for line in lines)
 
 
 @pytest.fixture
@@ -43,18 +50,56 @@ chmod +x "$3"/bin/*
 
 
 @pytest.mark.parametrize(
-    ("fault", "status", "verdict"), [("none", 0, "CONFORMANT"), ("limit-zero-served", 1, "NOT CONFORMANT")]
+    ("fault", "out", "status", "verdict"),
+    [("none", HOSTILE, 0, "CONFORMANT"), ("limit-zero-served", "report", 1, "NOT CONFORMANT")],
 )
-def test_the_verdict_becomes_the_status_and_the_summary(installed: Path, fault: str, status: int, verdict: str):
-    command = f"{sys.executable} {CONFORMANCE / 'tests' / 'target.py'} miniature"
-    command += f" --fault {fault}" if fault != "none" else ""
-    done = run_action(installed, command=command, **{"fixture-features": "reload"}, python=str(installed / "python"))
+def test_the_verdict_becomes_the_status_the_summary_and_the_outputs(
+    installed: Path, fault: str, out: str, status: int, verdict: str
+):
+    command = f"{sys.executable} {CONFORMANCE / 'tests' / 'target.py'} miniature --fault {fault}"
+    given = {"out": out, "fixture-features": "reload", "python": str(installed / "python")}
+    done = run_action(installed, command=command, **given)
     assert done.returncode == status, done.stderr
-    results = json.loads((installed / "conformance-report" / "report.json").read_text())["results"]
+    results = json.loads((installed / out / "report.json").read_text())["results"]
     assert {result["status"] for result in results if result["check"].endswith("-change-seen")} == {"pass"}
     assert (installed / "summary").read_text().startswith(f"## tools/search: {verdict}")
+    told = outputs(installed)
+    assert told.keys() == ACTION["outputs"].keys()
+    assert told["verdict"].startswith(f"{verdict}: ")
+    assert int(told["must-total"]) - int(told["must-passed"]) == status
+    assert told["report"].startswith(out.partition("\n")[0])
+    assert json.loads((installed / out / "report.json").read_text())["verdict"]["text"] == told["verdict"]
+    assert not (installed / "pwned").exists()
+
+
+def test_a_driver_is_judged_as_a_client(installed: Path):
+    driver = f"{sys.executable} {CONFORMANCE / 'tests' / 'target.py'} null_drivers yes"
+    done = run_action(installed, driver=driver, python=str(installed / "python"))
+    assert done.returncode == 3
+    assert "unsupported" in done.stderr
+    assert outputs(installed) == {}
+
+
+def test_a_server_and_a_client_are_not_judged_at_once(installed: Path):
+    done = run_action(installed, driver="a", command="b", python=str(installed / "python"))
+    assert done.returncode == 2
+    assert "not both" in done.stderr
+
+
+@pytest.mark.parametrize("name", ACTION["inputs"])
+def test_no_input_can_run_anything(installed: Path, name: str):
+    # A server that has nothing to judge, and so ends at once.
+    command = f"{sys.executable} {CONFORMANCE / 'tests' / 'target.py'} plain_server"
+    given = {"command": command if name != "driver" else "", "python": str(installed / "python")}
+    done = run_action(installed, **(given | {name.replace("-", "_"): HOSTILE}))
+    assert done.returncode > 0
+    assert not (installed / "pwned").exists()
+    assert outputs(installed) == {}
 
 
 def test_no_input_is_an_expression_in_the_script():
     assert "${{" not in STEP["run"]
     assert len(STEP["env"]) == len(ACTION["inputs"])
+    assert {entry["value"] for entry in ACTION["outputs"].values()} == {
+        f"${{{{ steps.{STEP['id']}.outputs.{name} }}}}" for name in ACTION["outputs"]
+    }

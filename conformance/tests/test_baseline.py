@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import Any
 
 import click.testing
 import pytest
+import yaml
 from tools_search_conformance import cli
-from tools_search_conformance.baseline import Baseline, BaselineError, Entry, read_baseline, settle
+from tools_search_conformance.baseline import Baseline, BaselineError, Entry, baseline_for, read_baseline, settle
 from tools_search_conformance.model import Cell, Result, Run, Status
 from tools_search_conformance.report.document import report
 from tools_search_conformance.report.junit import junit
@@ -29,8 +31,8 @@ def run_of(*statuses: Status, **rest: Any) -> Run:
         for cell, status in zip((FIRST, SECOND), statuses, strict=False)
     )
     target = {"servers": [{"transport": "stdio", "argv": ["x"]}]}
-    known: dict[str, Any] = {"target": target, "profile": "fixture", "effort": "quick", "seed": 1, "started": ""}
-    return Run(**known, seconds=1, cells=(FIRST, SECOND), unavailable=(), results=results, **rest)
+    known: dict[str, Any] = {"target": target, "profile": "fixture", "effort": "quick", "seed": 1, "started": ""} | rest
+    return Run(**known, seconds=1, cells=(FIRST, SECOND), unavailable=(), results=results)
 
 
 def entry(**rest: Any) -> Baseline:
@@ -97,6 +99,8 @@ def test_a_baseline_is_read(tmp_path: Path):
         ("- {check: limit-clamped}", "entry 1 must have"),
         ("- {check: limit-clamped, reason: x, cell: y}", "entry 1 must have"),
         ("- {check: limit-clampd, reason: x}", "names no check"),
+        ("- {check: limit-clampd, reason: x}", "near it: limit-clamped"),
+        ("- {check: http-method-header, reason: x, cells: [stdio-*]}", "does not apply in stdio-*"),
         ("- {check: limit-clamped, reason: ' '}", "in words"),
         ("- {check: limit-clamped, reason: x, cells: [smoke-*]}", "names no cell: 'smoke-*'"),
         ("- {check: limit-clamped, reason: x, cells: []}", "names no cell"),
@@ -126,3 +130,20 @@ def test_a_run_with_a_baseline_shows_what_it_expected(target: Command, tmp_path:
     assert ended.exit_code == 1
     assert "expected  tools-search-server-limit-invalid  (stdio-2026-07-28)\n      being mended" in ended.output
     assert "STALE  tools-search-server-limit-honoured passes in stdio-2026-07-28: take it off" in ended.output
+
+
+def test_a_report_is_made_into_a_baseline_by_which_it_would_have_passed(tmp_path: Path):
+    run = run_of("fail", "fail", started="2026-11-21T10:00:00+00:00")
+    (tmp_path / "report.json").write_text(json.dumps(report(run)))
+    printed = click.testing.CliRunner().invoke(cli.cli, ["report", "baseline", str(tmp_path / "report.json")])
+    assert printed.exit_code == 0, printed.output
+    (tmp_path / "known.yaml").write_text(printed.output)
+    (made,) = read_baseline(tmp_path / "known.yaml").entries
+    assert made == Entry(
+        check=CHECK,
+        reason="not looked into yet: so it went",
+        cells=(FIRST.name, SECOND.name),
+        expires=date(2027, 2, 19),
+    )
+    assert exit_status(settle(run, Baseline((made,)), TODAY)) == 0
+    assert yaml.safe_load(baseline_for(report(run_of("pass", started="2026-11-21T10:00:00+00:00")))) == []

@@ -14,9 +14,9 @@ import pytest
 TARGET = Path(__file__).parent / "target.py"
 
 
-def run_project(folder: Path, call: str) -> subprocess.CompletedProcess[str]:
+def run_project(folder: Path, call: str, fixture: str = "judge_tools_search") -> subprocess.CompletedProcess[str]:
     (folder / "conftest.py").write_text('pytest_plugins = ["tools_search_conformance.pytest_plugin"]\n')
-    (folder / "test_it.py").write_text(f"def test_it(judge_tools_search):\n    {call}\n")
+    (folder / "test_it.py").write_text(f"def test_it({fixture}):\n    {call}\n")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False, env=os.environ)
 
@@ -45,6 +45,15 @@ def test_a_server_that_does_not_conform_fails_unless_that_is_known(baseline: str
         assert "NOT CONFORMANT" in done.stdout
         assert "limit 0 was answered by a result instead of error -32602" in done.stdout
         assert "Traceback" not in done.stdout
+
+
+@pytest.mark.parametrize(("fault", "outcome"), [("none", "1 passed"), ("probes", "1 failed")])
+def test_a_client_passes_if_it_conforms_and_fails_if_not(fault: str, outcome: str, tmp_path: Path):
+    driver = f"{sys.executable!r}, {str(TARGET)!r}, 'miniature_client', '--fault', {fault!r}"
+    call = f"judge_tools_search_client({driver}, only=['never-probes'], era='2026-07-28', transport='stdio')"
+    done = run_project(tmp_path, call, "judge_tools_search_client")
+    assert outcome in done.stdout
+    assert ("NOT CONFORMANT" in done.stdout) is (fault == "probes")
 
 
 @pytest.mark.anyio

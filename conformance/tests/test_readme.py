@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
@@ -10,6 +12,7 @@ from typing import get_args
 import click.testing
 import pytest
 from tools_search_conformance import cli
+from tools_search_conformance.checks import registered
 from tools_search_conformance.model import FIXTURE_FEATURES, Status
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
@@ -43,3 +46,50 @@ def test_every_status_and_every_feature_of_fixtures_is_explained():
 @pytest.mark.parametrize("link", re.findall(r"(?:\]\(|\]: )([^)#\s]+)", README))
 def test_every_link_leads_somewhere(link: str):
     assert (Path(__file__).parent.parent / link).exists()
+
+
+FOLDER = Path(__file__).parent.parent
+CONTRIBUTING = (FOLDER / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    re.findall(r"<!-- from: (\S+) -->\n```\w+\n(.*?)```", CONTRIBUTING, re.DOTALL),
+    ids=lambda value: value if "\n" not in value else "",
+)
+def test_what_contributors_are_shown_stands_where_they_are_told(path: str, shown: str):
+    assert shown in (FOLDER.parent / path).read_text(encoding="utf-8")
+
+
+def test_the_failure_that_contributors_are_shown_is_printed_like_that(tmp_path: Path):
+    (command, _) = re.findall(r"<!-- run -->\n```sh\n(.*?)\n```", CONTRIBUTING, re.DOTALL)
+    program, *arguments = command.replace(" conformance/tests/", f" {FOLDER}/tests/").split()
+    assert program == "tools-search-conformance"
+    at = arguments.index("--")
+    arguments[at + 1] = sys.executable
+    printed = click.testing.CliRunner().invoke(cli.cli, [*arguments[:at], "--out", str(tmp_path), *arguments[at:]])
+    shown = re.search(r"```text\n(.*?)```", CONTRIBUTING, re.DOTALL)
+    assert shown is not None
+    assert shown[1] in printed.output
+
+
+def test_every_check_that_is_named_for_its_failure_is_one():
+    named = set(re.findall(r"^\| FAIL `([a-z-]+)`", README, re.MULTILINE))
+    assert named
+    assert named <= {check.rule for check in registered()}
+
+
+def test_every_option_of_choosing_is_explained():
+    chosen = re.search(r"## Choosing what is run\n(.*?)\n## ", README, re.DOTALL)
+    assert chosen is not None
+    kinds = {"--only", "--requirement", "--section", "--level", "--cell", "--failed-from", "--list"}
+    assert set(re.findall(r"--[a-z][a-z-]+", chosen[1])) == kinds
+    for line in re.findall(r"`(--[a-z].*?)`", chosen[1]):
+        if line != "--list" and "report.json" not in line:
+            done = click.testing.CliRunner().invoke(cli.cli, ["server", "--list", *shlex.split(line)])
+            assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize("link", re.findall(r"\]\(([^)#\s]+)\)", CONTRIBUTING))
+def test_every_link_for_contributors_leads_somewhere(link: str):
+    assert (FOLDER / link).exists()

@@ -46,7 +46,7 @@ def test_a_section_is_named_with_or_without_its_mark(anchor: str):
 
 def test_kinds_all_hold_and_patterns_of_one_kind_are_alternatives():
     selection = chosen(requirements=["R-PAG-*", "R-REF-*"], levels=["SHOULD"], cells=["stdio-2026*"])
-    assert rules(selection) == {"last-page-nonempty", "error-data"}
+    assert rules(selection) == {"last-page-nonempty", "error-data", "invalid-params-status"}
     assert {cell for _, cell in selection.pairs} == {"stdio-2026-07-28"}
 
 

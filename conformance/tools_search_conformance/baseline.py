@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, datetime, timedelta
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
@@ -17,13 +18,16 @@ import yaml
 
 from tools_search_conformance.checks import registered
 from tools_search_conformance.model import CELLS, Check, Result, Run
+from tools_search_conformance.report.plain import plain
 from tools_search_conformance.wire.codec import as_array, as_object
 
-__all__ = ["Baseline", "BaselineError", "Entry", "read_baseline", "settle"]
+__all__ = ["Baseline", "BaselineError", "Entry", "baseline_for", "read_baseline", "settle"]
 
 _REQUIRED: Final = {"check", "reason"}
 _MEMBERS: Final = {*_REQUIRED, "cells", "expires", "issue"}
 _CELLS: Final = tuple(cell.name for cell in CELLS)
+_GRACE: Final = timedelta(days=90)
+"""How long a new entry holds unless its author says otherwise."""
 _EXPECTABLE: Final = {"fail", "unverified", "warn"}
 
 
@@ -69,18 +73,22 @@ def read_baseline(path: Path, checks: Sequence[Check] | None = None) -> Baseline
         raise BaselineError(f"{path} cannot be read: {error}") from error
     if (entries := as_array(held)) is None:
         raise BaselineError(f"{path} holds no list of entries such as `- check: limit-clamped`")
-    known = {name: check.id for check in checks or registered() for name in (check.id, check.rule)}
+    known = {name: check for check in checks or registered() for name in (check.id, check.rule)}
     return Baseline(tuple(_entry(entry, f"{path}, entry {number}", known) for number, entry in enumerate(entries, 1)))
 
 
-def _entry(held: Any, where: str, known: Mapping[str, str]) -> Entry:
+def _entry(held: Any, where: str, known: Mapping[str, Check]) -> Entry:
     members = as_object(held)
     if members is None or not _REQUIRED <= members.keys() <= _MEMBERS:
         raise BaselineError(f"{where} must have `check` and `reason` and may have `cells`, `expires` and `issue`")
     check = known.get(str(members["check"]))
     if check is None:
-        raise BaselineError(f"{where} names no check: {members['check']!r}; see `tools-search-conformance list`")
-    return Entry(check=check, reason=_text(members, where), cells=_cells(members, where), expires=_day(members, where))
+        near = ", ".join(get_close_matches(str(members["check"]), known)) or "see `tools-search-conformance list`"
+        raise BaselineError(f"{where} names no check: {members['check']!r}; near it: {near}")
+    cells = _cells(members, where)
+    if not any(check.applies(cell) and fnmatchcase(cell.name, name) for cell in CELLS for name in cells):
+        raise BaselineError(f"{where} would do nothing: {check.rule} does not apply in {', '.join(cells)}")
+    return Entry(check=check.id, reason=_text(members, where), cells=cells, expires=_day(members, where))
 
 
 def _text(members: Mapping[str, Any], where: str) -> str:
@@ -122,3 +130,22 @@ def _problem(entry: Entry, results: Iterable[Result], today: date) -> str | None
         return f"{entry.check} expired on {entry.expires}"
     passed = [result.cell.name for result in results if entry.covers(result) and result.status == "pass"]
     return f"{entry.check} passes in {', '.join(passed)}: take it off" if passed else None
+
+
+def baseline_for(document: Mapping[str, Any]) -> str:
+    """Return as YAML the entries by which what a `report.json` found would be expected, reasons still to be given."""
+    open_in: dict[str, list[Mapping[str, Any]]] = {}
+    for result in document["results"]:
+        if result["status"] in _EXPECTABLE and "expected" not in result:
+            open_in.setdefault(result["check"], []).append(result)
+    expires = datetime.fromisoformat(document["started"]).date() + _GRACE
+    entries = [
+        {
+            "check": check,
+            "cells": [result["cell"] for result in results],
+            "reason": f"not looked into yet: {plain(results[0]['message'])}",
+            "expires": expires,
+        }
+        for check, results in open_in.items()
+    ]
+    return yaml.safe_dump(entries, sort_keys=False, allow_unicode=True, width=120)

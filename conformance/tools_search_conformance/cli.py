@@ -14,7 +14,8 @@ from typing import Any, Final
 import anyio
 import click
 
-from tools_search_conformance.baseline import Baseline, BaselineError, read_baseline
+from tools_search_conformance.baseline import Baseline, BaselineError, baseline_for, read_baseline
+from tools_search_conformance.catalogue import checks_page
 from tools_search_conformance.checks import registered
 from tools_search_conformance.choosing import refuse_nothing, selection_options, show_selection
 from tools_search_conformance.clients.checks import client_checks
@@ -22,8 +23,10 @@ from tools_search_conformance.clients.judge import ClientOptions, judge_client
 from tools_search_conformance.explain import explain_check, list_checks, run_version
 from tools_search_conformance.invocation import Options, features_named, judge_servers
 from tools_search_conformance.model import CELLS, FIXTURE_FEATURES, Cell, FixtureFeature, Result, Run
+from tools_search_conformance.mutants import MutantsError, read_power
 from tools_search_conformance.report.document import ReportError, read_report
 from tools_search_conformance.report.matrix import matrix_markdown, matrix_page
+from tools_search_conformance.report.outputs import outputs
 from tools_search_conformance.report.plain import plain
 from tools_search_conformance.report.terminal import print_progress, print_run
 from tools_search_conformance.report.verdict import EXIT_SIGNAL, exit_status
@@ -286,9 +289,23 @@ def _finish(run: Run, *, as_json: bool, out: Path) -> None:
 
 @cli.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
-def list_command(as_json: bool) -> None:
+@click.option("--markdown", is_flag=True, help="Print the page conformance/CHECKS.md, with the sentences of the draft.")
+@click.option(
+    "--mutants",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Show on that page which mutants the checks find; conformance/tests/mutants of the sources.",
+)
+def list_command(as_json: bool, markdown: bool, mutants: Path | None) -> None:
     """List the checks: id, level and title."""
-    entries = list_checks((*registered(), *client_checks()))
+    every = (*registered(), *client_checks())
+    if markdown:
+        try:
+            click.echo(checks_page(every, read_power(mutants) if mutants else None), nl=False)
+        except MutantsError as error:
+            raise click.UsageError(str(error)) from error
+        return
+    entries = list_checks(every)
     if as_json:
         click.echo(json.dumps(entries, indent=2, ensure_ascii=False))
         return
@@ -354,6 +371,20 @@ def merge(reports: tuple[str, ...], out: Path) -> None:
     (out / "matrix.html").write_text(matrix_page(documents), encoding="utf-8")
     (out / "matrix.md").write_text(matrix_markdown(documents), encoding="utf-8")
     click.echo(f"{plain(str(out / 'matrix.html'))} shows {len(documents)} implementations")
+
+
+@report_group.command("baseline")
+@click.argument("path", metavar="REPORT.json", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def baseline_command(path: Path) -> None:
+    """Print a baseline of what did not pass, to be given reasons and put into a file."""
+    click.echo(baseline_for(_report(path)), nl=False)
+
+
+@report_group.command("outputs")
+@click.argument("path", metavar="REPORT.json", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def outputs_command(path: Path) -> None:
+    """Print what later steps of a CI job want to know: verdict, must-passed, must-total, report."""
+    click.echo(outputs(_report(path), path), nl=False)
 
 
 def main() -> None:

@@ -1,4 +1,5 @@
-"""The official conformance suite finds nothing in the reference server that a server of tools alone should do better.
+"""The official conformance suite finds nothing in the reference server that a server of tools alone should do better,
+and reads what the suite for `tools/search` writes.
 
 Not part of the default test run: it installs the pinned suite and the Node release that it needs.
 """
@@ -11,10 +12,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tools_search_spec import requirements
 
 OFFICIAL = Path(__file__).parent / "official"
+DRIVER = Path(__file__).parents[2] / "conformance" / "drivers" / "reference_client.py"
+SEP = "9999"
 
 
 @pytest.fixture(scope="session")
@@ -51,3 +56,44 @@ def test_the_official_suite_finds_no_fault_that_is_not_explained(
 
     assert done.returncode == 0, done.stdout[-4000:]
     assert "passed" in done.stdout
+
+
+@pytest.fixture(scope="session")
+def traced(suite: list[str], tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
+    """Judge the reference programs, have the official suite trace that, and return what it said and wrote."""
+    folder = tmp_path_factory.mktemp("traced")
+    (folder / "src" / "seps").mkdir(parents=True)  # where the official suite looks for the files of proposals
+    judge = [sys.executable, "-m", "tools_search_conformance"]
+    rows = run([*judge, "trace", "--sep", SEP], folder)
+    (folder / "src" / "seps" / f"sep-{SEP}.yaml").write_text(rows, encoding="utf-8")
+    asked = ["--sep", SEP, "--cell", "stdio-2026-07-28"]  # what does not apply there is told as skipped
+    server = [sys.executable, "-m", "tools_search_server"]
+    run([*judge, "server", *asked, "--effort", "quick", "--out", "results/server", "--", *server], folder)
+    run([*judge, "client", *asked, "--out", "results/client", "--", sys.executable, str(DRIVER)], folder)
+    said = run([*suite, "traceability", "--results", "results", "--strict"], folder)
+    return said, json.loads((folder / "src" / "seps" / "traceability.json").read_text(encoding="utf-8"))["seps"]
+
+
+def run(argv: list[str], folder: Path) -> str:
+    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, f"{argv}:\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
+    return done.stdout
+
+
+def test_the_official_suite_finds_every_check_that_our_rows_declare_and_knows_every_check_that_we_run(
+    traced: tuple[str, dict[str, Any]],
+) -> None:
+    said, proposals = traced
+    assert "1 SEP(s)" in said
+    assert proposals.keys() == {SEP}
+    assert proposals[SEP]["untracked"] == []
+    assert {row["status"] for row in proposals[SEP]["requirements"]} == {"tested"}
+    sentences = [row for row in requirements() if row.checks]
+    assert {row["text"] for row in proposals[SEP]["requirements"]} == {row.text for row in sentences}
+    assert proposals[SEP]["summary"] == {
+        "tested": sum(len(row.checks) for row in sentences),
+        "untested": 0,
+        "excluded": len(requirements()) - len(sentences),
+        "untracked": 0,
+        "unkeyed": 0,
+    }

@@ -7,33 +7,11 @@ from collections import Counter
 from typing import get_args
 
 from tools_search_spec import Kind, Level, Requirement, base_rules, requirements
-from tools_search_spec.sentences import Sentence, anchors, normative_sentences
+from tools_search_spec.sentences import anchors, normative_sentences
 
 CHECK = re.compile(r"tools-search-(server|client)-[a-z]+(?:-[a-z]+)*")
 PLANNED = re.compile(r"tools-search-(?:server|client)-[a-z]+(?:-[a-z]+)*")
 REASON = re.compile(r"[A-Z].*\.")
-
-
-def pasteable(sentence: Sentence) -> str:
-    row = {"id": "R-???", "section": sentence.section, "level": sentence.keywords[0], "text": sentence.text}
-    return f"draft/tools-search.md:{sentence.line} has no row, add: {row}"
-
-
-def test_every_normative_sentence_of_the_draft_has_a_row(draft: str):
-    texts = {row.text for row in requirements()}
-    missing = [pasteable(sentence) for sentence in normative_sentences(draft) if sentence.text not in texts]
-    assert not missing, "\n".join(missing)
-
-
-def test_every_row_has_its_sentence_word_for_word_under_its_section(draft: str):
-    sentences = {(sentence.section, sentence.text) for sentence in normative_sentences(draft)}
-    stale = [row.id for row in requirements() if (row.section, row.text) not in sentences]
-    assert not stale
-
-
-def test_every_normative_sentence_says_one_keyword_and_its_row_has_that_level(draft: str):
-    keywords = {sentence.text: sentence.keywords for sentence in normative_sentences(draft)}
-    assert {row.id: keywords[row.text] for row in requirements()} == {row.id: (row.level,) for row in requirements()}
 
 
 def test_rows_stand_in_the_order_of_the_draft(draft: str):

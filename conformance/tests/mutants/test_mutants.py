@@ -10,11 +10,12 @@ from typing import Any, Final
 import anyio
 import pytest
 import yaml
+from tools_search_conformance import catalogs
 from tools_search_conformance.checks import registered, select
 from tools_search_conformance.invocation import Options, judge_servers
 from tools_search_conformance.model import CHECK_PREFIX, FIXTURE_FEATURES, Cell, Effort, FixtureFeature, Run
 from tools_search_conformance.runner import say_nothing
-from tools_search_conformance.wire.eras import ERAS, LEGACY, MODERN, Era
+from tools_search_conformance.wire.eras import ERAS, Era
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.transport import TransportName
 
@@ -26,9 +27,6 @@ AT_ONCE: Final = 3
 ANY: Final = ("any",)
 TRANSPORTS: Final[tuple[TransportName, ...]] = ("stdio", "http")
 CHECKS: Final = {check.id.removeprefix(CHECK_PREFIX): check for check in registered()}
-WITHOUT_MUTANT: Final = {
-    "http-name-not-required": "a server that requires the header refuses every search, and so fails nearly every check",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +40,8 @@ class Mutant:
     because: str = ""
     reference: bool = False
     effort: Effort = "quick"
+    live: bool = True
+    """Whether the fault also shows in a server that serves tools of its own."""
 
     def shows_in(self, cell: str) -> bool:
         """Tell whether the fault can be seen in the cell, apart from checks that do not apply there."""
@@ -86,9 +86,16 @@ def _mutant(name: str, row: dict[str, Any]) -> Mutant:
 
 
 MUTANTS: Final = _read()
+OF_LIVE_SERVERS: Final = [
+    name
+    for name, mutant in MUTANTS.items()
+    if mutant.live and any("live" in CHECKS[rule].profiles for rule in mutant.kills)
+]
 OF_THE_REFERENCE: Final = [name for name, mutant in MUTANTS.items() if mutant.reference]
 SOME: Final = 3
 FEW: Final = 8
+RARE: Final = 16
+CORE: Final = Path(catalogs.__file__).parent / "core.json"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -97,6 +104,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("mutant", list(MUTANTS)[:: 1 if each else SOME])
     if "broken_reference" in metafunc.fixturenames:
         metafunc.parametrize("broken_reference", OF_THE_REFERENCE[:: 1 if each else FEW])
+    if "live_mutant" in metafunc.fixturenames:
+        metafunc.parametrize("live_mutant", OF_LIVE_SERVERS[:: 1 if metafunc.config.getoption("--all-cells") else RARE])
 
 
 class Verdicts:
@@ -189,6 +198,27 @@ def references(request: pytest.FixtureRequest, target: Command, tmp_path_factory
     return Verdicts(_wanted(request, "broken_reference"), options)
 
 
+@pytest.fixture(scope="module")
+def live_servers(request: pytest.FixtureRequest, target: Command, tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
+    def options(name: str) -> Options:
+        argv = target("miniature", "--fault", name)
+        transport, era = MUTANTS[name].turn
+        return Options(
+            checks=select([]),
+            out=tmp_path_factory.mktemp(name),
+            profile="live",
+            env={"TOOLS_SEARCH_CATALOG": str(CORE)},
+            argv=argv if transport == "stdio" else (),
+            http_argv=(*argv, "--http") if transport == "http" else (),
+            era="auto" if name in _IN_BOTH_ERAS else era,
+            seed=1,
+            effort="quick",
+            timeout=5,
+        )
+
+    return Verdicts(_wanted(request, "live_mutant"), options)
+
+
 def _assert_exact(mutant: Mutant, run: Run) -> None:
     seen: set[str] = set()
     for cell in run.cells:
@@ -213,18 +243,10 @@ async def test_each_fault_of_the_reference_turns_exactly_its_checks_red(broken_r
     _assert_exact(MUTANTS[broken_reference], await references.of(broken_reference))
 
 
-def test_each_check_has_a_fault_that_kills_it():
-    killed = {rule for mutant in MUTANTS.values() for rule in mutant.kills}
-    assert killed | WITHOUT_MUTANT.keys() == CHECKS.keys()
-    assert not killed & WITHOUT_MUTANT.keys()
-
-
-def test_a_fault_kills_two_checks_at_most_and_then_says_why():
-    for mutant in MUTANTS.values():
-        assert 1 <= len(mutant.kills) <= 2
-        assert bool(mutant.because) == (len(mutant.kills) == 2)
-
-
-def test_at_least_forty_five_checks_have_a_fault_of_their_own():
-    assert len({mutant.kills for mutant in MUTANTS.values()}) >= 45
-    assert ERAS == (MODERN, LEGACY)
+async def test_each_fault_shows_in_a_live_server_unless_it_says_so(live_mutant: str, live_servers: Verdicts):
+    run, mutant = await live_servers.of(live_mutant), MUTANTS[live_mutant]
+    live = {rule for rule in mutant.kills if "live" in CHECKS[rule].profiles}
+    where = [cell for cell in run.cells if mutant.shows_in(cell.name)]
+    shown = [result for result in run.results if result.cell in where or result.cell not in run.cells]
+    assert {result.check.removeprefix(CHECK_PREFIX) for result in shown if result.status in {"fail", "warn"}} == live
+    assert not run.of("error")

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, Final
 
 Json = dict[str, Any]
 
 EXTENSION_ID: Final = "io.github.tools-search/tools-search"
 SEARCH: Final = "tools/search"
+
+session: Final = ContextVar("session", default="")
+"""The legacy session over HTTP that a message belongs to; on stdio a process has one."""
 
 
 def member(value: Json, name: str) -> Json:

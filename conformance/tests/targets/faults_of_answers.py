@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 
-from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, fault, member, wrong_params, wrong_result
+from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, fault, member, session, wrong_params, wrong_result
 
 
 @wrong_result("next-cursor-null")
@@ -246,6 +246,21 @@ class SearchWantsListing(Fault):
         return outcome
 
 
+@fault("session-wants-listing")
+class SessionWantsListing(Fault):
+    """Finds nothing in a session that has not listed yet."""
+
+    def __init__(self) -> None:
+        self.listed: set[str] = set()
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == "tools/list":
+            self.listed.add(session.get())
+        if method == SEARCH and session.get() not in self.listed and "result" in outcome:
+            outcome["result"]["tools"] = []
+        return outcome
+
+
 @fault("call-wants-listing")
 class CallWantsListing(Fault):
     """Refuses a call unless the request before the last search was a listing."""
@@ -327,9 +342,13 @@ class Shuffled(Fault):
 
 @fault("surrogates-echoed")
 class SurrogatesEchoed(Fault):
-    """Echoes the query into the result as it came, lone surrogates included."""
+    """Puts what is no JSON into the answer to an odd query."""
+
+    odd = False
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        self.odd = "\udfff" in str(params.get("query"))
+        return params
 
     def bytes(self, message: Json, data: bytes) -> bytes:
-        if "\udfff" in str(member(message, "params").get("query")):
-            return data.replace(b'"result": {', b'"result": {"_note": NaN, ', 1)
-        return data
+        return data.replace(b'"result": {', b'"result": {"_note": NaN, ', 1) if self.odd else data

@@ -408,6 +408,35 @@ class SearchesWhatItListed(Client):
         return super().search(query, limit) if self.listing is None else self.ranked(query, self.listing)[:limit]
 
 
+class _LegacyKept(Client):
+    """Keeps legacy pages, too."""
+
+    def ttl(self, page: Json) -> float:
+        return super().ttl(page) if self.era == MODERN else 3_600_000
+
+    def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
+        self.kept.clear()
+        return super().cursor_refused(query, tools)
+
+
+@fault("legacy-kept-without-query")
+class LegacyKeptWithoutQuery(_LegacyKept):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "query": ""})
+
+
+@fault("legacy-kept-without-limit")
+class LegacyKeptWithoutLimit(_LegacyKept):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "limit": 0})
+
+
+@fault("legacy-kept-whatever-changes")
+class LegacyKeptWhateverChanges(_LegacyKept):
+    def told(self, notification: Json) -> None:
+        return
+
+
 @fault("list-change-ignored")
 class ListChangeIgnored(Client):
     def told(self, notification: Json) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, fault, member, wrong_error
+from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, fault, member, session, wrong_error
 
 META: Final = "io.modelcontextprotocol/"
 
@@ -204,13 +204,13 @@ class DeclarationClosed(Fault):
 
 @fault("legacy-gated")
 class LegacyGated(Fault):
-    declared = False
+    def __init__(self) -> None:
+        self.declared: set[str] = set()
 
     def request(self, method: str, params: Json, era: str) -> Json:
-        if method == "initialize":
-            # One process serves every connection over HTTP, where the first one declares: the fault shows on stdio.
-            self.declared |= EXTENSION_ID in member(member(params, "capabilities"), "extensions")
-        if method == SEARCH and era != "2026-07-28" and not self.declared:
+        if method == "initialize" and EXTENSION_ID in member(member(params, "capabilities"), "extensions"):
+            self.declared.add(session.get())
+        if method == SEARCH and era != "2026-07-28" and session.get() not in self.declared:
             raise Refusal(-32021, "declare it", {"requiredCapabilities": {"extensions": {EXTENSION_ID: {}}}})
         return params
 

@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 
 from .faults import Refusal, member
+from .faults import session as session_name
 from .miniature import LEGACY, META, MODERN
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class _Endpoint(BaseHTTPRequestHandler):
         name = self.headers.get("Mcp-Session-Id", "")
         if message.get("method") == "initialize":
             self.sessions[name := secrets.token_hex(8)] = {}
+        session_name.set(name)
         session = self.sessions.get(name, {})
         session["token"] = self._token()
         response = self.miniature.respond(message, session)

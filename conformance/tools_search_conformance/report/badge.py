@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
-__all__ = ["badge_json", "badge_svg"]
+__all__ = ["badge_json", "badge_svg", "must_passed"]
 
 _LABEL: Final = "tools/search"
 _GREEN, _RED, _GREY = "#2e7d32", "#c62828", "#616161"
@@ -35,15 +35,20 @@ def badge_svg(document: Mapping[str, Any]) -> str:
     )
 
 
-def _badge(document: Mapping[str, Any]) -> tuple[str, str]:
-    worst: dict[str, set[str]] = {}
+def must_passed(document: Mapping[str, Any]) -> tuple[int, int]:
+    """Return how many MUST checks passed in every cell in which they apply, and how many apply in any."""
+    statuses: dict[str, set[str]] = {}
     for result in document["results"]:
         if result["level"] == "MUST" and result["status"] != "skip":
-            worst.setdefault(result["check"], set()).add(result["status"])
-    passed = sum(statuses == {"pass"} for statuses in worst.values())
+            statuses.setdefault(result["check"], set()).add(result["status"])
+    return sum(found == {"pass"} for found in statuses.values()), len(statuses)
+
+
+def _badge(document: Mapping[str, Any]) -> tuple[str, str]:
+    passed, total = must_passed(document)
     status = document["verdict"]["exitStatus"]
     if status == 1:
         colour = _RED
     else:
-        colour = _GREEN if status == 0 and passed == len(worst) and not document["verdict"]["partial"] else _GREY
-    return f"{passed}/{len(worst)} MUST", colour
+        colour = _GREEN if status == 0 and passed == total and not document["verdict"]["partial"] else _GREY
+    return f"{passed}/{total} MUST", colour
