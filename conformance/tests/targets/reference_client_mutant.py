@@ -39,8 +39,8 @@ def replace(owner: object, name: str, by: object) -> None:
 def users_confounded() -> None:
     keep = ExpiringCache[Any].put
 
-    def put(self: ExpiringCache[Any], key: str, value: Any, **rest: Any) -> None:
-        keep(self, key, value, **{**rest, "scope": "public"})
+    def put(self: ExpiringCache[Any], key: str, value: Any, *, scope: str, **rest: Any) -> None:
+        keep(self, key, value, scope="public", **rest)
 
     replace(ExpiringCache, "put", put)
 
@@ -55,7 +55,10 @@ def kept_beyond_its_time() -> None:
 
 
 def changes_unheeded() -> None:
-    replace(ServerTools, "forget", lambda _: None)
+    def forget(self: ServerTools) -> None:
+        return
+
+    replace(ServerTools, "forget", forget)
 
 
 def limits_confounded() -> None:
@@ -127,7 +130,10 @@ def scores_decide() -> None:
 
 
 def names_joined() -> None:
-    replace(merging, "qualified_name", lambda server, tool: f"{server}__{tool}")  # pyright: ignore[reportUnknownLambdaType]
+    def joined(server: str, tool: str) -> str:
+        return f"{server}__{tool}"
+
+    replace(merging, "qualified_name", joined)
 
 
 def failures_untold() -> None:

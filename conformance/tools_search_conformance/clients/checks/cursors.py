@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from hypothesis import strategies as st
@@ -47,11 +46,11 @@ async def sends_cursors_back(bench: ClientBench) -> None:
         for issued in _ODD_CURSORS:
             if not await _expect_cursors(bench, session, shifting, issued):
                 return  # a client that does one thing for each connection, and tells nothing
-        await explore(
-            bench,
-            st.lists(cursors(), min_size=2, max_size=2, unique=True),
-            partial(_expect_cursors, bench, session, shifting),
-        )
+
+        async def judge(issued: Sequence[str]) -> None:
+            await _expect_cursors(bench, session, shifting, issued)
+
+        await explore(bench, st.lists(cursors(), min_size=2, max_size=2, unique=True), judge, cost=2)
 
 
 async def _expect_cursors(bench: ClientBench, session: Session, shifting: Shifting, issued: Sequence[str]) -> bool:
