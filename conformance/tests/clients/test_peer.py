@@ -118,12 +118,24 @@ async def test_a_peer_lists_page_by_page_and_calls(transport: TransportName):
 
 @pytest.mark.parametrize(
     "params",
-    [{}, {"query": " "}, {"query": 5}, {"query": "x", "limit": 0}, {"query": "x", "limit": None},
-     {"query": "x", "cursor": None}, {"query": "x", "cursor": "never issued"}],
+    [{}, {"query": " "}, {"query": None}, {"query": 5}, {"query": "x", "limit": 0}, {"query": "x", "limit": "3"},
+     {"query": "x", "cursor": 7}, {"query": "x", "cursor": "never issued"}],
 )  # fmt: skip
 async def test_a_peer_refuses_what_any_server_refuses(params: Json):
     async with standing(Script(), "http") as caller:
         assert (await caller.ask("tools/search", params))["error"]["code"] == -32602
+
+
+async def test_a_null_that_one_check_is_about_spoils_no_other():
+    async with standing(Script(), "http") as caller:
+        assert "result" in await caller.ask("tools/search", {"query": "x", "limit": None, "cursor": None})
+
+
+@pytest.mark.parametrize("transport", BOTH)
+async def test_a_peer_can_end_the_connection_in_place_of_an_answer(transport: TransportName):
+    async with standing(Script(gone=True), transport) as caller:
+        assert "fault" in await caller.ask("tools/search", {"query": "x"})
+        assert [exchange.replied for exchange in caller.peer.exchanges] == [False]
 
 
 @pytest.mark.parametrize("transport", BOTH)

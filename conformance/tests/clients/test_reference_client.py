@@ -20,7 +20,7 @@ CELLS = {"stdio-2026-07-28", "stdio-2025-11-25", "http-2026-07-28", "http-2025-1
 async def test_the_reference_client_is_green_in_every_cell(client_options: Callable[..., ClientOptions]):
     with anyio.fail_after(240):
         run = await judge_client(
-            client_options(argv=(sys.executable, str(DRIVERS / "reference_client.py"))), lambda _: None
+            client_options(argv=(sys.executable, str(DRIVERS / "reference_client.py")), effort="quick"), lambda _: None
         )
     assert {cell.name for cell in run.cells} == CELLS
     assert run.unavailable == ()
@@ -33,7 +33,8 @@ async def test_the_reference_client_is_green_in_every_cell(client_options: Calla
 
 async def test_what_the_sdk_alone_leaves_to_its_hosts_is_found(client_options: Callable[..., ClientOptions]):
     with anyio.fail_after(240):
-        run = await judge_client(client_options(argv=(sys.executable, str(DRIVERS / "python_sdk.py"))), lambda _: None)
+        argv = (sys.executable, str(DRIVERS / "python_sdk.py"))
+        run = await judge_client(client_options(argv=argv, effort="quick"), lambda _: None)
     assert {cell.name for cell in run.cells} == CELLS
     assert {result.check.removeprefix("tools-search-client-") for result in run.of("fail")} == {
         "http-invalid-tool-left-out",

@@ -121,6 +121,7 @@ def verdicts(request: pytest.FixtureRequest, target: Command, tmp_path_factory: 
             checks=select_client_checks([]),
             out=tmp_path_factory.mktemp(name),
             argv=target("miniature_client", "--fault", name),
+            effort="quick",
             era="auto" if every else era,
             transport="auto" if every else transport,
         )

@@ -124,7 +124,7 @@ class SettingsBelieved(Client):
 @fault("advertised-by-another")
 class AdvertisedByAnother(Client):
     def read_settings(self, capabilities: Json) -> Json | None:
-        others = [name for name in capabilities.get("extensions") or {} if name.endswith("/tools-search")]
+        others = [name for name in capabilities.get("extensions") or Json() if name.endswith("/tools-search")]
         return {} if others and EXTENSION_ID not in others else super().read_settings(capabilities)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from tools_search_conformance.clients.script import Pages, Reply, found, tool
+from tools_search_conformance.clients.script import Pages, Reply, Search, found, serves, tool
 from tools_search_conformance.wire.codec import JsonObject
 
 __all__ = ["Cut", "Shifting", "cursors", "cuts", "json_values", "unknown_members"]
@@ -66,7 +66,7 @@ class Cut:
 def cuts() -> st.SearchStrategy[Cut]:
     """Return searches of several pages, some of them empty; the last one is not."""
     before = st.lists(st.integers(0, _MOST_ON_PAGE), min_size=1, max_size=_MOST_PAGES - 1)
-    return st.builds(lambda sizes, last: Cut((*sizes, last)), before, st.integers(1, _MOST_ON_PAGE))
+    return st.tuples(before, st.integers(1, _MOST_ON_PAGE)).map(lambda sizes: Cut((*sizes[0], sizes[1])))
 
 
 class Shifting:
@@ -76,7 +76,7 @@ class Shifting:
     """
 
     def __init__(self) -> None:
-        self.now: Any = lambda _: found()
+        self.now: Search = serves(found())
         self._cases = 0
 
     def __call__(self, params: JsonObject) -> Reply:

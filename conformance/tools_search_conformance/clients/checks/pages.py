@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tools_search_spec import EXTENSION_ID
@@ -48,7 +47,11 @@ async def repeats_the_query(bench: ClientBench) -> None:
             await _expect_repeated(bench, session, query)
     if told.heard:
         async with bench.connected(_three_pages()) as session:
-            await explore(bench, texts(), partial(_expect_repeated, bench, session))
+
+            async def judge(query: str) -> None:
+                await _expect_repeated(bench, session, query)
+
+            await explore(bench, texts(), judge, cost=2)
 
 
 def _three_pages() -> Script:
@@ -91,7 +94,7 @@ async def reads_on_after_an_empty_page(bench: ClientBench) -> None:
                 shifting.now = cut.pages()
                 _expect_all(bench, session, await session.search_all(shifting.next_query()), cut)
 
-            await explore(bench, cuts(), judge)
+            await explore(bench, cuts(), judge, cost=2)
 
 
 def _expect_all(bench: ClientBench, session: Session, told: Told, cut: Cut) -> None:

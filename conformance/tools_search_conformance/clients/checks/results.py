@@ -57,7 +57,7 @@ async def ignores_unknown_members_of_results(bench: ClientBench) -> None:
                 message = f"the result had members nobody knows, and the search came to {told.describe()}"
                 bench.expect(_ONE["name"] in told.names, session.last_search, message, case=case)
 
-            await explore(bench, unknown_members(), judge)
+            await explore(bench, unknown_members(), judge, cost=2)
 
 
 @client_check(

@@ -1,0 +1,172 @@
+"""The driver of the reference client, whose client has one rule broken.
+
+    target.py reference_client_mutant FAULT
+
+Its code is not touched: a fault puts something of its own in the place of one function, before the driver starts.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from mcp import MCPError
+from mcp_ext_tools_search.client import advertisement, iter_pages, pages, search_tools
+from mcp_ext_tools_search.hosts import ServerEntry
+from mcp_ext_tools_search.types import SearchToolsResult
+from tools_search_client import discovery, federation, merging
+from tools_search_client.cache import ExpiringCache, canonical_key
+from tools_search_client.discovery import ServerTools
+from tools_search_client.fanout import Answer
+from tools_search_client.found import Found
+from tools_search_client.reports import FederatedTool
+
+DRIVER: Final = Path(__file__).parents[2] / "drivers" / "reference_client.py"
+
+Pages = AsyncIterator[SearchToolsResult]
+
+
+def replace(owner: object, name: str, by: object) -> None:
+    """Put `by` in the place of what `owner` has under `name`."""
+    if not hasattr(owner, name):
+        raise SystemExit(f"{owner} has no {name} to be broken")
+    setattr(owner, name, by)
+
+
+def users_confounded() -> None:
+    keep = ExpiringCache[Any].put
+
+    def put(self: ExpiringCache[Any], key: str, value: Any, *, scope: str, **rest: Any) -> None:
+        keep(self, key, value, scope="public", **rest)
+
+    replace(ExpiringCache, "put", put)
+
+
+def kept_beyond_its_time() -> None:
+    keep = ExpiringCache[Any].put
+
+    def put(self: ExpiringCache[Any], key: str, value: Any, *, ttl_seconds: float, **rest: Any) -> None:
+        keep(self, key, value, ttl_seconds=ttl_seconds and 3600, **rest)
+
+    replace(ExpiringCache, "put", put)
+
+
+def changes_unheeded() -> None:
+    def forget(self: ServerTools) -> None:
+        return
+
+    replace(ServerTools, "forget", forget)
+
+
+def limits_confounded() -> None:
+    def key(method: str, params: Mapping[str, Any]) -> str:
+        return canonical_key(method, {name: value for name, value in params.items() if name != "limit"})
+
+    replace(discovery, "canonical_key", key)
+
+
+def refusals_told() -> None:
+    replace(discovery, "_LISTING_HELPS", frozenset[int]())
+
+
+def _reading_on(until: Callable[[SearchToolsResult], bool]) -> None:
+    async def broken(*args: Any, **options: Any) -> Pages:
+        async for page in iter_pages(*args, **options):
+            yield page
+            if until(page):
+                return
+
+    replace(discovery, "iter_pages", broken)
+
+
+def empty_page_ends() -> None:
+    _reading_on(lambda page: not page.tools)
+
+
+def empty_cursor_ends() -> None:
+    _reading_on(lambda page: not page.next_cursor)
+
+
+def refused_cursor_ends() -> None:
+    async def broken(*args: Any, **options: Any) -> Pages:
+        read = 0
+        try:
+            async for page in iter_pages(*args, **options):
+                read += 1
+                yield page
+        except MCPError:
+            if not read:
+                raise
+
+    replace(discovery, "iter_pages", broken)
+
+
+def _asking(change: Callable[[str, str], tuple[str, str]]) -> None:
+    async def broken(target: Any, query: str, *, cursor: str | None = None, **options: Any) -> SearchToolsResult:
+        if cursor is not None:
+            query, cursor = change(query, cursor)
+        return await search_tools(target, query, cursor=cursor, **options)
+
+    replace(pages, "search_tools", broken)
+
+
+def query_lowered_with_cursor() -> None:
+    _asking(lambda query, cursor: (query.lower(), cursor))
+
+
+def cursor_trimmed() -> None:
+    _asking(lambda query, cursor: (query, cursor.strip() or cursor))
+
+
+def scores_decide() -> None:
+    def merge(_: str, answers: Sequence[tuple[ServerEntry, Found]], *, limit: int, **__: Any) -> list[FederatedTool]:
+        every = [tool for entry, found in answers for tool in merging.federated_tools(entry, found)]
+        return sorted(every, key=lambda tool: -(tool.hit.score or 0))[:limit]
+
+    replace(federation, "merge", merge)
+
+
+def names_joined() -> None:
+    def joined(server: str, tool: str) -> str:
+        return f"{server}__{tool}"
+
+    replace(merging, "qualified_name", joined)
+
+
+def failures_untold() -> None:
+    tell = Answer[Any].report
+
+    def report(self: Answer[Any], **rest: Any) -> Any:
+        told = tell(self, **rest)
+        object.__setattr__(told, "failure", None)
+        return told
+
+    replace(Answer, "report", report)
+
+
+def empty_settings_are_none() -> None:
+    settings = advertisement.server_settings
+
+    def broken(target: Any) -> Any:
+        found = settings(target)
+        return found if found is not None and found.model_fields_set else None
+
+    replace(discovery, "server_settings", broken)
+
+
+FAULTS: Final[dict[str, Callable[[], None]]] = {
+    fault.__name__.replace("_", "-"): fault
+    for fault in (
+        users_confounded, kept_beyond_its_time, changes_unheeded, limits_confounded, refusals_told, empty_page_ends,
+        empty_cursor_ends, refused_cursor_ends, query_lowered_with_cursor, cursor_trimmed, scores_decide, names_joined,
+        failures_untold, empty_settings_are_none,
+    )
+}  # fmt: skip
+
+
+def main() -> None:
+    FAULTS[sys.argv[1]]()
+    runpy.run_path(str(DRIVER), run_name="__main__")
