@@ -23,7 +23,7 @@ from tools_search_conformance.target import HttpCommandTarget, StdioTarget, Targ
 from tools_search_conformance.wire.eras import ERAS, Era
 from tools_search_conformance.wire.process import TargetError
 
-__all__ = ["Options", "judge_servers", "watch"]
+__all__ = ["Options", "judge_servers", "targets_of", "watch"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ async def _run(options: Options, plan: Plan) -> Run:
             with anyio.CancelScope() as checking:
                 tasks.start_soon(watch, checking, received)
                 try:
-                    targets += _targets(options, tasks, Path(folder))
+                    targets += targets_of(options, tasks, Path(folder))
                     await run_checks(targets, plan, found)
                 except TargetError as error:
                     failure = error  # raised outside the group, which would wrap it
@@ -124,7 +124,12 @@ async def watch(scope: anyio.CancelScope, received: list[int]) -> None:
             return
 
 
-def _targets(options: Options, tasks: TaskGroup, folder: Path) -> list[Target]:
+def targets_of(options: Options, tasks: TaskGroup, folder: Path) -> list[Target]:
+    """Return what can be connected to, one for each transport; what is started reads catalogues from `folder`.
+
+    Raises:
+        TargetError: the address is none, or another machine's and that was not asked for.
+    """
     if options.url:
         address = UrlTarget(
             options.url,

@@ -100,7 +100,15 @@ def _evidence(bench: Workbench, status: Status, verdict: VerdictError | None) ->
         exchanges=tuple(sorted({*bench.judged, *(exchange.number for exchange in taken)})),
         decisive=None if status == "pass" else decisive,
         case=verdict.case if verdict else None,
+        requests=_requests(bench, status, verdict),
+        catalog=verdict.catalog if verdict else None,
     )
+
+
+def _requests(bench: Workbench, status: Status, verdict: VerdictError | None) -> tuple[Exchange, ...]:
+    if verdict is None or verdict.exchange is None or status not in {"fail", "warn"}:
+        return ()
+    return verdict.steps or bench.recorder.leading_to(verdict.exchange)
 
 
 def _inapplicable(check: Check, bench: Workbench) -> tuple[SkipReason, str] | None:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.eras import ERAS, Era
 from tools_search_conformance.wire.record import Exchange
 from tools_search_conformance.wire.transport import TransportName
@@ -108,6 +109,12 @@ class Evidence:
 
     case: str | None = None
     """The smallest case that shows what happened, such as `query "a", limit 1`."""
+
+    requests: tuple[Exchange, ...] = ()
+    """What has to be sent to see it again, in order; the deciding exchange comes last."""
+
+    catalog: str | JsonObject | None = None
+    """Which catalogue it was seen on, by its name or as it is; `None` for the usual one."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 
 from tools_search_conformance.checks import registered
 from tools_search_conformance.clients.checks import client_checks
 from tools_search_conformance.explain import DRAFT, list_checks, rows_of, run_version
 from tools_search_conformance.model import Check, Result, Run
+from tools_search_conformance.report.failures import replay_commands
 from tools_search_conformance.report.verdict import exit_status, tally, verdict_line
 
 __all__ = ["REPORT_VERSION", "report", "report_schema"]
@@ -19,6 +21,7 @@ REPORT_VERSION: Final = 1
 """Version of the format of `report.json`."""
 
 _BYTES_SHOWN: Final = 64 * 1024
+_USUAL_OUT: Final = Path("conformance-report")
 
 
 @cache
@@ -27,8 +30,9 @@ def report_schema() -> dict[str, Any]:
     return json.loads((files(__package__ or "") / "report.schema.json").read_bytes())
 
 
-def report(run: Run) -> dict[str, Any]:
-    """Return the run as `report.json` has it."""
+def report(run: Run, out: Path = _USUAL_OUT) -> dict[str, Any]:
+    """Return the run as `report.json` has it; `out` is the folder that it is written into."""
+    replay = replay_commands(run, out)
     return {
         "reportVersion": REPORT_VERSION,
         "suite": {"name": "tools-search-conformance", "version": run_version()},
@@ -53,7 +57,7 @@ def report(run: Run) -> dict[str, Any]:
             {"cell": entry.cell.name, "reason": entry.reason, "expected": entry.expected} for entry in run.unavailable
         ],
         "checks": [_check(entry) for entry in list_checks(_judged(run))],
-        "results": [_result(result) for result in run.results],
+        "results": [_result(result, replay.get((result.check, result.cell.name))) for result in run.results],
     }
 
 
@@ -70,7 +74,7 @@ def _check(entry: dict[str, Any]) -> dict[str, Any]:
     return {name: entry[name] for name in ("id", "level", "title", "sends", "passes")} | {"requirements": sentences}
 
 
-def _result(result: Result) -> dict[str, Any]:
+def _result(result: Result, replay: str | None) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "check": result.check,
         "level": result.level,
@@ -86,6 +90,7 @@ def _result(result: Result) -> dict[str, Any]:
         "skip": result.skip,
         "expected": result.expected,
         "case": result.evidence.case,
+        "replay": replay,
         "exchange": _exchange(result),
     }
     return entry | {name: value for name, value in optional.items() if value is not None}

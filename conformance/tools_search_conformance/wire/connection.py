@@ -19,7 +19,7 @@ from tools_search_conformance.wire.eras import (
     modern_headers,
 )
 from tools_search_conformance.wire.http import HttpTransport
-from tools_search_conformance.wire.record import Answer, Exchange, Recorder
+from tools_search_conformance.wire.record import REDACTED, Answer, Exchange, Recorder
 from tools_search_conformance.wire.transport import Transport
 
 __all__ = ["Connection", "RefusedError"]
@@ -83,6 +83,11 @@ class Connection:
             message["params"] = body
         dressed = {**self._headers(method, body or {}), **(headers or {})}
         return await self._send(message, {name: value for name, value in dressed.items() if value is not None}, seconds)
+
+    async def resend(self, message: JsonObject, headers: Mapping[str, str], *, seconds: float) -> Exchange:
+        """Send a message as another connection sent it, with the session of this one; secrets were not recorded."""
+        kept = {name: value for name, value in headers.items() if value != REDACTED}
+        return await self._send(message, kept | self._session, seconds)
 
     async def aclose(self) -> None:
         """End the session, if there is one, and the connection."""

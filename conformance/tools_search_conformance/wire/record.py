@@ -16,6 +16,7 @@ REDACTED: Final = "[redacted]"
 
 _SECRET_HEADERS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "mcp-session-id"})
 _BYTES_LOGGED: Final = 256 * 1024
+_CURSORS_KEPT: Final = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +121,7 @@ class Recorder:
         """The check on whose account exchanges are recorded now."""
         self.taken: list[Exchange] = []
         """The exchanges of the current check."""
+        self._issuing: dict[tuple[str, Any], Exchange] = {}
         self._secret = secret
         self._count = 0
         self._log = log.open("wb") if log else None
@@ -146,8 +148,29 @@ class Recorder:
             milliseconds=round(milliseconds, 1),
         )
         self.taken.append(exchange)
+        self._keep_cursor(exchange)
         self._write(exchange.to_json())
         return exchange
+
+    def leading_to(self, exchange: Exchange) -> tuple[Exchange, ...]:
+        """Return the exchange after those, first to last, whose cursors it took to come to it."""
+        chain = [exchange]
+        while (earlier := self._issuer_for(chain[0])) is not None and earlier not in chain:
+            chain.insert(0, earlier)
+        return tuple(chain)
+
+    def _issuer_for(self, exchange: Exchange) -> Exchange | None:
+        """Return what brought the cursor of an exchange; one under the same limit, if there is one, or else any."""
+        if (cursor := _param(exchange, "cursor")) is None:
+            return None
+        any_limit = (issuer for (issued, _), issuer in reversed(self._issuing.items()) if issued == cursor)
+        return self._issuing.get((cursor, str(_param(exchange, "limit")))) or next(any_limit, None)
+
+    def _keep_cursor(self, exchange: Exchange) -> None:
+        if isinstance(issued := (exchange.result or {}).get("nextCursor"), str):
+            self._issuing[issued, str(_param(exchange, "limit"))] = exchange
+            if len(self._issuing) > _CURSORS_KEPT:
+                self._issuing.pop(next(iter(self._issuing)))
 
     def note(self, text: str) -> None:
         """Write what belongs to no exchange: a stray line, the end of a process."""
@@ -165,6 +188,10 @@ class Recorder:
         """End the log."""
         if self._log is not None:
             self._log.close()
+
+
+def _param(exchange: Exchange, name: str) -> Any:
+    return (as_object(exchange.sent.get("params")) or {}).get(name)
 
 
 def _head(entry: JsonObject) -> JsonObject:
