@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import anyio
 from anyio.abc import TaskGroup
@@ -24,6 +24,8 @@ from tools_search_conformance.wire.eras import ERAS, Era
 from tools_search_conformance.wire.process import TargetError
 
 __all__ = ["Options", "judge_servers", "targets_of", "watch"]
+
+_RUN_SECONDS: Final[dict[Effort, float]] = {"quick": 900, "default": 900, "deep": 7200}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +70,7 @@ async def judge_servers(options: Options, progress: Callable[[Result], None]) ->
         effort=options.effort,
         seed=options.seed,
         request_seconds=options.timeout,
+        run_seconds=_RUN_SECONDS[options.effort],
         wire=wire,
         secret_headers=frozenset(name.lower() for name in options.headers),
         progress=progress,

@@ -118,4 +118,6 @@ def _inapplicable(check: Check, bench: Workbench) -> tuple[SkipReason, str] | No
         return "transport", f"holds over {', '.join(check.transports)} only"
     if bench.profile not in check.profiles:
         return "profile", f"needs the {' or '.join(check.profiles)} profile"
+    if bench.setting.effort not in check.efforts:
+        return "effort", f"takes --effort {' or '.join(check.efforts)}"
     return None

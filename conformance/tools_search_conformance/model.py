@@ -43,9 +43,9 @@ Status = Literal["pass", "fail", "warn", "unverified", "skip", "info", "error"]
 SEVERITY: Final[tuple[Status, ...]] = ("error", "fail", "unverified", "warn", "info", "skip", "pass")
 """The worst first."""
 
-SkipReason = Literal["era", "transport", "profile", "not-offered", "driver-feature"]
-"""Why a check does not apply: to this era, transport or profile, to a target without the optional part that it judges,
-or to a client whose driver cannot do what it needs."""
+SkipReason = Literal["era", "transport", "profile", "effort", "not-offered", "driver-feature"]
+"""Why a check does not apply: to this era, transport, profile or effort, to a target without the optional part that it
+judges, or to a client whose driver cannot do what it needs."""
 
 Profile = Literal["fixture", "live"]
 """Whether the target serves a catalogue of the suite, or its own."""
@@ -70,6 +70,7 @@ class Check:
     eras: tuple[Era, ...] = ERAS
     transports: tuple[TransportName, ...] = ("stdio", "http")
     profiles: tuple[Profile, ...] = ("fixture", "live")
+    efforts: tuple[Effort, ...] = ("quick", "default", "deep")
 
     def __post_init__(self) -> None:
         if not self.id.startswith((CHECK_PREFIX, CLIENT_PREFIX)):

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
-from tools_search_conformance.model import CHECK_PREFIX, Check, Level, Profile
+from tools_search_conformance.model import CHECK_PREFIX, Check, Effort, Level, Profile
 from tools_search_conformance.wire.eras import ERAS, Era
 from tools_search_conformance.wire.transport import TransportName
 
@@ -34,6 +34,7 @@ def check(
     eras: tuple[Era, ...] = ERAS,
     transports: tuple[TransportName, ...] = ("stdio", "http"),
     profiles: tuple[Profile, ...] = ("fixture", "live"),
+    efforts: tuple[Effort, ...] = ("quick", "default", "deep"),
 ) -> Callable[[Body], Check]:
     """Declare the decorated body as the check `tools-search-server-<rule>`."""
 
@@ -48,6 +49,7 @@ def check(
             eras=eras,
             transports=transports,
             profiles=profiles,
+            efforts=efforts,
         )
         if declared.id in _CHECKS:
             raise ValueError(f"two checks with the id {declared.id}")

@@ -12,6 +12,7 @@ from tools_search_conformance.checks import (
     paging,
     parameters,
     results,
+    sequences,
     transport,
 )
 from tools_search_conformance.registry import registered, select
@@ -28,5 +29,6 @@ __all__ = [
     "registered",
     "results",
     "select",
+    "sequences",
     "transport",
 ]
