@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 Command = Callable[..., tuple[str, ...]]
 CELLS = {"stdio-2026-07-28", "stdio-2025-11-25", "http-2026-07-28", "http-2025-11-25"}
-NOT_JUDGED = {"era", "transport", "profile"}
+NOT_JUDGED = {"era", "transport", "profile", "effort"}
 EVERYTHING = frozenset(FIXTURE_FEATURES)
 PAGED = (sys.executable, "-m", "tools_search_server", "--page-size", "20")
 

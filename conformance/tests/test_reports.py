@@ -221,6 +221,7 @@ def test_long_text_is_cut():
 def test_every_report_is_written(tmp_path: Path):
     write_reports(run_of(result("fail")), tmp_path)
     written = {"report.json", "checks.json", "badge.json", "badge.svg", "junit.xml", "report.html", "summary.md"}
+    written.add("failures")
     assert {path.name for path in tmp_path.iterdir()} == written
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import shlex
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,6 +23,8 @@ from tools_search_conformance.explain import explain_check, list_checks, run_ver
 from tools_search_conformance.invocation import Options, features_named, judge_servers
 from tools_search_conformance.model import CELLS, FIXTURE_FEATURES, Cell, FixtureFeature, Result, Run
 from tools_search_conformance.mutants import MutantsError, read_power
+from tools_search_conformance.option_values import pairs, words
+from tools_search_conformance.replay_command import replay
 from tools_search_conformance.report.document import ReportError, read_report
 from tools_search_conformance.report.matrix import matrix_markdown, matrix_page
 from tools_search_conformance.report.outputs import outputs
@@ -59,17 +60,6 @@ def cli() -> None:
     """
 
 
-def _pairs(_: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, str]:
-    separator = ":" if parameter.name == "headers" else "="
-    pairs: dict[str, str] = {}
-    for value in values:
-        name, found, rest = value.partition(separator)
-        if not found or not name.strip():
-            raise click.BadParameter(f"{value!r} is not NAME{separator}VALUE")
-        pairs[name.strip()] = rest.strip() if separator == ":" else rest
-    return pairs
-
-
 def _baseline(context: click.Context, _: click.Parameter, value: str | None) -> Baseline:
     try:
         return (
@@ -88,16 +78,6 @@ def _features(_: click.Context, __: click.Parameter, value: str | None) -> froze
         raise click.BadParameter(str(error)) from error
 
 
-def _command(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
-    try:
-        argv = tuple(shlex.split(value or ""))
-    except ValueError as error:
-        raise click.BadParameter(f"{value!r} cannot be split into words: {error}") from error
-    if value is not None and not argv:
-        raise click.BadParameter("the command is empty")
-    return argv
-
-
 def _seed(_: click.Context, __: click.Parameter, value: int | None) -> int:
     return secrets.randbelow(2**32) if value is None else value
 
@@ -107,7 +87,7 @@ def _seed(_: click.Context, __: click.Parameter, value: int | None) -> int:
 @click.option("--url", help="Address of a server that is running already, over Streamable HTTP.")
 @click.option(
     "--http-command",
-    callback=_command,
+    callback=words,
     help='Command of an HTTP server; its first line is {"url": "http://127.0.0.1:…"}.',
 )
 @click.option(
@@ -143,9 +123,9 @@ def _seed(_: click.Context, __: click.Parameter, value: int | None) -> int:
     "--start-timeout", type=click.FloatRange(min=0.1), default=20.0, show_default=True, help="Seconds to start."
 )
 @click.option(
-    "--header", "headers", multiple=True, callback=_pairs, metavar="NAME:VALUE", help="HTTP header of each request."
+    "--header", "headers", multiple=True, callback=pairs, metavar="NAME:VALUE", help="HTTP header of each request."
 )
-@click.option("--env", multiple=True, callback=_pairs, metavar="NAME=VALUE", help="Environment variable of the server.")
+@click.option("--env", multiple=True, callback=pairs, metavar="NAME=VALUE", help="Environment variable of the server.")
 @click.option("--cwd", type=click.Path(exists=True, file_okay=False), help="Working directory of the server.")
 @click.option("--allow-remote", is_flag=True, help="Speak to another machine.")
 @click.option(
@@ -228,7 +208,7 @@ def server(
     metavar="FILE",
     help="YAML list of checks that are known not to pass, each with a reason; one that passes after all fails the run.",
 )
-@click.option("--env", multiple=True, callback=_pairs, metavar="NAME=VALUE", help="Environment variable of the driver.")
+@click.option("--env", multiple=True, callback=pairs, metavar="NAME=VALUE", help="Environment variable of the driver.")
 @click.option("--cwd", type=click.Path(exists=True, file_okay=False), help="Working directory of the driver.")
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("conformance-report"), show_default=True,
@@ -285,6 +265,9 @@ def _finish(run: Run, *, as_json: bool, out: Path) -> None:
     else:
         print_run(run, out)
     sys.exit(exit_status(run))
+
+
+cli.add_command(replay)
 
 
 @cli.command("list")

@@ -68,6 +68,7 @@ def list_checks(checks: Iterable[Check]) -> list[dict[str, Any]]:
             "profiles": list(check.profiles),
             "driverFeature": check.driver_feature,
             "fixtureFeature": check.fixture_feature,
+            "efforts": list(check.efforts),
             "requirements": [row.id for row in rows_of(check.id)],
         }
         for check in checks
@@ -95,7 +96,8 @@ def explain_check(check: Check) -> str:
         ),
         fill(f"passes  {check.passes}", 100, initial_indent="  ", subsequent_indent="          "),
         f"  level   {check.level}",
-        "  cells   " + "; ".join(" and ".join(each) for each in (check.transports, check.eras, check.profiles)),
+        "  cells   "
+        + "; ".join(" and ".join(each) for each in (check.transports, check.eras, check.profiles, check.efforts)),
         "",
         f"  tools-search-conformance {party} --only {check.rule}{feature} -- {program}",
     ]

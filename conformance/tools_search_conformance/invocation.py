@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import anyio
 from anyio.abc import TaskGroup
@@ -23,7 +23,9 @@ from tools_search_conformance.target import HttpCommandTarget, StdioTarget, Targ
 from tools_search_conformance.wire.eras import ERAS, Era
 from tools_search_conformance.wire.process import TargetError
 
-__all__ = ["Options", "features_named", "judge_servers", "watch"]
+__all__ = ["Options", "features_named", "judge_servers", "targets_of", "watch"]
+
+_RUN_SECONDS: Final[dict[Effort, float]] = {"quick": 900, "default": 900, "deep": 7200}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +94,7 @@ async def judge_servers(options: Options, progress: Callable[[Result], None]) ->
         seed=options.seed,
         features=options.fixture_features,
         request_seconds=options.timeout,
+        run_seconds=_RUN_SECONDS[options.effort],
         wire=wire,
         secret_headers=frozenset(name.lower() for name in options.headers),
         progress=progress,
@@ -112,7 +115,7 @@ async def _run(options: Options, plan: Plan) -> Run:
             with anyio.CancelScope() as checking:
                 tasks.start_soon(watch, checking, received)
                 try:
-                    targets += _targets(options, tasks, Path(folder))
+                    targets += targets_of(options, tasks, Path(folder))
                     await run_checks(targets, plan, found)
                 except TargetError as error:
                     failure = error  # raised outside the group, which would wrap it
@@ -149,7 +152,12 @@ async def watch(scope: anyio.CancelScope, received: list[int]) -> None:
             return
 
 
-def _targets(options: Options, tasks: TaskGroup, folder: Path) -> list[Target]:
+def targets_of(options: Options, tasks: TaskGroup, folder: Path) -> list[Target]:
+    """Return what can be connected to, one for each transport; what is started reads catalogues from `folder`.
+
+    Raises:
+        TargetError: the address is none, or another machine's and that was not asked for.
+    """
     if options.url:
         address = UrlTarget(
             options.url,

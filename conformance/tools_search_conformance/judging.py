@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Final, Protocol
 
 import anyio
@@ -106,7 +107,22 @@ def _evidence(bench: Workbench, status: Status, verdict: VerdictError | None) ->
         exchanges=tuple(sorted({*bench.judged, *taken})),
         decisive=None if status == "pass" else decisive,
         case=cut(verdict.case, _MESSAGE) if verdict and verdict.case is not None else None,
+        requests=_requests(bench, status, verdict),
+        catalog=verdict.catalog if verdict else None,
     )
+
+
+def _requests(bench: Workbench, status: Status, verdict: VerdictError | None) -> tuple[Exchange, ...]:
+    if verdict is None or verdict.exchange is None or status not in {"fail", "warn"}:
+        return ()
+    return tuple(map(_repeatable, verdict.steps or bench.recorder.leading_to(verdict.exchange)))
+
+
+def _repeatable(exchange: Exchange) -> Exchange:
+    """Return an exchange whose answer is cut where it is very large, and whose request is whole."""
+    if memory(exchange.answer.message) <= _DECISIVE_BYTES:
+        return exchange
+    return replace(exchange.in_brief(), sent=exchange.sent)
 
 
 def _inapplicable(check: Check, bench: Workbench) -> tuple[SkipReason, str] | None:
@@ -118,4 +134,6 @@ def _inapplicable(check: Check, bench: Workbench) -> tuple[SkipReason, str] | No
         return "profile", f"needs the {' or '.join(check.profiles)} profile"
     if check.fixture_feature is not None and check.fixture_feature not in bench.setting.features:
         return "fixture-feature", f"needs a fixture that can do more: --fixture-features {check.fixture_feature}"
+    if bench.setting.effort not in check.efforts:
+        return "effort", f"takes --effort {' or '.join(check.efforts)}"
     return None

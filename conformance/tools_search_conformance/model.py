@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
+from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.eras import ERAS, Era
 from tools_search_conformance.wire.record import Exchange
 from tools_search_conformance.wire.transport import TransportName
@@ -46,9 +47,9 @@ Status = Literal["pass", "fail", "warn", "unverified", "skip", "info", "error"]
 SEVERITY: Final[tuple[Status, ...]] = ("error", "fail", "unverified", "warn", "info", "skip", "pass")
 """The worst first."""
 
-SkipReason = Literal["era", "transport", "profile", "not-offered", "fixture-feature", "driver-feature"]
-"""Why a check does not apply: to this era, transport or profile, to a target without the optional part that it judges,
-to a fixture without the feature that it needs, or to a client whose driver cannot do what it needs."""
+SkipReason = Literal["era", "transport", "profile", "effort", "not-offered", "fixture-feature", "driver-feature"]
+"""Why a check does not apply: to this era, transport, profile or effort, to a target without the optional part that it
+judges, to a fixture without the feature that it needs, or to a client whose driver cannot do what it needs."""
 
 Profile = Literal["fixture", "live"]
 """Whether the target serves a catalogue of the suite, or its own."""
@@ -82,6 +83,7 @@ class Check:
     eras: tuple[Era, ...] = ERAS
     transports: tuple[TransportName, ...] = ("stdio", "http")
     profiles: tuple[Profile, ...] = ("fixture", "live")
+    efforts: tuple[Effort, ...] = ("quick", "default", "deep")
     driver_feature: DriverFeature | None = None
     """What it needs of a driver beyond a transport."""
     fixture_feature: FixtureFeature | None = None
@@ -133,6 +135,12 @@ class Evidence:
 
     case: str | None = None
     """The smallest case that shows what happened, such as `query "a", limit 1`."""
+
+    requests: tuple[Exchange, ...] = ()
+    """What has to be sent to see it again, in order; the deciding exchange comes last."""
+
+    catalog: str | JsonObject | None = None
+    """Which catalogue it was seen on, by its name or as it is; `None` for the usual one."""
 
 
 @dataclass(frozen=True, kw_only=True)

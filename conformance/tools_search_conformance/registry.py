@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tools_search_conformance.model import CHECK_PREFIX, Check, FixtureFeature, Level, Profile
+from tools_search_conformance.model import CHECK_PREFIX, Check, Effort, FixtureFeature, Level, Profile
 from tools_search_conformance.selection import UnknownCheckError, choose_checks
 from tools_search_conformance.wire.eras import ERAS, Era
 from tools_search_conformance.wire.transport import TransportName
@@ -30,6 +30,7 @@ def check(
     eras: tuple[Era, ...] = ERAS,
     transports: tuple[TransportName, ...] = ("stdio", "http"),
     profiles: tuple[Profile, ...] = ("fixture", "live"),
+    efforts: tuple[Effort, ...] = ("quick", "default", "deep"),
     feature: FixtureFeature | None = None,
 ) -> Callable[[Body], Check]:
     """Declare the decorated body as the check `tools-search-server-<rule>`; what needs a `feature` is for fixtures."""
@@ -45,6 +46,7 @@ def check(
             eras=eras,
             transports=transports,
             profiles=profiles if feature is None else ("fixture",),
+            efforts=efforts,
             fixture_feature=feature,
         )
         if declared.id in _CHECKS:

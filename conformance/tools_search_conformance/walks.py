@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tools_search_conformance.pages import Listing, Walk
 from tools_search_conformance.properties import explore, limits, queries
+from tools_search_conformance.verdict import ViolationError
 from tools_search_conformance.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -37,7 +38,13 @@ async def explore_walks(bench: Bench, judge: Callable[[Walk, Listing], Awaitable
         async def walk(case: tuple[str, int]) -> None:
             if case not in bench.walked:
                 bench.walked[case] = await bench.walk(*case, most=_MOST_PAGES)
-            await judge(bench.walked[case], listing)
+            try:
+                await judge(bench.walked[case], listing)
+            except ViolationError:
+                # Sent anew the next time, so that what breaks only sometimes is told as such.
+                bench.walked.pop(case)
+                bench.walked.pop((case[0], None), None)
+                raise
 
         cases = st.tuples(queries(Vocabulary.of(listing.tools)), limits())
         await explore(bench, cases, walk, shared="walks")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Callable
@@ -78,3 +79,15 @@ class IndexOfAThousand(_Forgetful):
 
     def kept(self, listed: list[str]) -> set[str]:
         return set(listed[:1000])
+
+
+@fault("composed-everywhere")
+class ComposedEverywhere(Fault):
+    """Serves other schemas than the catalogue file has, the same ones in listings and searches."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        for tool in member(outcome, "result").get("tools", []):
+            tool["inputSchema"] = json.loads(
+                unicodedata.normalize("NFC", json.dumps(tool["inputSchema"], ensure_ascii=False))
+            )
+        return outcome

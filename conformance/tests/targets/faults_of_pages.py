@@ -311,6 +311,29 @@ class PagesWithoutEnd(Fault):
         return query is not None and query == params.get("query")
 
 
+@fault("latest-search-only")
+class LatestSearchOnly(Fault):
+    """Begins a search anew when it is continued a second time after another one has begun."""
+
+    def __init__(self) -> None:
+        self.first: dict[str, list[Json]] = {}
+        self.continued: set[str] = set()
+        self.latest = ""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method != SEARCH or "result" not in outcome:
+            return outcome
+        query = params["query"]
+        if "cursor" not in params:
+            self.latest, self.first[query] = query, outcome["result"]["tools"]
+            self.continued.discard(query)
+        elif self.latest != query and query in self.continued:
+            outcome["result"]["tools"] = self.first[query][:1]
+        else:
+            self.continued.add(query)
+        return outcome
+
+
 @wrong_result("last-cursor-empty")
 def last_cursor_empty(params: Json, result: Json) -> Json:
     return {"nextCursor": "", **result}

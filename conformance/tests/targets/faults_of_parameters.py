@@ -63,6 +63,19 @@ def query_without_nul(params: Json) -> Json:
     return params
 
 
+@fault("first-zero-is-internal")
+class FirstZeroIsInternal(Fault):
+    """Breaks down over the simplest of generated queries, once."""
+
+    broken = False
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == SEARCH and params.get("query") == "0" and not self.broken:
+            self.broken = True
+            raise Refusal(-32603, "broken", None)
+        return params
+
+
 @wrong_params("query-huge-is-internal")
 def query_huge_is_internal(params: Json) -> Json:
     if len(str(params.get("query"))) > 50_000:

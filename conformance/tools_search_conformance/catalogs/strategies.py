@@ -29,6 +29,8 @@ _WORDS: Final = (
 )  # fmt: skip
 _BETWEEN: Final = (" ", ", ", "\n", "\t", "\u00a0", " \u200f", "\u200e ", "\u061c ", " \u202b", "\u202c ", "\u2067")
 _RIGHT_TO_LEFT: Final = "\u200f\u05db\u05dc\u05d9\u200f \u061c\u0623\u062f\u0627\u0629\u202c shared"
+_VALUES: Final[list[Any]] = [None, True, 0, -7, 0.25, "", "e\u0301", _RIGHT_TO_LEFT, [], {}, [1, [None]]]
+_SUPPRESSED: Final = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
 _PROPERTY_NAMES: Final = ("id", "$kind", "a b", "größe", "gro\u0308ße", "名前", "שם", "x.y/z~1", "ID", "type", "items")
 
 
@@ -39,7 +41,7 @@ def _texts(most: int) -> st.SearchStrategy[str]:
 
 def _extras() -> st.SearchStrategy[JsonObject]:
     """Return objects of members that no schema knows, nested, with every kind of value."""
-    value = st.sampled_from([None, True, 0, -7, 0.25, "", "e\u0301", _RIGHT_TO_LEFT, [], {}, [1, [None]]])
+    value: st.SearchStrategy[Any] = st.sampled_from(_VALUES)
     return st.dictionaries(
         st.sampled_from(["x-a", "x-b", "vendor", "null"]), value | st.fixed_dictionaries({"x-c": value})
     )
@@ -162,9 +164,7 @@ def catalogue(kind: str, name: str) -> JsonObject:
     drawn: list[list[JsonObject]] = []
 
     @seed(zlib.crc32(name.encode()))
-    @settings(
-        max_examples=2, deadline=None, database=None, phases=(Phase.generate,), suppress_health_check=list(HealthCheck)
-    )
+    @settings(max_examples=2, deadline=None, database=None, phases=(Phase.generate,), suppress_health_check=_SUPPRESSED)
     @given(_KINDS[kind])
     def keep(tools: list[JsonObject]) -> None:
         drawn.append(tools)

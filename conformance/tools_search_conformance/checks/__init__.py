@@ -17,6 +17,7 @@ from tools_search_conformance.checks import (
     paging,
     parameters,
     results,
+    sequences,
     stdio,
     transport,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "registered",
     "results",
     "select",
+    "sequences",
     "stdio",
     "transport",
 ]

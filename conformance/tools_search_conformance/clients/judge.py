@@ -112,8 +112,9 @@ class _Judge:
         if failure is not None:
             raise failure
         named = {name: str(self._hello[name])[:200] for name in ("sdk", "version") if name in self._hello}
+        one_shot = {"oneShot": True} if self._options.one_shot else {}
         return Run(
-            target={"clients": [{"argv": list(self._options.argv), **named}]},
+            target={"clients": [{"argv": list(self._options.argv), **one_shot, **named}]},
             profile="fixture",
             effort=self._options.effort,
             seed=self._options.seed,

@@ -14,6 +14,7 @@ from tools_search_conformance.checks import registered
 from tools_search_conformance.clients.checks import client_checks
 from tools_search_conformance.explain import list_checks, place_of, rows_of, run_version
 from tools_search_conformance.model import Check, Result, Run
+from tools_search_conformance.report.failures import replay_commands
 from tools_search_conformance.report.verdict import exit_status, tally, verdict_line
 
 __all__ = ["REPORT_VERSION", "ReportError", "read_report", "report", "report_schema"]
@@ -22,6 +23,7 @@ REPORT_VERSION: Final = 1
 """Version of the format of `report.json`."""
 
 _BYTES_SHOWN: Final = 64 * 1024
+_USUAL_OUT: Final = Path("conformance-report")
 
 
 @cache
@@ -50,8 +52,9 @@ def read_report(path: Path) -> dict[str, Any]:
     return held
 
 
-def report(run: Run) -> dict[str, Any]:
-    """Return the run as `report.json` has it."""
+def report(run: Run, out: Path = _USUAL_OUT) -> dict[str, Any]:
+    """Return the run as `report.json` has it; `out` is the folder that it is written into."""
+    replay = replay_commands(run, out)
     return {
         "reportVersion": REPORT_VERSION,
         "suite": {"name": "tools-search-conformance", "version": run_version()},
@@ -81,7 +84,7 @@ def report(run: Run) -> dict[str, Any]:
             {"cell": entry.cell.name, "reason": entry.reason, "expected": entry.expected} for entry in run.unavailable
         ],
         "checks": [_check(entry) for entry in list_checks(_judged(run))],
-        "results": [_result(result) for result in run.results],
+        "results": [_result(result, replay.get((result.check, result.cell.name))) for result in run.results],
     }
 
 
@@ -97,7 +100,7 @@ def _check(entry: dict[str, Any]) -> dict[str, Any]:
     return {name: entry[name] for name in ("id", "level", "title", "sends", "passes")} | {"requirements": sentences}
 
 
-def _result(result: Result) -> dict[str, Any]:
+def _result(result: Result, replay: str | None) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "check": result.check,
         "level": result.level,
@@ -113,6 +116,7 @@ def _result(result: Result) -> dict[str, Any]:
         "skip": result.skip,
         "expected": result.expected,
         "case": result.evidence.case,
+        "replay": replay,
         "exchange": _exchange(result),
     }
     return entry | {name: value for name, value in optional.items() if value is not None}

@@ -9,6 +9,7 @@ from typing import Any
 from tools_search_conformance.model import Run
 from tools_search_conformance.report.badge import badge_json, badge_svg
 from tools_search_conformance.report.document import report
+from tools_search_conformance.report.failures import write_failures
 from tools_search_conformance.report.html import page
 from tools_search_conformance.report.junit import junit
 from tools_search_conformance.report.official import official_checks
@@ -23,7 +24,8 @@ def write_reports(run: Run, out: Path, *, sep: int | None = None) -> None:
     With `sep`, the number of a proposal, `checks.json` names checks as that proposal's traceability file does.
     """
     out.mkdir(parents=True, exist_ok=True)
-    document = report(run)
+    document = report(run, out)
+    write_failures(run, out)
     _write_json(out / "report.json", document)
     _write_json(out / "checks.json", official_checks(run, sep=sep))
     _write_json(out / "badge.json", badge_json(document))

@@ -45,12 +45,19 @@ def _case(result: Mapping[str, Any], document: Mapping[str, Any]) -> TestCase:
         or (status == "unverified" and binding and document["profile"] == "fixture")
         or (status == "warn" and binding)
     ):
-        case.result = [Failure(message, type_=status)]
+        case.result = [_failure(message, status, result.get("replay"))]
     elif status == "error":
         case.result = [Error(message, type_=status)]
     elif status in {"warn", "unverified", "skip"}:
         case.result = [Skipped(f"{status}: {message}", type_=status)]
     return case
+
+
+def _failure(message: str, status: str, replay: str | None) -> Failure:
+    failure = Failure(message, type_=status)
+    if replay is not None:
+        failure.text = plain(replay)
+    return failure
 
 
 def _missing(entry: Mapping[str, Any]) -> TestSuite:

@@ -28,6 +28,8 @@ def summary(document: Mapping[str, Any]) -> str:
     lines += [f"| {entry['cell']} | not run: {markdown_text(entry['reason'])} | |" for entry in document["unavailable"]]
     if rows := _problems(document):
         lines += ["", "| | Check | What happened | In |", "|---|---|---|---|", *rows]
+    if commands := [result["replay"] for result in document["results"] if "replay" in result]:
+        lines += ["", "To see it again:", "", "```sh", *(plain(command, most=1000) for command in commands), "```"]
     return "\n".join(lines) + "\n"
 
 

@@ -13,13 +13,14 @@ import click
 from tools_search_conformance.checks import registered
 from tools_search_conformance.explain import sentence_of
 from tools_search_conformance.model import CHECK_PREFIX, CLIENT_PREFIX, Result, Run, Status
+from tools_search_conformance.report.failures import replay_commands
 from tools_search_conformance.report.plain import plain
 from tools_search_conformance.report.verdict import exit_status, number_of, tally, verdict_line
 from tools_search_conformance.wire.codec import JsonObject, as_object
 from tools_search_conformance.wire.eras import DECLARED, envelope
 from tools_search_conformance.wire.record import Exchange
 
-__all__ = ["print_progress", "print_run"]
+__all__ = ["print_progress", "print_run", "without_routine"]
 
 _WIDTH: Final = 600
 _COLOURS: Final[Mapping[Status, str]] = {
@@ -55,12 +56,13 @@ def print_run(run: Run, out: Path) -> None:
         click.echo("\r\x1b[2K", err=True, nl=False)
     click.echo(f"target   {plain(_target(run))}")
     click.echo(f"profile  {run.profile}   effort {run.effort}   seed {run.seed}   {run.seconds:g} s")
+    replay = replay_commands(run, out)
     for status in _SHOWN:
         shared, single = _shared([result for result in run.of(status) if result.expected is None])
         for message, results in shared.items():
             _print_shared(message, results)
         for results in _by_check(single):
-            _print_single(results, run.seed)
+            _print_single(results, run.seed, replay)
     for results in _by_check(result for result in run.results if result.expected is not None):
         cells = ", ".join(result.cell.name for result in results)
         click.echo(f"\nexpected  {results[0].check}  ({cells})\n      {plain(str(results[0].expected))}")
@@ -105,7 +107,7 @@ def _print_shared(message: str, results: list[Result]) -> None:
         click.echo(f"      {same[0].check}  ({', '.join(result.cell.name for result in same)})")
 
 
-def _print_single(results: list[Result], seed: int) -> None:
+def _print_single(results: list[Result], seed: int, replay: Mapping[tuple[str, str], str]) -> None:
     first = results[0]
     sentence, place = sentence_of(first.check)
     click.echo()
@@ -122,6 +124,8 @@ def _print_single(results: list[Result], seed: int) -> None:
         _print_exchange(first.evidence.decisive)
     again = f"--only {first.check.removeprefix(CHECK_PREFIX).removeprefix(CLIENT_PREFIX)} --era {first.cell.era}"
     click.echo(f"      again    the same command with {again} --seed {seed}")
+    if (command := replay.get((first.check, first.cell.name))) is not None:
+        click.echo(f"      replay   {plain(command)}")
 
 
 def _headline(status: Status) -> str:
@@ -129,7 +133,7 @@ def _headline(status: Status) -> str:
 
 
 def _print_exchange(exchange: Exchange) -> None:
-    click.echo(f"      sent     {plain(_json(_without_routine(exchange.sent)), most=_WIDTH)}")
+    click.echo(f"      sent     {plain(_json(without_routine(exchange.sent)), most=_WIDTH)}")
     answer = exchange.answer
     status = f"HTTP {answer.status} " if answer.status is not None else ""
     shown = _json(answer.message) if answer.message is not None else f"no response: {answer.fault}"
@@ -137,7 +141,7 @@ def _print_exchange(exchange: Exchange) -> None:
     click.echo(f"      wire log {exchange.cell}.jsonl, exchange {exchange.number}")
 
 
-def _without_routine(sent: JsonObject) -> JsonObject:
+def without_routine(sent: JsonObject) -> JsonObject:
     """Return a request without what every modern one carries, unless something else is in its place."""
     params = as_object(sent.get("params")) or {}
     if as_object(params.get("_meta")) != envelope(DECLARED):

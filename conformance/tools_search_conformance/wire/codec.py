@@ -11,6 +11,7 @@ import json
 import math
 import re
 from dataclasses import dataclass
+from operator import is_
 from typing import Any, Final
 
 __all__ = [
@@ -96,6 +97,9 @@ def _marked(value: Any) -> Any:
     """Return `value` with each spelled number as a marked string, or itself where there is none."""
     if isinstance(value, Spelled):
         return f"\ufdd0{value.spelling}\ufdd1"
+    if (items := as_array(value)) is not None:
+        replaced = [_marked(item) for item in items]
+        return value if all(map(is_, replaced, items)) else replaced
     if (members := as_object(value)) is None:
         return value
     marked = {name: _marked(member) for name, member in members.items()}

@@ -21,7 +21,7 @@ from tools_search_conformance.wire.eras import (
     modern_headers,
 )
 from tools_search_conformance.wire.http import HttpTransport
-from tools_search_conformance.wire.record import Answer, Exchange, Recorder
+from tools_search_conformance.wire.record import REDACTED, Answer, Exchange, Recorder
 from tools_search_conformance.wire.transport import Transport
 
 __all__ = ["Connection", "RefusedError"]
@@ -119,6 +119,11 @@ class Connection:
             params["_meta"] = envelope(self.capabilities)
         message: JsonObject = {"jsonrpc": "2.0", "method": method, "params": params}
         await self.transport.notify(message, self._headers(method, params), seconds)
+
+    async def resend(self, message: JsonObject, headers: Mapping[str, str], *, seconds: float) -> Exchange:
+        """Send a message as another connection sent it, with the session of this one; secrets were not recorded."""
+        kept = {name: value for name, value in headers.items() if value != REDACTED}
+        return await self._send(message, kept | self._session, seconds)
 
     async def aclose(self) -> None:
         """End the session, if there is one, and the connection."""

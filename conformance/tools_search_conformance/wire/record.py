@@ -22,6 +22,8 @@ _BYTES_LOGGED: Final = 256 * 1024
 _MOST_ENCODED: Final = 16 * _BYTES_LOGGED
 _LOG_BYTES: Final = 128 * 1024 * 1024
 """Where the wire log of a cell ends, whatever the target sends."""
+_CURSORS_KEPT: Final = 1000
+_LARGEST_KEPT: Final = 32 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +102,9 @@ class Exchange:
             self.answer, message=abridged(self.answer.message), headers=abridged(dict(self.answer.headers))
         )
         why = "very large: texts, arrays and objects are cut"
-        return replace(self, sent=abridged(self.sent), headers=abridged(dict(self.headers)), answer=answer, abridged=why)
+        return replace(
+            self, sent=abridged(self.sent), headers=abridged(dict(self.headers)), answer=answer, abridged=why
+        )
 
     def to_json(self) -> JsonObject:
         """Return what the wire log and the reports show."""
@@ -146,6 +150,7 @@ class Recorder:
         """The last one of them."""
         self.held = 0
         """About how many bytes the exchanges take that somebody still holds."""
+        self._issuing: dict[tuple[str, Any], Exchange] = {}
         self._secret = secret
         self._count = 0
         self._log = log.open("wb") if log else None
@@ -177,8 +182,30 @@ class Recorder:
         size = memory([sent, answer.message, dict(answer.headers)])
         self.held += size
         finalize(exchange, self._release, size).atexit = False
+        if size <= _LARGEST_KEPT:
+            self._keep_cursor(exchange)
         self._write(exchange.to_json(), size)
         return exchange
+
+    def leading_to(self, exchange: Exchange) -> tuple[Exchange, ...]:
+        """Return the exchange after those, first to last, whose cursors it took to come to it."""
+        chain = [exchange]
+        while (earlier := self._issuer_for(chain[0])) is not None and earlier not in chain:
+            chain.insert(0, earlier)
+        return tuple(chain)
+
+    def _issuer_for(self, exchange: Exchange) -> Exchange | None:
+        """Return what brought the cursor of an exchange; one under the same limit, if there is one, or else any."""
+        if (cursor := _param(exchange, "cursor")) is None:
+            return None
+        any_limit = (issuer for (issued, _), issuer in reversed(self._issuing.items()) if issued == cursor)
+        return self._issuing.get((cursor, str(_param(exchange, "limit")))) or next(any_limit, None)
+
+    def _keep_cursor(self, exchange: Exchange) -> None:
+        if isinstance(issued := (exchange.result or {}).get("nextCursor"), str):
+            self._issuing[issued, str(_param(exchange, "limit"))] = exchange
+            if len(self._issuing) > _CURSORS_KEPT:
+                self._issuing.pop(next(iter(self._issuing)))
 
     def note(self, text: str) -> None:
         """Write what belongs to no exchange: a stray line, the end of a process."""
@@ -204,6 +231,10 @@ class Recorder:
         """End the log."""
         if self._log is not None:
             self._log.close()
+
+
+def _param(exchange: Exchange, name: str) -> Any:
+    return (as_object(exchange.sent.get("params")) or {}).get(name)
 
 
 def _head(entry: JsonObject) -> JsonObject:

@@ -1,0 +1,48 @@
+"""Generated catalogues: the same ones for the same seed, legal ones, and as small as a failure needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import anyio
+import pytest
+from jsonschema import Draft202012Validator
+from tools_search_conformance.catalogs.strategies import VAST, catalogue, kinds
+from tools_search_conformance.invocation import Options, judge_servers
+from tools_search_conformance.runner import say_nothing
+from tools_search_conformance.shape import complaint
+
+Command = Callable[..., tuple[str, ...]]
+
+
+@pytest.mark.parametrize("kind", kinds(4))
+def test_a_generated_catalogue_is_legal_and_follows_from_its_name(kind: str):
+    made = catalogue(kind, "7")
+    assert made == catalogue(kind, "7")
+    names = [tool["name"] for tool in made["tools"]]
+    assert len({*names}) == len(names)
+    assert all(re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", name) for name in names)
+    for tool in made["tools"][:50]:
+        assert complaint(tool, "LegacyTool") is None
+        Draft202012Validator.check_schema(tool["inputSchema"])
+
+
+def test_a_run_has_catalogues_of_every_kind_first():
+    assert kinds(0) == []
+    assert kinds(6) == ["odd", "vast", "single", "empty", "odd", "odd"]
+    assert len(catalogue("vast", "1")["tools"]) == VAST
+    assert catalogue("odd", "1") != catalogue("odd", "2")
+
+
+@pytest.mark.anyio
+async def test_a_catalogue_that_is_not_served_as_it_is_shows_nothing(target: Command, options: Callable[..., Options]):
+    broken = target("miniature", "--fault", "composed-everywhere")
+    chosen = options("definition-identity", "no-duplicates", argv=broken, effort="default", era="2026-07-28")
+    with anyio.fail_after(60):
+        run = await judge_servers(chosen, say_nothing)
+    assert {result.check.rpartition("server-")[2]: result.status for result in run.results} == {
+        "definition-identity": "unverified",
+        "no-duplicates": "pass",
+    }
+    assert "as a generated catalogue file has it" in run.of("unverified")[0].message

@@ -1,0 +1,39 @@
+"""Sequences of requests: whatever came before, each is answered as if it had come alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tools_search_conformance.registry import check
+from tools_search_conformance.sequences import explore_sequences
+from tools_search_conformance.wire.codec import JsonObject
+
+if TYPE_CHECKING:
+    from tools_search_conformance.bench import Bench
+
+__all__: list[str] = []
+
+
+@check(
+    "any-sequence",
+    title="No request changes what another one is answered, in any sequence",
+    sends="Searches that are interleaved, continued, repeated and mixed up, and listings; generated sequences of them.",
+    passes="Each answer is what a model of the listing and of the searches so far allows.",
+    efforts=("deep",),
+)
+async def answers_any_sequence(bench: Bench) -> None:
+    bench.require(bool((await bench.stocked()).tools), "the list is empty")
+    one, other = [*(await bench.vocabulary()).broad(2), "anything"][:2]
+    listing = await bench.listing()
+    betweens: tuple[JsonObject, ...] = ({"query": other, "limit": 1}, {"query": " "}, {"query": one, "limit": 2})
+    for between in betweens:
+        first = await bench.page(one, limit=1)
+        await bench.search(between)
+        case = f"query {one!r}, limit 1, continued after {between}"
+        if first.next_cursor:
+            page = await bench.served({"query": one, "limit": 1, "cursor": first.next_cursor}, case)
+            again = sorted({*first.names}.intersection(page.names))
+            bench.expect(not again, page.exchange, f"{again} on an earlier page already", case=case)
+    after = await bench.listing()
+    bench.expect(after.same_as(listing), after.exchange, "tools/list returned something else after searches")
+    await explore_sequences(bench)
