@@ -49,7 +49,8 @@ def answer(driver: Driver, op: str, members: Json) -> Json:
     except Unsupported:
         return {"unsupported": True}
     except Exception as error:  # noqa: BLE001, RUF100 - whatever the client cannot do, it tells its caller
-        return {"error": {"message": str(error), **({"code": error.code} if hasattr(error, "code") else {})}}
+        code = getattr(error, "code", None)
+        return {"error": {"message": str(error)} | ({"code": code} if isinstance(code, int) else {})}
 
 
 def main() -> None:
