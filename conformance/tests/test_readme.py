@@ -94,3 +94,10 @@ def test_every_option_of_choosing_is_explained():
 @pytest.mark.parametrize("link", re.findall(r"\]\(([^)#\s]+)\)", CONTRIBUTING))
 def test_every_link_for_contributors_leads_somewhere(link: str):
     assert (FOLDER / link).exists()
+
+
+def test_the_driver_to_fill_in_is_trusted_and_told_what_it_lacks(tmp_path: Path):
+    driver = [sys.executable, str(FOLDER / "drivers" / "skeleton.py")]
+    ended = click.testing.CliRunner().invoke(cli.cli, ["client", "--out", str(tmp_path), "--", *driver])
+    assert ended.exit_code == 3
+    assert "the driver does not support `connect`" in ended.output

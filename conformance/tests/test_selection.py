@@ -66,20 +66,20 @@ def test_a_cell_has_short_names(pattern: str, names: set[str]):
     assert selection.partial
 
 
-@pytest.mark.parametrize(
-    ("criteria", "told"),
-    [
-        ({"checks": ["limt-invalid"]}, "'limt-invalid' matches no check; near it: limit-invalid"),
-        ({"sections": ["pagnation"]}, "'#pagnation' matches no section; near it: #pagination"),
-        ({"requirements": ["R-PGA-01"]}, "'R-PGA-01' matches no requirement; near it: R-PAG-01"),
-        ({"requirements": ["R-ID-01"]}, "R-ID-01: It binds the authors"),
-        ({"requirements": ["R-ADV-06"]}, "tools-search-client-advertisement-either-place decides it"),
-        ({"cells": ["pipe"]}, "'pipe' matches no cell; there are stdio-2026-07-28, "),
-        ({"checks": ["limit-*", "qqqq"]}, "see `tools-search-conformance list`"),
-        ({"checks": ["limit-honoured"], "levels": ["SHOULD"]}, "no check meets all"),
-        ({"reports": [{"results": []}]}, "nothing to run again"),
-    ],
-)
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"checks": ["limt-invalid"]}, "'limt-invalid' matches no check; near it: limit-invalid"),
+    ({"sections": ["pagnation"]}, "'#pagnation' matches no section; near it: #pagination"),
+    ({"requirements": ["R-PGA-01"]}, "'R-PGA-01' matches no requirement; near it: R-PAG-01"),
+    ({"requirements": ["R-ID-01"]}, "R-ID-01: It binds the authors"),
+    ({"requirements": ["R-ADV-06"]}, "tools-search-client-advertisement-either-place decides it"),
+    ({"cells": ["pipe"]}, "'pipe' matches no cell; there are stdio-2026-07-28, "),
+    ({"checks": ["limit-*", "qqqq"]}, "see `tools-search-conformance list`"),
+    ({"checks": ["limit-honoured"], "levels": ["SHOULD"]}, "no check meets all"),
+    ({"reports": [{"results": []}]}, "nothing to run again"),
+]
+
+
+@pytest.mark.parametrize(("criteria", "told"), REFUSED)
 def test_what_matches_nothing_is_refused_with_what_is_near(criteria: dict[str, Any], told: str):
     with pytest.raises(UnknownCheckError) as refused:
         chosen(**criteria)

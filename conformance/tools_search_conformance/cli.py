@@ -13,7 +13,7 @@ from typing import Any, Final
 import anyio
 import click
 
-from tools_search_conformance.baseline import Baseline, BaselineError, baseline_for, read_baseline
+from tools_search_conformance.baseline import Baseline, BaselineError, read_baseline
 from tools_search_conformance.catalogue import checks_page
 from tools_search_conformance.checks import registered
 from tools_search_conformance.choosing import refuse_nothing, selection_options, show_selection
@@ -25,12 +25,10 @@ from tools_search_conformance.model import CELLS, FIXTURE_FEATURES, Cell, Fixtur
 from tools_search_conformance.mutants import MutantsError, read_power
 from tools_search_conformance.option_values import pairs, words
 from tools_search_conformance.replay_command import replay
-from tools_search_conformance.report.document import ReportError, read_report
-from tools_search_conformance.report.matrix import matrix_markdown, matrix_page
-from tools_search_conformance.report.outputs import outputs
 from tools_search_conformance.report.plain import plain
 from tools_search_conformance.report.terminal import print_progress, print_run
 from tools_search_conformance.report.verdict import EXIT_SIGNAL, exit_status
+from tools_search_conformance.reporting import report_at, report_group
 from tools_search_conformance.selection import Selection, UnknownCheckError, choose_checks
 from tools_search_conformance.trace import sep_file, trace, trace_text
 from tools_search_conformance.wire.eras import ERAS
@@ -319,55 +317,11 @@ def trace_command(report: Path | None, as_json: bool, sep: int | None) -> None:
     if sep is not None:
         click.echo(sep_file(sep), nl=False)
         return
-    rows = trace(_report(report) if report else None)
+    rows = trace(report_at(report) if report else None)
     click.echo(json.dumps(rows, indent=2, ensure_ascii=False) if as_json else trace_text(rows))
 
 
-def _report(path: Path) -> dict[str, Any]:
-    try:
-        return read_report(path)
-    except ReportError as error:
-        raise click.UsageError(str(error)) from error
-
-
-@cli.group("report")
-def report_group() -> None:
-    """Make other reports from `report.json`."""
-
-
-@report_group.command("merge")
-@click.argument("reports", nargs=-1, required=True, metavar="[NAME=]REPORT.json…")
-@click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("conformance-matrix"), show_default=True,
-    help="Folder for matrix.html and matrix.md.",
-)  # fmt: skip
-def merge(reports: tuple[str, ...], out: Path) -> None:
-    """Put many implementations on one page, each check against each of them."""
-    documents: dict[str, dict[str, Any]] = {}
-    for given in reports:
-        name, _, path = given.rpartition("=")
-        name = name or Path(path).resolve().parent.name
-        if name in documents:
-            raise click.UsageError(f"two reports are named {name!r}; name them, such as mine={path}")
-        documents[name] = _report(Path(path))
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "matrix.html").write_text(matrix_page(documents), encoding="utf-8")
-    (out / "matrix.md").write_text(matrix_markdown(documents), encoding="utf-8")
-    click.echo(f"{plain(str(out / 'matrix.html'))} shows {len(documents)} implementations")
-
-
-@report_group.command("baseline")
-@click.argument("path", metavar="REPORT.json", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-def baseline_command(path: Path) -> None:
-    """Print a baseline of what did not pass, to be given reasons and put into a file."""
-    click.echo(baseline_for(_report(path)), nl=False)
-
-
-@report_group.command("outputs")
-@click.argument("path", metavar="REPORT.json", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-def outputs_command(path: Path) -> None:
-    """Print what later steps of a CI job want to know: verdict, must-passed, must-total, report."""
-    click.echo(outputs(_report(path), path), nl=False)
+cli.add_command(report_group)
 
 
 def main() -> None:
