@@ -14,7 +14,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from tools_search_conformance import catalogs
 from tools_search_conformance.wire.codec import MalformedError, as_object, decode
 from tools_search_conformance.wire.http import HttpTransport, check_address
-from tools_search_conformance.wire.process import TargetError, TargetProcess
+from tools_search_conformance.wire.process import Grace, TargetError, TargetProcess
 from tools_search_conformance.wire.stdio import StdioTransport
 from tools_search_conformance.wire.transport import Transport, TransportName
 
@@ -25,6 +25,8 @@ CATALOG_VARIABLE: Final = "TOOLS_SEARCH_CATALOG"
 
 _STARTED_AHEAD: Final = "core"
 """The catalogue of nearly all connections."""
+
+_LINE_BYTES: Final = 65536
 
 Note = Callable[[str], None]
 
@@ -77,13 +79,14 @@ class _Started:
         self._folder = folder
         self._env = dict(env)
         self._cwd = cwd
+        self._grace = Grace()
 
     async def start(self, catalog: str | None) -> TargetProcess:
         """Start the program; `catalog` is handed over in its environment."""
         env = dict(self._env)
         if catalog is not None:
             env[CATALOG_VARIABLE] = str(catalogs.write(catalog, self._folder))
-        return await TargetProcess.start(self._argv, tasks=self._tasks, env=env, cwd=self._cwd)
+        return await TargetProcess.start(self._argv, tasks=self._tasks, env=env, cwd=self._cwd, grace=self._grace)
 
 
 class StdioTarget(_Started):
@@ -196,7 +199,7 @@ class HttpCommandTarget(_Started):
         reader = BufferedByteReceiveStream(process.stdout)
         try:
             with anyio.fail_after(self.start_seconds):
-                line = await reader.receive_until(b"\n", 65536)
+                line = await reader.receive_until(b"\n", _LINE_BYTES)
             url = _url_in(line)
             check_address(url, allow_remote=False)
         except (TimeoutError, anyio.IncompleteRead, anyio.DelimiterNotFound, MalformedError, TargetError) as error:
@@ -204,10 +207,22 @@ class HttpCommandTarget(_Started):
             await process.end()
             raise TargetError(
                 f'the first line that `{shlex.join(self._argv)}` prints must be {{"url": "http://127.0.0.1:PORT/mcp"}}'
-                f" ({type(error).__name__}: {error}); its stderr ends: {tail or 'nothing'}"
+                f" ({_told(error, self.start_seconds)}); its stderr ends: {tail or 'nothing'}"
             ) from error
         self._tasks.start_soon(_drain, reader)
         return url
+
+
+def _told(error: Exception, seconds: float) -> str:
+    match error:
+        case TimeoutError():
+            return f"there was none within {seconds:g} s"
+        case anyio.DelimiterNotFound():
+            return f"it had no end within {_LINE_BYTES} bytes"
+        case anyio.IncompleteRead():
+            return "it ended before"
+        case _:
+            return str(error)
 
 
 def _url_in(line: bytes) -> str:

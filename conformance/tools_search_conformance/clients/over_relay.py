@@ -41,9 +41,7 @@ async def serve_relay(stream: ByteStream, peers: Mapping[str, Peer], room: anyio
 class _Line:
     """One relay's conversation."""
 
-    def __init__(
-        self, stream: ByteStream, lines: BufferedByteReceiveStream, peer: Peer, room: anyio.Semaphore
-    ) -> None:
+    def __init__(self, stream: ByteStream, lines: BufferedByteReceiveStream, peer: Peer, room: anyio.Semaphore) -> None:
         self._stream = stream
         self._lines = lines
         self._peer = peer

@@ -99,7 +99,9 @@ class Exchange:
             self.answer, message=abridged(self.answer.message), headers=abridged(dict(self.answer.headers))
         )
         why = "very large: texts, arrays and objects are cut"
-        return replace(self, sent=abridged(self.sent), headers=abridged(dict(self.headers)), answer=answer, abridged=why)
+        return replace(
+            self, sent=abridged(self.sent), headers=abridged(dict(self.headers)), answer=answer, abridged=why
+        )
 
     def to_json(self) -> JsonObject:
         """Return what the wire log and the reports show."""
