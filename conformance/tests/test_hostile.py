@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import re
 import secrets
 import shlex
 import subprocess

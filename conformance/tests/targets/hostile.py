@@ -71,7 +71,7 @@ def crash(number: Any) -> Iterator[bytes]:
 
 def grandchild(number: Any) -> Iterator[bytes]:
     """End, and leave a child behind that holds the streams."""
-    subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])  # noqa: S603 - this program's own
+    subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
     os._exit(4)
     yield b""
 

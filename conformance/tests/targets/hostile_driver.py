@@ -2,8 +2,8 @@
 
     target.py hostile_driver KIND [--on OPERATION] [--after COUNT]
 
-Its moment is any operation, unless `--on` names one; `--after` lets so many of them pass first. The kinds of `hostile.py`
-are ways to answer, and those below as well; the kinds of `hostile_client.py` attack the peer and answer properly.
+Its moment is any operation, unless `--on` names one; `--after` lets so many of them pass first. The kinds of
+`hostile.py` are ways to answer, and those below as well; those of `hostile_client.py` attack the peer first.
 """
 
 from __future__ import annotations
