@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 from tools_search_conformance.model import CHECK_PREFIX, CLIENT_PREFIX
@@ -171,8 +171,8 @@ class Outcome:
     @property
     def passes(self) -> set[str]:
         report = self.out / "report.json"
-        results = json.loads(report.read_bytes())["results"] if report.exists() else []
-        passed = {result["check"] for result in results if result["status"] == "pass"}
+        results: list[dict[str, Any]] = json.loads(report.read_bytes())["results"] if report.exists() else []
+        passed = {str(result["check"]) for result in results if result["status"] == "pass"}
         return {check.removeprefix(CHECK_PREFIX).removeprefix(CLIENT_PREFIX) for check in passed}
 
 
@@ -232,7 +232,8 @@ def environment_of(process: Path) -> bytes:
 def chosen(request: pytest.FixtureRequest) -> Sequence[Case]:
     """Return the cases of the tests that this session runs."""
     items = [item for item in request.session.items if isinstance(item, pytest.Function)]
-    return [item.callspec.params["case"] for item in items if item.path == Path(__file__) and hasattr(item, "callspec")]
+    own = [item for item in items if item.path == Path(__file__) and hasattr(item, "callspec")]
+    return [cast("Case", item.callspec.params["case"]) for item in own]
 
 
 @pytest.fixture(scope="module")

@@ -130,7 +130,9 @@ class Hostile:
     def __init__(self, arguments: argparse.Namespace) -> None:
         listing = LISTINGS.get(arguments.kind)
         catalog = os.environ.get("TOOLS_SEARCH_CATALOG")
-        tools = json.loads(Path(catalog).read_text(encoding="utf-8"))["tools"] if catalog and listing is None else []
+        tools: list[Json] = (
+            json.loads(Path(catalog).read_text(encoding="utf-8"))["tools"] if catalog and listing is None else []
+        )
         self.proper = Miniature(tools, find_fault("none"))
         self.listing = listing
         self._on: str | None = arguments.on

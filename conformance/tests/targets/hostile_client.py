@@ -17,24 +17,26 @@ CONNECTIONS: Final = 2000
 KEPT: Final[list[socket.socket]] = []
 
 SEARCH: Final[Json] = {"jsonrpc": "2.0", "id": 1, "method": "tools/search", "params": {"query": "x"}}
-STRANGE: Final[tuple[Any, ...]] = (
-    [], 1, {"jsonrpc": "2.0", "id": 1}, *(
-        {"jsonrpc": "2.0", "id": 1, **members}
-        for members in (
-            {"method": []}, {"method": {}}, {"method": None}, {"method": "tools/search", "params": []},
-            {"method": "tools/search", "params": {"query": ["x"], "cursor": {}, "limit": 1e308}},
-            {"method": "tools/search", "params": {"query": "x", "cursor": "9" * 5000, "_meta": []}},
-            {"method": "tools/list", "params": {"cursor": "listed " + "9" * 5000}},
-            {"method": "tools/list", "params": {"cursor": "listed ٣"}},
-            {"method": "initialize", "params": {"protocolVersion": [], "capabilities": "all"}},
-            {"method": "server/discover", "params": "none"}, {"method": "tools/call", "params": {"name": {}}},
-            {"method": "\x1b[2J<script>", "params": {"query": "\ud800"}},
-        )
-    ),
+STRANGE: Final[list[Any]] = [
+    [],
+    1,
+    {"jsonrpc": "2.0", "id": 1},
+    {"jsonrpc": "2.0", "id": 1, "method": []},
+    {"jsonrpc": "2.0", "id": 1, "method": {}},
+    {"jsonrpc": "2.0", "id": 1, "method": None},
+    {"jsonrpc": "2.0", "id": 1, "method": "tools/search", "params": []},
+    {"jsonrpc": "2.0", "id": 1, "method": "tools/search", "params": {"query": ["x"], "cursor": {}, "limit": 1e308}},
+    {"jsonrpc": "2.0", "id": 1, "method": "tools/search", "params": {"query": "x", "cursor": "9" * 5000, "_meta": []}},
+    {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"cursor": "listed " + "9" * 5000}},
+    {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"cursor": "listed ٣"}},
+    {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": [], "capabilities": "all"}},
+    {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": "none"},
+    {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": {}}},
+    {"jsonrpc": "2.0", "id": 1, "method": "\x1b[2J<script>", "params": {"query": "\ud800"}},
     {"jsonrpc": "2.0", "id": [[]], "method": "subscriptions/listen"},
     {"jsonrpc": "2.0", "method": "subscriptions/listen"},
     {"jsonrpc": "2.0", "id": "x" * 200_000, "method": "y" * 20_000},
-)  # fmt: skip
+]
 
 
 class Line:
@@ -43,12 +45,11 @@ class Line:
     def __init__(self, target: Json) -> None:
         self.http = target["transport"] == "http"
         if self.http:
-            url = urlsplit(target["url"])
-            self.address, self._path = (url.hostname, url.port), url.path
+            url = urlsplit(str(target["url"]))
+            host, port, self._path = url.hostname or "", url.port or 0, url.path
         else:
-            host, port, token = target["args"][-3:]
-            self.address, self._path = (host, int(port)), token
-        self.socket = socket.create_connection(self.address, 5)
+            host, port, self._path = map(str, target["args"][-3:])
+        self.socket = socket.create_connection((host, int(port)), 5)
         self.socket.settimeout(SECONDS)
         if not self.http:
             self.socket.sendall(self._path.encode() + b"\n")
