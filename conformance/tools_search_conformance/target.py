@@ -15,7 +15,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from tools_search_conformance import catalogs
 from tools_search_conformance.wire.codec import JsonObject, MalformedError, as_object, decode
 from tools_search_conformance.wire.http import HttpTransport, check_address
-from tools_search_conformance.wire.process import TargetError, TargetProcess
+from tools_search_conformance.wire.process import Grace, TargetError, TargetProcess
 from tools_search_conformance.wire.stdio import StdioTransport
 from tools_search_conformance.wire.transport import Transport, TransportName
 
@@ -29,6 +29,8 @@ NOTHING_MORE: Final[Mapping[str, str]] = MappingProxyType({})
 
 _STARTED_AHEAD: Final = "core"
 """The catalogue of nearly all connections."""
+
+_LINE_BYTES: Final = 65536
 
 Note = Callable[[str], None]
 
@@ -91,6 +93,7 @@ class _Started:
         self._folder = folder
         self._env = dict(env)
         self._cwd = cwd
+        self._grace = Grace()
 
     def place(self, catalog: str, document: JsonObject) -> None:
         """Put a catalogue file where `start` finds it."""
@@ -101,7 +104,7 @@ class _Started:
         env = self._env | dict(more)
         if catalog is not None:
             env[CATALOG_VARIABLE] = str(catalogs.write(catalog, self._folder))
-        return await TargetProcess.start(self._argv, tasks=self._tasks, env=env, cwd=self._cwd)
+        return await TargetProcess.start(self._argv, tasks=self._tasks, env=env, cwd=self._cwd, grace=self._grace)
 
 
 class StdioTarget(_Started):
@@ -228,7 +231,7 @@ class HttpCommandTarget(_Started):
         reader = BufferedByteReceiveStream(process.stdout)
         try:
             with anyio.fail_after(self.start_seconds):
-                line = await reader.receive_until(b"\n", 65536)
+                line = await reader.receive_until(b"\n", _LINE_BYTES)
             url = _url_in(line)
             check_address(url, allow_remote=False)
         except (TimeoutError, anyio.IncompleteRead, anyio.DelimiterNotFound, MalformedError, TargetError) as error:
@@ -236,10 +239,22 @@ class HttpCommandTarget(_Started):
             await process.end()
             raise TargetError(
                 f'the first line that `{shlex.join(self._argv)}` prints must be {{"url": "http://127.0.0.1:PORT/mcp"}}'
-                f" ({type(error).__name__}: {error}); its stderr ends: {tail or 'nothing'}"
+                f" ({_told(error, self.start_seconds)}); its stderr ends: {tail or 'nothing'}"
             ) from error
         self._tasks.start_soon(_drain, reader)
         return url
+
+
+def _told(error: Exception, seconds: float) -> str:
+    match error:
+        case TimeoutError():
+            return f"there was none within {seconds:g} s"
+        case anyio.DelimiterNotFound():
+            return f"it had no end within {_LINE_BYTES} bytes"
+        case anyio.IncompleteRead():
+            return "it ended before"
+        case _:
+            return str(error)
 
 
 def _url_in(line: bytes) -> str:

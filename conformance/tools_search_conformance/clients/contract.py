@@ -15,6 +15,7 @@ from referencing import Registry
 from tools_search_conformance.model import SkipReason
 from tools_search_conformance.verdict import InapplicableError
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object
+from tools_search_conformance.wire.large import cut
 from tools_search_conformance.wire.process import TargetError
 
 __all__ = ["CONTRACT_VERSION", "DriverError", "NoDriverFeatureError", "Told", "contract_schema", "read_answer"]
@@ -99,7 +100,7 @@ class Told:
             return f"the error {str(self.error['message'])[:200]!r}"
         if self.unsupported:
             return "unsupported"
-        return f"the tools {self.names}" if "tools" in (self.ok or {}) else "success"
+        return f"the tools {cut(str(self.names), 500)}" if "tools" in (self.ok or {}) else "success"
 
     def _told(self) -> JsonObject:
         if self.answer is None:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import anyio
-from anyio.abc import SocketAttribute, SocketStream, TaskGroup
-from anyio.streams.stapled import MultiListener
+from anyio.abc import TaskGroup
 
 from tools_search_conformance.clients import relay
 from tools_search_conformance.clients.over_http import serve_http
 from tools_search_conformance.clients.over_relay import serve_relay
 from tools_search_conformance.clients.peer import Peer
+from tools_search_conformance.clients.sockets import listening, serve_sockets
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.transport import TransportName
 
@@ -26,8 +26,6 @@ __all__ = ["Stage", "open_stage"]
 _LOOPBACK: Final = "127.0.0.1"
 _CONNECTIONS: Final = 200
 _AT_ONCE: Final = 100
-
-TcpListener: TypeAlias = MultiListener[SocketStream]
 
 
 class Stage:
@@ -58,34 +56,13 @@ class Stage:
 async def open_stage(tasks: TaskGroup) -> AsyncGenerator[Stage]:
     """Listen until the block ends; what serves clients runs in `tasks`, which are then to be cancelled."""
     peers: dict[str, Peer] = {}
-    async with (
-        await anyio.create_tcp_listener(local_host=_LOOPBACK, local_port=0) as http,
-        await anyio.create_tcp_listener(local_host=_LOOPBACK, local_port=0) as relays,
-    ):
-        tasks.start_soon(_serve, http, partial(serve_http, peers=peers), tasks)
-        room = anyio.Semaphore(_AT_ONCE)
-        tasks.start_soon(_serve, relays, partial(serve_relay, peers=peers, room=room), tasks)
-        yield Stage(_port(http), _port(relays), peers)
-
-
-def _port(listener: TcpListener) -> int:
-    return listener.extra(SocketAttribute.local_port)  # noqa: S610 - no query of a database
-
-
-async def _serve(listener: TcpListener, handler: Callable[[SocketStream], Awaitable[None]], tasks: TaskGroup) -> None:
-    """Serve every connection; where a client has too many of them, the oldest is closed for the newest."""
-    held: list[anyio.CancelScope] = []
-
-    async def serve(stream: SocketStream) -> None:
-        with anyio.CancelScope() as scope:
-            held.append(scope)
-            if len(held) > _CONNECTIONS:
-                held.pop(0).cancel()
-            await handler(stream)
-        if scope in held:
-            held.remove(scope)
-
-    try:
-        await listener.serve(serve, tasks)
-    except* anyio.ClosedResourceError:
-        pass  # that is how it ends
+    room = anyio.Semaphore(_AT_ONCE)
+    with listening(_LOOPBACK) as http, listening(_LOOPBACK) as relays:
+        serve = partial(serve_sockets, tasks=tasks, most=_CONNECTIONS)
+        tasks.start_soon(serve, http, partial(serve_http, peers=peers))
+        tasks.start_soon(serve, relays, partial(serve_relay, peers=peers, room=room))
+        try:
+            yield Stage(http.getsockname()[1], relays.getsockname()[1], peers)
+        finally:
+            anyio.notify_closing(http)
+            anyio.notify_closing(relays)

@@ -41,7 +41,7 @@ class Limits:
     message_bytes: int = 8 * 1024 * 1024
     """Bytes of one message: a line on stdio, a body or an event over HTTP."""
 
-    total_bytes: int = 64 * 1024 * 1024
+    total_bytes: int = 16 * 1024 * 1024
     """Bytes until a request is answered: since the last answer on stdio, of one response over HTTP."""
 
     messages: int = 10_000

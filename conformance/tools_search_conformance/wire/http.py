@@ -145,9 +145,9 @@ class HttpTransport:
             message = await self._response_to(sent, response)
         except MalformedError as error:
             fault = str(error)
-            if response.headers.get("content-type", "").startswith(("application/json", "text/event-stream")):
-                if len(self.malformed) < _KEPT:
-                    self.malformed.append(f"a body that is no message ({fault})")
+            promised = response.headers.get("content-type", "").startswith(("application/json", "text/event-stream"))
+            if promised and len(self.malformed) < _KEPT:
+                self.malformed.append(f"a body that is no message ({fault})")
         if message is None and fault is None:
             came = others(self.strays[before:])
             fault = f"HTTP {response.status_code} without a response to the request{came}"

@@ -12,12 +12,13 @@ from typing import Final
 import anyio
 from anyio.abc import ByteReceiveStream, Process, TaskGroup
 
-__all__ = ["STDERR_BYTES", "TargetError", "TargetProcess", "environment"]
+__all__ = ["STDERR_BYTES", "Grace", "TargetError", "TargetProcess", "environment"]
 
 STDERR_BYTES: Final = 256 * 1024
 """How much of the end of a target's stderr is kept."""
 
 _GRACE_SECONDS: Final = 1.0
+_NO_GRACE_SECONDS: Final = 0.1
 _PASSED_ON: Final = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TEMP", "TMP", "TERM",
     "SYSTEMROOT", "VIRTUAL_ENV", "JAVA_HOME",
@@ -33,17 +34,35 @@ def environment(extra: Mapping[str, str]) -> dict[str, str]:
     return {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | dict(extra)
 
 
+class Grace:
+    """How long the processes of one program are given to end: long, until one of them had to be killed."""
+
+    def __init__(self) -> None:
+        self.seconds = _GRACE_SECONDS
+
+    def lose(self) -> None:
+        """Learn that a process had to be killed."""
+        self.seconds = _NO_GRACE_SECONDS
+
+
 class TargetProcess:
     """One running target. Its stderr is drained into a ring, so that a chatty target never blocks."""
 
-    def __init__(self, process: Process, argv: Sequence[str]) -> None:
+    def __init__(self, process: Process, argv: Sequence[str], grace: Grace) -> None:
         self.argv = tuple(argv)
         self._process = process
+        self._grace = grace
         self._stderr = bytearray()
 
     @classmethod
     async def start(
-        cls, argv: Sequence[str], *, tasks: TaskGroup, env: Mapping[str, str], cwd: str | None = None
+        cls,
+        argv: Sequence[str],
+        *,
+        tasks: TaskGroup,
+        env: Mapping[str, str],
+        cwd: str | None = None,
+        grace: Grace | None = None,
     ) -> TargetProcess:
         """Start `argv`; what drains its stderr runs in `tasks` until the process is ended.
 
@@ -54,7 +73,7 @@ class TargetProcess:
             process = await anyio.open_process(list(argv), env=environment(env), cwd=cwd, start_new_session=True)
         except (OSError, ValueError) as error:
             raise TargetError(f"cannot start `{shlex.join(argv)}`: {error}") from error
-        target = cls(process, argv)
+        target = cls(process, argv, grace or Grace())
         assert process.stderr is not None  # noqa: S101 - open_process pipes all three by default
         tasks.start_soon(target._keep, process.stderr)
         return target
@@ -102,22 +121,25 @@ class TargetProcess:
             await self._process.wait()
         return self._process.returncode is not None
 
-    async def end(self) -> None:
+    async def end(self, *, politely: bool = True) -> None:
         """End the process and everything it started in its group, politely first."""
         with anyio.CancelScope(shield=True):
-            await self.close_stdin(_GRACE_SECONDS)
-            if self._process.returncode is None:
-                self._signal(signal.SIGTERM)
-            await self._wait_then(signal.SIGKILL)
+            await self.close_stdin(_GRACE_SECONDS if politely else 0)
+            if politely:
+                if self._process.returncode is None:
+                    self._signal(signal.SIGTERM)
+                await self._wait_then(signal.SIGKILL)
             self._signal(signal.SIGKILL)
             with anyio.move_on_after(_GRACE_SECONDS):
                 await self._process.aclose()
 
     async def _wait_then(self, number: signal.Signals) -> None:
-        with anyio.move_on_after(_GRACE_SECONDS):
+        with anyio.move_on_after(self._grace.seconds):
             await self._process.wait()
         if self._process.returncode is None:
             self._signal(number)
+            if number == signal.SIGKILL:
+                self._grace.lose()
 
     def _signal(self, number: signal.Signals) -> None:
         # The process leads its group, so the group's number is its own; it may be empty by now.

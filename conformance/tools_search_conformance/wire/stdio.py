@@ -84,8 +84,11 @@ class StdioTransport:
                 await waiting.done.wait()
         finally:
             self._waiting.pop(key, None)
-        if patience.cancelled_caught:
-            return Answer(fault=f"no response within {seconds:g} s{others(self.strays[before:])}")
+        if patience.cancelled_caught and self._process.returncode is not None:
+            self._finish(self._process.obituary())  # something that it started holds its stdout open
+        elif patience.cancelled_caught:
+            came = f", but {self.malformed[-1][:150]}" if self.malformed else others(self.strays[before:])
+            return Answer(fault=f"no response within {seconds:g} s{came}")
         return Answer(message=waiting.message, fault=None if waiting.message else self.ended)
 
     async def notify(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
@@ -124,7 +127,7 @@ class StdioTransport:
                 self._taken += len(chunk)
                 if (fault := self._take_chunk(buffer, chunk)) is not None:
                     self._finish(fault)
-                    await self._process.end()
+                    await self._process.end(politely=False)
                     return
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass

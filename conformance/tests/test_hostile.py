@@ -1,0 +1,268 @@
+"""Whatever a target does, its run ends: soon, in little memory and space, with nothing left of it, in its verdict."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import shlex
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+import pytest
+from tools_search_conformance.model import CHECK_PREFIX, CLIENT_PREFIX
+
+HERE: Final = Path(__file__).parent
+LAUNCHER: Final = HERE / "target.py"
+MEGABYTES: Final = 300
+OUT_BYTES: Final = 64 * 1024 * 1024
+AT_ONCE: Final = 6
+MARK: Final = "TOOLS_SEARCH_HOSTILE_RUN"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A target, and what a run over it must come to."""
+
+    target: str
+    """Name and arguments of a program in `targets`."""
+    status: int
+    said: str
+    """What the run says, in part."""
+    passes: frozenset[str] = frozenset()
+    arguments: str = ""
+    seconds: float = 120
+
+    @property
+    def judges(self) -> str:
+        return "client" if self.target.startswith("hostile_driver") else "server"
+
+    def __str__(self) -> str:
+        over = "-stdio" if "--transport stdio" in self.arguments else ""
+        return re.sub(r"[ -]+", "-", self.target) + over
+
+
+def silent(*kinds: str, said: str) -> list[Case]:
+    return [Case(f"hostile {kind}", 3, f"no response ({said}") for kind in kinds]
+
+
+SOON: Final = "no response within 4 s"
+FEW: Final = "--only query-blank --only limit-invalid --only no-duplicates"
+CHOSEN: Final = frozenset({"query-blank", "limit-invalid", "no-duplicates"})
+LIVE: Final = "--profile live --only list-unchanged --timeout 30 --effort deep"
+CLIENTS: Final = "--transport {} --only query-repeated --only cursor-loop --only empty-page-not-end --timeout 3"
+LISTED: Final = frozenset({"list-unchanged"})
+OPENED: Final = frozenset({"advertised", "settings-shape"})
+
+SERVERS: Final = [
+    *silent("line", "arrays", said="a line of more than 8388608 bytes"),
+    *silent("lines", "notifications", said="more than 10000 lines"),
+    *silent("mute", "hang", "drip", said=SOON),
+    *silent("crash", "grandchild", "at-once", said="the process ended with exit status"),
+    *silent("garbage", said=f"{SOON}, but a line that is no message"),
+    *silent("deep", said=f"{SOON}, but a line that is no message (nested deeper"),
+    *silent("tokens", "members-beyond", said=f"{SOON}, but a line that is no message (more than 400000 values)"),
+    *silent("one-number", "fraction", said=f"{SOON}, but a line that is no message (no JSON: a number of more"),
+    *silent("twice", said=f"{SOON}, but a line that is no message (no JSON: a member named twice"),
+    *silent("surrogate", said=f"{SOON}, but a line that is no message (an unpaired surrogate"),
+    Case("hostile others", 3, SOON),
+    *(
+        Case(f"hostile {kind}", 3, "does not name 2026-07-28 among its supportedVersions")
+        for kind in ("arrays-just-allowed", "numbers", "name", "members", "wide", "escapes", "quotes")
+    ),
+    # They open as they should, and turn on whoever searches.
+    Case("hostile mute --on tools/search", 1, "NOT CONFORMANT", OPENED),
+    Case("hostile crash --on tools/search --after 5", 1, "NOT CONFORMANT", arguments=FEW),
+    Case("hostile line --on tools/search --after 5", 1, "NOT CONFORMANT", arguments=FEW),
+    Case("hostile drip --on tools/search --after 5", 1, "NOT CONFORMANT", arguments=FEW),
+    Case("hostile grandchild --on tools/search --after 5", 1, "NOT CONFORMANT", arguments=FEW),
+    Case("hostile members --on tools/search --after 5", 1, "NOT CONFORMANT", arguments=f"{FEW} --timeout 10"),
+    Case("hostile wide --on tools/search --after 5", 1, "NOT CONFORMANT", arguments=f"{FEW} --timeout 10"),
+    # A nuisance, but no fault.
+    Case("hostile stderr", 0, "PASSED", CHOSEN, f"{FEW} --start-timeout 60"),
+    Case("hostile stays", 0, "PASSED", CHOSEN, FEW),
+]
+LISTINGS: Final = [
+    Case("hostile cursors", 3, "tools/list does not end", arguments=LIVE),
+    Case("hostile beyond", 3, "a line of more than 8388608 bytes", arguments=LIVE),
+    Case("hostile many-at-once", 0, "PASSED", LISTED, LIVE, 120),
+    Case("hostile large", 0, "PASSED", LISTED, LIVE, 120),
+    Case("hostile bombs", 0, "PASSED", LISTED, LIVE),
+]
+OVER_HTTP: Final = [
+    *(
+        Case(f"hostile {kind} --http", 3, said)
+        for kind, said in {
+            "redirect-loop": "HTTP 307 without a response",
+            "redirect-away": "HTTP 307 without a response",
+            "redirect-file": "HTTP 307 without a response",
+            "redirect-nonsense": "HTTP 307 without a response",
+            "html": "no JSON",
+            "untyped": "no JSON",
+            "events-empty": SOON,
+            "events-comments": "no response",
+            "events-alive": SOON,
+            "events-unfinished": "no response",
+            "events-others": "no response",
+            "eager": "no response",
+            "body-endless": "no response",
+            "body-drips": SOON,
+            "too-long": "without sending complete message body",
+            "too-short": "no JSON",
+            "gzip": "no response",
+            "headers": "RemoteProtocolError",
+            "header-drips": SOON,
+            "informational": SOON,
+            "tls": "RemoteProtocolError",
+            "no-http": "RemoteProtocolError",
+            "reset": "no response (",
+            "url-remote": "is not this machine",
+            "url-file": "is no http:// or https:// URL",
+            "url-endless": "had no end within 65536 bytes",
+            "url-never": "there was none within 4 s",
+        }.items()
+    ),
+    Case("hostile stdout --http", 0, "PASSED", CHOSEN, FEW),
+    Case("hostile cookies --http", 0, "PASSED", CHOSEN, FEW),
+]
+DRIVERS: Final = [
+    *(
+        Case(f"hostile_driver {kind}", 3, said)
+        for kind, said in {
+            "line": "a line of more than 4194304 bytes",
+            "drip": "did not answer `frobnicate-",
+            "hang": "did not answer `frobnicate-",
+            "grandchild": "did not answer `frobnicate-",
+            "deep": "nested deeper",
+            "early": "cannot be trusted",
+            "twice": "cannot be trusted",
+            "large": "cannot be trusted",
+        }.items()
+    ),
+    Case(
+        "hostile_driver many --on search",
+        0,
+        "PASSED",
+        frozenset({"query-repeated", "cursor-loop", "empty-page-not-end"}),
+        CLIENTS.format("http"),
+    ),
+    Case("hostile_driver hang --on search_all", 1, "NOT CONFORMANT", arguments=CLIENTS.format("http")),
+]
+ATTACKS: Final = [
+    Case(f"hostile_driver {kind} --on search_all", 1, "", arguments=CLIENTS.format(transport))
+    for transport in ("http", "stdio")
+    for kind in ("requests", "bodies", "endless", "connections", "heads", "strange")
+    if transport == "http" or kind in {"requests", "endless", "strange"}
+]
+CASES: Final = [*SERVERS, *LISTINGS, *OVER_HTTP, *DRIVERS]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    told: dict[str, Any]
+    out: Path
+
+    @property
+    def passes(self) -> set[str]:
+        report = self.out / "report.json"
+        results: list[dict[str, Any]] = json.loads(report.read_bytes())["results"] if report.exists() else []
+        passed = {str(result["check"]) for result in results if result["status"] == "pass"}
+        return {check.removeprefix(CHECK_PREFIX).removeprefix(CLIENT_PREFIX) for check in passed}
+
+
+class Judges:
+    """Processes that judge, each one target after another."""
+
+    def __init__(self, folder: Path) -> None:
+        self.mark = secrets.token_hex(8)
+        self._folder = folder
+        self._own = threading.local()
+        self._running: list[subprocess.Popen[str]] = []
+
+    def judge(self, case: Case) -> Outcome:
+        out = self._folder / secrets.token_hex(8)
+        process = self._process()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(self._arguments(case, out)) + "\n")
+        process.stdin.flush()
+        return Outcome(json.loads(process.stdout.readline()), out)
+
+    def _arguments(self, case: Case, out: Path) -> list[str]:
+        target = [sys.executable, str(LAUNCHER), *case.target.split()]
+        shared = ["--era", "2026-07-28", "--out", str(out), "--env", f"{MARK}={self.mark}", "--start-timeout"]
+        more = ["5"] if case.judges == "client" else ["4", "--timeout", "0.5", "--seed", "1", "--effort", "quick"]
+        reached = ["--http-command", shlex.join(target)] if "--http" in case.target else ["--", *target]
+        return [case.judges, *shared, *more, *case.arguments.split(), *reached]
+
+    def _process(self) -> subprocess.Popen[str]:
+        if not hasattr(self._own, "process"):
+            argv = [sys.executable, str(HERE / "judged.py")]
+            self._own.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            self._running.append(self._own.process)
+        return self._own.process
+
+    def close(self) -> None:
+        for process in self._running:
+            process.communicate(timeout=30)
+
+    def leaked(self) -> list[str]:
+        """Return what still runs of what was started for any target, where the system tells."""
+        mark = f"{MARK}={self.mark}".encode()
+        return [
+            (process / "cmdline").read_text(encoding="utf-8", errors="replace")
+            for process in Path("/proc").glob("[0-9]*")
+            if mark in environment_of(process)
+        ]
+
+
+def environment_of(process: Path) -> bytes:
+    try:
+        return (process / "environ").read_bytes()
+    except OSError:
+        return b""
+
+
+def chosen(request: pytest.FixtureRequest) -> Sequence[Case]:
+    """Return the cases of the tests that this session runs."""
+    items = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    own = [item for item in items if item.path == Path(__file__) and hasattr(item, "callspec")]
+    return [cast("Case", item.callspec.params["case"]) for item in own]
+
+
+@pytest.fixture(scope="module")
+def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[Case, Outcome]:
+    judges = Judges(tmp_path_factory.mktemp("hostile"))
+    cases = chosen(request)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found = dict(zip(cases, pool.map(judges.judge, cases), strict=True))
+    assert judges.leaked() == []
+    judges.close()
+    return found
+
+
+def is_bounded(case: Case, outcome: Outcome) -> bool:
+    written = sum(file.stat().st_size for file in outcome.out.rglob("*"))
+    return outcome.told["seconds"] < case.seconds and outcome.told["megabytes"] < MEGABYTES and written < OUT_BYTES
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_hostile_target_comes_to_its_verdict(case: Case, outcomes: dict[Case, Outcome]):
+    outcome = outcomes[case]
+    assert case.said in outcome.told["said"]
+    assert outcome.told["status"] == case.status
+    assert outcome.passes == case.passes
+    assert is_bounded(case, outcome), outcome.told
+
+
+@pytest.mark.parametrize("case", ATTACKS, ids=str)
+def test_a_client_that_attacks_its_peer_harms_at_most_its_own_verdict(case: Case, outcomes: dict[Case, Outcome]):
+    outcome = outcomes[case]
+    assert outcome.told["status"] in {0, case.status}, outcome.told["said"]
+    assert is_bounded(case, outcome), outcome.told
