@@ -154,6 +154,12 @@ class QueryLoweredWithCursor(Client):
         return {"query": query.lower(), "cursor": cursor}
 
 
+@fault("query-left-out-with-cursor")
+class QueryLeftOutWithCursor(Client):
+    def next_params(self, query: str, cursor: str) -> Json:
+        return {"cursor": cursor}
+
+
 @fault("query-normalised-with-cursor")
 class QueryNormalisedWithCursor(Client):
     def next_params(self, query: str, cursor: str) -> Json:
@@ -483,6 +489,19 @@ class NameHeaderWithCursor(_Headers):
 class QueryInHeader(_Headers):
     def change(self, headers: dict[str, str], params: Json) -> None:
         headers["X-Query"] = params["query"].encode("ascii", errors="ignore").decode().strip()
+
+
+@fault("query-in-header-of-listing")
+class QueryInHeaderOfListing(Client):
+    sought = ""
+
+    def search_all(self, query: str) -> list[Json]:
+        self.sought = query
+        return super().search_all(query)
+
+    def headers(self, method: str, params: Json) -> dict[str, str]:
+        sought = {"X-Query": quote(self.sought)} if method == "tools/list" and self.sought else {}
+        return {**super().headers(method, params), **sought}
 
 
 @fault("query-in-header-encoded")

@@ -227,8 +227,11 @@ class Peer:
         return Reply(result={"content": [{"type": "text", "text": json.dumps(echo)}]})
 
     def _searched(self, params: JsonObject) -> Reply:
-        # A `null` is for one check to find; the others go on as if it were absent.
+        # A `null`, and a query that is not repeated, are each for one check to find; the others go on as if all was
+        # well.
         params = {name: value for name, value in params.items() if value is not None}
+        if "cursor" in params:
+            params.setdefault("query", "not repeated")
         query, limit, cursor = params.get("query"), params.get("limit", 1), params.get("cursor", "")
         if not isinstance(query, str) or not query.strip(WHITE_SPACE):
             raise Refusal(-32602, "invalid query", {"field": "query", "reason": "no string, or blank"})

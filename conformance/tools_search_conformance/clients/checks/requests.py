@@ -60,7 +60,7 @@ async def sends_valid_params(bench: ClientBench) -> None:
             params = params_of(exchange)
             query, limit, cursor = (params.get(member) for member in ("query", "limit", "cursor"))
             valid = {
-                "query": isinstance(query, str) and bool(query.strip(WHITE_SPACE)),
+                "query": cursor is not None or (isinstance(query, str) and bool(query.strip(WHITE_SPACE))),
                 "limit": "limit" not in params or (integer(limit) or 0) >= 1,
                 "cursor": "cursor" not in params or cursor in pages.cursors,
             }

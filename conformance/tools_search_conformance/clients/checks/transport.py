@@ -73,19 +73,22 @@ async def names_nothing_else(bench: ClientBench) -> None:
 @client_check(
     "http-query-not-in-headers",
     title="The query is in no header",
-    sends="A peer over Streamable HTTP, with a search of two pages; the client searches for two words that nobody else "
-    "would send.",
+    sends="Peers over Streamable HTTP, one with a search of two pages, one without the extension; the client searches "
+    "for two words that nobody else would send.",
     passes="Neither word in any header: not as it is, not percent-encoded, not in base64 or hexadecimal.",
     transports=("http",),
 )
 async def keeps_the_query_out_of_headers(bench: ClientBench) -> None:
-    async with bench.connected(Script(search=Pages([_tool("a")], [_tool("b")]))) as session:
-        await session.search_all(" ".join(_WORDS))
-        bench.require(bool(session.peer.searches), "the client did not send tools/search", session.latest)
-        for exchange in session.peer.exchanges:
-            for name, value in exchange.headers.items():
-                told = any(word in reading.lower() for reading in _readings(value) for word in _WORDS)
-                bench.expect(not told, exchange, f"the header {name} holds the query: {value[:200]}", case=name)
+    two_pages, plain = Script(search=Pages([_tool("a")], [_tool("b")])), Script(advertised={})
+    for script in (two_pages, plain):
+        async with bench.connected(script) as session:
+            await session.search_all(" ".join(_WORDS))
+            asked = session.peer.searches if script is two_pages else session.peer.listings
+            bench.require(bool(asked), "the client asked for no tools", session.latest)
+            for exchange in session.peer.exchanges:
+                for name, value in exchange.headers.items():
+                    told = any(word in reading.lower() for reading in _readings(value) for word in _WORDS)
+                    bench.expect(not told, exchange, f"the header {name} holds the query: {value[:200]}", case=name)
 
 
 def _readings(value: str) -> list[str]:
