@@ -193,13 +193,13 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
         def _do(self, step: str, act: Callable[[], Coroutine[Any, Any, _Brought]]) -> _Brought | None:
             """Take a step and return what it brought, `None` where that is no answer to judge."""
             self.steps.append(step)
-            before = len(bench.recorder.taken)
-            try:
-                return anyio.from_thread.run(act)
-            except UnverifiableError:
-                return None
-            finally:
-                self.exchanges += bench.recorder.taken[before:]
+            with bench.recorder.keeping() as exchanges:
+                try:
+                    return anyio.from_thread.run(act)
+                except UnverifiableError:
+                    return None
+                finally:
+                    self.exchanges += exchanges
 
         def _expect(self, condition: bool, exchange: Exchange, message: str) -> None:
             try:

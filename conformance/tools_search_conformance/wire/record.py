@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -151,6 +152,7 @@ class Recorder:
         self.held = 0
         """About how many bytes the exchanges take that somebody still holds."""
         self._issuing: dict[tuple[str, Any], Exchange] = {}
+        self._keepers: list[list[Exchange]] = []
         self._secret = secret
         self._count = 0
         self._log = log.open("wb") if log else None
@@ -179,6 +181,8 @@ class Recorder:
         )
         self.taken.append(exchange.number)
         self.last = exchange
+        for kept in self._keepers:
+            kept.append(exchange)
         size = memory([sent, answer.message, dict(answer.headers)])
         self.held += size
         finalize(exchange, self._release, size).atexit = False
@@ -186,6 +190,16 @@ class Recorder:
             self._keep_cursor(exchange)
         self._write(exchange.to_json(), size)
         return exchange
+
+    @contextmanager
+    def keeping(self) -> Generator[list[Exchange]]:
+        """Have a list that grows by each exchange from here on; without it, they are not held."""
+        kept: list[Exchange] = []
+        self._keepers.append(kept)
+        try:
+            yield kept
+        finally:
+            self._keepers = [each for each in self._keepers if each is not kept]
 
     def leading_to(self, exchange: Exchange) -> tuple[Exchange, ...]:
         """Return the exchange after those, first to last, whose cursors it took to come to it."""
