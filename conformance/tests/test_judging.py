@@ -112,9 +112,9 @@ async def test_a_check_that_needs_an_unclaimed_feature_of_the_fixture_is_skipped
     async def body(bench: Bench) -> None:
         raise AssertionError("it is not run")
 
-    result = await judge(body, feature="reload")
+    result = await judge(body, fixture_feature="reload")
     assert (result.status, result.skip) == ("skip", "fixture-feature")
-    assert result.message.endswith("--fixture-features reload runs it")
+    assert result.message.endswith("--fixture-features reload")
 
 
 async def test_benches_beside_one_another_share_what_they_are_opened_for_and_their_evidence_counts(judge: Judge):
