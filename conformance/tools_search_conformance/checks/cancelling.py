@@ -51,6 +51,7 @@ async def _cancel(
     Raises:
         UnverifiableError: it was answered before it could be cancelled, each time.
     """
+    early: Exchange | None = None
     for _ in range(_TRIES):
         early, came, others = await _cancel_once(bench, query, beside, later)
         if early is None:
@@ -65,6 +66,7 @@ async def _cancel_once(
     """Return what came of the search before it was cancelled, what came of it at all, and of the others."""
     connection, seconds = await bench.connection(), bench.setting.seconds
     number, unwanted = connection.next_id(), anyio.CancelScope()
+    early: Exchange | None = None
     came, others = list["Exchange"](), list["Exchange"]()
 
     async def doomed() -> None:
