@@ -24,8 +24,12 @@ def write(name: str, folder: Path) -> Path:
 
 
 def place(name: str, document: Mapping[str, Any], folder: Path) -> None:
-    """Make `document` the catalogue `name` in `folder`, at one stroke: who reads it finds the old or the new one."""
-    path = folder / f"{name}.json"
-    beside = path.with_suffix(".new")
-    beside.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
-    beside.replace(path)
+    """Make `document` the catalogue `name` in `folder`, at one stroke: who reads it finds the old or the new one.
+
+    A file that holds it already is left alone, so that nobody sees a change where there is none.
+    """
+    path, beside = folder / f"{name}.json", folder / f"{name}.new"
+    text = json.dumps(document, ensure_ascii=False).encode()
+    if not path.exists() or path.read_bytes() != text:
+        beside.write_bytes(text)
+        beside.replace(path)

@@ -51,7 +51,7 @@ async def _cancel(
     Raises:
         UnverifiableError: it was answered before it could be cancelled, each time.
     """
-    early = None
+    early: Exchange | None = None
     for _ in range(_TRIES):
         early, came, others = await _cancel_once(bench, query, beside, later)
         if early is None:
@@ -65,7 +65,8 @@ async def _cancel_once(
 ) -> tuple[Exchange | None, Exchange | None, list[Exchange]]:
     """Return what came of the search before it was cancelled, what came of it at all, and of the others."""
     connection, seconds = await bench.connection(), bench.setting.seconds
-    number, unwanted, early = connection.next_id(), anyio.CancelScope(), None
+    number, unwanted = connection.next_id(), anyio.CancelScope()
+    early: Exchange | None = None
     came, others = list["Exchange"](), list["Exchange"]()
 
     async def doomed() -> None:
