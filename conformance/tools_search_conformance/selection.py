@@ -94,9 +94,11 @@ def choose_checks(patterns: Sequence[str], every: Sequence[Check]) -> tuple[Chec
     Raises:
         UnknownCheckError: A pattern matches nothing.
     """
-    chosen = _behind(
-        "check", patterns or ["*"], {name: {check.id} for check in every for name in (check.rule, check.id)}
-    )
+    names: dict[str, set[str]] = {}
+    for check in every:
+        for name in (check.rule, check.id):
+            names.setdefault(name, set()).add(check.id)  # a rule may be one of servers and one of clients
+    chosen = _behind("check", patterns or ["*"], names)
     return tuple(check for check in every if check.id in chosen)
 
 
