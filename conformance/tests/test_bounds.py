@@ -6,6 +6,7 @@ import json
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 
 def test_a_large_value_is_shown_by_its_beginning_and_says_so():
-    value: dict[str, object] = {"text": "x" * 1_000_000, "items": list(range(100_000)), "n" * 1000: {"deep": [[[[]]]]}}
+    value: dict[str, Any] = {"text": "x" * 1_000_000, "items": list(range(100_000)), "n" * 1000: {"deep": [[[[]]]]}}
     shown = abridged(value)
     assert len(json.dumps(shown)) < 10_000
     assert shown["text"].endswith("(1000000 characters)")
@@ -28,7 +29,7 @@ def test_a_large_value_is_shown_by_its_beginning_and_says_so():
 
 
 def test_a_small_value_is_shown_whole():
-    value: dict[str, object] = {"a": [1, 2.5, None, True, "text"], "b": {"c": {}}}
+    value: dict[str, Any] = {"a": [1, 2.5, None, True, "text"], "b": {"c": {}}}
     assert abridged(value) == value
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import pytest
+from junitparser import JUnitXml
 from tools_search_conformance.model import CHECK_PREFIX, CLIENT_PREFIX
 
 HERE: Final = Path(__file__).parent
@@ -160,7 +161,19 @@ ATTACKS: Final = [
     for kind in ("requests", "bodies", "endless", "connections", "heads", "strange")
     if transport == "http" or kind in {"requests", "endless", "strange"}
 ]
-CASES: Final = [*SERVERS, *LISTINGS, *OVER_HTTP, *DRIVERS]
+MARKED: Final = Case(
+    "hostile marked",
+    1,
+    "NOT CONFORMANT",
+    frozenset(
+        {
+            "advertised", "cursor-nonempty", "limit-integral-float", "list-unchanged", "no-match-empty", "pages-end",
+            "query-long", "settings-shape",
+        }
+    ),
+    "--profile live --timeout 10",
+)  # fmt: skip
+CASES: Final = [MARKED, *SERVERS, *LISTINGS, *OVER_HTTP, *DRIVERS]
 
 
 @dataclass(frozen=True)
@@ -266,3 +279,17 @@ def test_a_client_that_attacks_its_peer_harms_at_most_its_own_verdict(case: Case
     outcome = outcomes[case]
     assert outcome.told["status"] in {0, case.status}, outcome.told["said"]
     assert is_bounded(case, outcome), outcome.told
+
+
+@pytest.mark.parametrize("case", [MARKED], ids=str)
+def test_names_that_mean_something_elsewhere_are_shown_as_text(case: Case, outcomes: dict[Case, Outcome]):
+    outcome = outcomes[case]
+    page = (outcome.out / "report.html").read_text(encoding="utf-8")
+    summary = (outcome.out / "summary.md").read_text(encoding="utf-8")
+    suites: Any = JUnitXml.fromfile(str(outcome.out / "junit.xml"))  # pyright: ignore[reportUnknownMemberType] - untyped
+    assert len(list(suites)) == 1
+    assert "<script" not in page
+    assert "<script" not in summary.replace("\\<", "")
+    for text in (page, summary, outcome.told["said"]):
+        assert "owned" in text
+        assert not {"\x1b", "\x07", "\x00", "\u202e"} & set(text)
