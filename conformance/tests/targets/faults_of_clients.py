@@ -230,8 +230,15 @@ class IdsUsedAgain(Client):
 
 @fault("empty-start-ends")
 class EmptyStartEnds(Client):
+    begun = False
+
     def all_pages(self, query: str) -> list[Json]:
-        return super().all_pages(query) if self.page({"query": query})["tools"] else []
+        self.begun = False
+        return super().all_pages(query)
+
+    def is_last(self, page: Json) -> bool:
+        first, self.begun = not self.begun, True
+        return super().is_last(page) or (first and not page["tools"])
 
 
 @fault("empty-page-ends")

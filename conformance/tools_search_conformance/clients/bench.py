@@ -115,8 +115,9 @@ class Session(_Operations):
 
     @property
     def followed(self) -> list[Any]:
-        """The cursors that searches carried, in their order."""
-        return [params["cursor"] for params in map(params_of, self.peer.searches) if "cursor" in params]
+        """The cursors that searches carried, in their order; a `null` is none."""
+        carried = (params_of(exchange).get("cursor") for exchange in self.peer.searches)
+        return [cursor for cursor in carried if cursor is not None]
 
 
 class FederationSession(_Operations):
