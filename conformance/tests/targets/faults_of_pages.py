@@ -341,7 +341,9 @@ def last_cursor_empty(params: Json, result: Json) -> Json:
 
 @wrong_result("small-pages-reversed")
 def small_pages_reversed(params: Json, result: Json) -> Json:
-    return {**result, "tools": result["tools"][::-1]} if params.get("limit") == 3 else result
+    # The first match stays, since the one whose name is the query has to.
+    first, rest = result["tools"][:1], result["tools"][1:]
+    return {**result, "tools": [*first, *rest[::-1]]} if params.get("limit") == 3 else result
 
 
 @wrong_params("default-limit-large")
