@@ -22,7 +22,7 @@ from tools_search_conformance.model import CHECK_PREFIX, CLIENT_PREFIX
 HERE: Final = Path(__file__).parent
 LAUNCHER: Final = HERE / "target.py"
 MEGABYTES: Final = 300
-OUT_BYTES: Final = 64 * 1024 * 1024
+OUT_BYTES: Final = 160 * 1024 * 1024  # a wire log of 128 MiB, and the reports
 AT_ONCE: Final = 6
 MARK: Final = "TOOLS_SEARCH_HOSTILE_RUN"
 
