@@ -60,7 +60,7 @@ class _Endpoint(BaseHTTPRequestHandler):
             self.sessions[name := secrets.token_hex(8)] = {}
         response = self.miniature.respond(message, self.sessions.get(name, {}))
         if response is None:
-            self._send(202, None)
+            self._send(self.miniature.fault.status(None, 202), None)
             return
         self._send(200, response, {"Mcp-Session-Id": name}, streamed=self.miniature.streams(LEGACY))
 
