@@ -109,6 +109,12 @@ class SearchWithoutIdAnswered(Fault):
         return found if message["method"] == SEARCH else None
 
 
+@fault("notification-status-200")
+class NotificationStatus200(Fault):
+    def status(self, code: int | None, status: int) -> int:
+        return 200 if status == 202 else status
+
+
 @fault("capabilities-optional")
 class CapabilitiesOptional(Fault):
     def request(self, method: str, params: Json, era: str) -> Json:

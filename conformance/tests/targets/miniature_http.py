@@ -64,7 +64,7 @@ class _Endpoint(BaseHTTPRequestHandler):
         session["token"] = self._token()
         response = self.miniature.respond(message, session)
         if response is None:
-            self._send(202, None)
+            self._send(self.miniature.fault.status(None, 202), None)
             return
         self._send(200, response, {"Mcp-Session-Id": name}, streamed=self.miniature.streams(LEGACY))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import count
 from time import perf_counter
 from typing import Any, TypeVar
@@ -105,7 +106,9 @@ class Connection:
         message: JsonObject = {"jsonrpc": "2.0"} | self._content(method, params, envelope(self.capabilities))
         headers = _present(self._headers(method, message["params"]))
         began = perf_counter()
-        return self._keep(message, headers, await self.transport.notify(message, headers, seconds), began)
+        answer = await self.transport.notify(message, headers, seconds)
+        told = replace(answer, fault=answer.fault or "a notification has none")
+        return self._keep(message, headers, told, began)
 
     def next_id(self) -> int:
         """Return an id for one request, known before it is sent so that the request can be cancelled meanwhile."""
