@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
@@ -10,7 +10,13 @@ from tools_search_conformance.link import Link, Opening, Params, Setting
 from tools_search_conformance.pages import Listing, Page, Walk, read_page
 from tools_search_conformance.surveys import Survey
 from tools_search_conformance.target import Target
-from tools_search_conformance.verdict import InapplicableError, UnverifiableError, VerdictError, ViolationError
+from tools_search_conformance.verdict import (
+    InapplicableError,
+    LeftOutError,
+    UnverifiableError,
+    VerdictError,
+    ViolationError,
+)
 from tools_search_conformance.vocabulary import NONSENSE, Vocabulary
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.connection import RefusedError
@@ -23,6 +29,7 @@ INVALID_PARAMS: Final = -32602
 MISSING_CAPABILITY: Final = -32021
 
 Found = TypeVar("Found")
+Case = TypeVar("Case")
 
 _ROUNDS: Final = 3
 _ENOUGH: Final = 60
@@ -45,10 +52,17 @@ class Bench(Link):
         self.surveys: list[Survey | UnverifiableError] | None = None
         """What the target makes of generated catalogues, or why that cannot be found out."""
         self._beside: dict[str, Bench] = {}
+        self._control_before: Params | None = None
+        self._control_exchange: Exchange | None = None
 
     @asynccontextmanager
     async def fresh(self, *, catalog: str = "core", capabilities: Params = DECLARED) -> AsyncGenerator[Bench]:
-        """Give a bench like this one, whose connection nobody has used, on a fixture serving `catalog`."""
+        """Give a bench like this one, whose connection nobody has used, on a fixture serving `catalog`.
+
+        Raises:
+            LeftOutError: that takes another start, and the run is a brief one.
+        """
+        self._start_for(catalog)
         other = Bench(self.setting, self._target, self.recorder)
         other.patience = self.patience
         try:
@@ -70,7 +84,11 @@ class Bench(Link):
         """Give the bench `name`, opened as `opening` says when it is first asked for and kept until this one closes.
 
         Checks that need the same fixture share it: starting one is what takes longest.
+
+        Raises:
+            LeftOutError: the run is a brief one.
         """
+        self._start_for(name)
         other = self._beside.get(name)
         if other is None:
             other = self._beside[name] = Bench(self.setting, self._target, self.recorder, opening)
@@ -123,6 +141,23 @@ class Bench(Link):
             return await self.listing()
         except UnverifiableError:
             return None  # what was broken broke it, too
+
+    def can_start(self, catalog: str) -> bool:
+        """Tell whether `fresh` gives a bench, which takes another start of the target except where HTTP has it running.
+
+        A brief run starts it once.
+        """
+        return not self.setting.brief or (self.cell.transport == "http" and catalog == "core")
+
+    def _start_for(self, catalog: str) -> None:
+        if not self.can_start(catalog):
+            raise LeftOutError("takes another start of the server; --effort default runs it")
+
+    def some(self, cases: Sequence[Case], most: int = 3) -> Sequence[Case]:
+        """Return the cases to try: all of them, or in a brief run at most `most`, from everywhere among them."""
+        if not self.setting.brief or len(cases) <= most:
+            return cases
+        return [cases[number * (len(cases) - 1) // max(1, most - 1)] for number in range(most)]
 
     async def plain(self) -> str:
         """Return a query that matches something, unless the target lists no tool at all: a tool's name.
@@ -265,9 +300,12 @@ class Bench(Link):
         )
 
     async def _control(self, params: Params, case: str) -> None:
+        if self._control_before == params and self._control_exchange is self.recorder.last:
+            return  # the one after the refusal before this one has just been served
         exchange = await self.search(params)
         self.require(
             exchange.result is not None,
             f"the same request with {case} mended was answered by {exchange.describe()}",
             exchange,
         )
+        self._control_before, self._control_exchange = params, exchange

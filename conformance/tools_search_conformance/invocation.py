@@ -59,6 +59,9 @@ class Options:
     allow_remote: bool = False
     baseline: Baseline = field(default_factory=Baseline)
 
+    brief: bool | None = None
+    """Whether a cell has one start of its target, and some cases stand for many; `None` for where effort is quick."""
+
     @property
     def effective_profile(self) -> Profile:
         """The profile asked for, or the one that fits the target."""
@@ -93,6 +96,7 @@ async def judge_servers(options: Options, progress: Callable[[Result], None]) ->
         effort=options.effort,
         seed=options.seed,
         features=options.fixture_features,
+        brief=options.effort == "quick" if options.brief is None else options.brief,
         request_seconds=options.timeout,
         run_seconds=_RUN_SECONDS[options.effort],
         wire=wire,
@@ -106,7 +110,7 @@ async def judge_servers(options: Options, progress: Callable[[Result], None]) ->
 
 async def _run(options: Options, plan: Plan) -> Run:
     began, started = time.monotonic(), datetime.now(UTC)
-    found = Findings()
+    parts: list[Findings] = []
     failure: TargetError | None = None
     received: list[int] = []
     targets: list[Target] = []
@@ -116,7 +120,8 @@ async def _run(options: Options, plan: Plan) -> Run:
                 tasks.start_soon(watch, checking, received)
                 try:
                     targets += targets_of(options, tasks, Path(folder))
-                    await run_checks(targets, plan, found)
+                    parts += [Findings() for _ in targets]
+                    await run_checks(targets, plan, parts)
                 except TargetError as error:
                     failure = error  # raised outside the group, which would wrap it
             with anyio.CancelScope(shield=True):
@@ -125,6 +130,7 @@ async def _run(options: Options, plan: Plan) -> Run:
             tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
+    found = Findings.of(parts)
     return Run(
         target={"servers": [dict(target.description) for target in targets]},
         profile=plan.profile,

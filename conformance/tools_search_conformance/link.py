@@ -61,8 +61,10 @@ class Setting:
     """What the fixture can do beyond serving a catalogue."""
     seconds: float = 10
     """How long one request may take."""
+    brief: bool = False
+    """Whether the target is started once only, and of many like cases some are tried."""
     first: bool = True
-    """Whether it is the first cell of its target."""
+    """Whether it is the first cell of a run."""
 
 
 class Link:

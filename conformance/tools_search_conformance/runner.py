@@ -44,6 +44,8 @@ class Plan:
     effort: Effort = "default"
     seed: int = 0
     features: frozenset[FixtureFeature] = frozenset()
+    brief: bool = False
+    """Whether each target is started once for a cell, and of many like cases some are tried."""
     request_seconds: float = 10
     run_seconds: float = 900
     wire: Path | None = None
@@ -55,27 +57,47 @@ class Plan:
 
 @dataclass
 class Findings:
-    """What a run has found so far. It is whole at any moment, since a run may be interrupted."""
+    """What was found out about one target so far. It is whole at any moment, since a run may be interrupted."""
 
     cells: list[Cell] = field(default_factory=list[Cell])
     unavailable: list[UnavailableCell] = field(default_factory=list[UnavailableCell])
     results: list[Result] = field(default_factory=list[Result])
 
+    @classmethod
+    def of(cls, parts: Sequence[Findings]) -> Findings:
+        """Return what was found out about several targets, one after the other."""
+        return cls(
+            cells=[cell for part in parts for cell in part.cells],
+            unavailable=[cell for part in parts for cell in part.unavailable],
+            results=[result for part in parts for result in part.results],
+        )
 
-async def run_checks(targets: Sequence[Target], plan: Plan, found: Findings) -> None:
-    """Run the plan's checks in every cell that the targets offer, and keep in `found` what comes of them.
+
+async def run_checks(targets: Sequence[Target], plan: Plan, found: Sequence[Findings]) -> None:
+    """Run the plan's checks in every cell that the targets offer, and keep in `found` what comes of them, for each.
+
+    Fixtures are judged side by side, since most of the time goes into waiting for them to start and to answer. Servers
+    with tools of their own might be in each other's way.
 
     Raises:
         TargetError: no cell can be run; the message is one sentence for the target's author.
     """
     deadline = time.monotonic() + plan.run_seconds
-    for target in targets:
-        await _run_target(target, plan, found, deadline)
-    if not found.cells:
-        raise TargetError(why_nothing(found.unavailable))
+    turns = anyio.CapacityLimiter(len(targets) if plan.profile == "fixture" else 1)
+
+    async def run(target: Target, part: Findings) -> None:
+        async with turns:
+            await _run_target(target, plan, part, deadline, first=target is targets[0])
+
+    async with anyio.create_task_group() as tasks:
+        for target, part in zip(targets, found, strict=True):
+            tasks.start_soon(run, target, part)
+    whole = Findings.of(found)
+    if not whole.cells:
+        raise TargetError(why_nothing(whole.unavailable))
 
 
-async def _run_target(target: Target, plan: Plan, found: Findings, deadline: float) -> None:
+async def _run_target(target: Target, plan: Plan, found: Findings, deadline: float, *, first: bool) -> None:
     silent: list[Cell] = []
     offered = len(found.cells)
     promised = False
@@ -85,7 +107,8 @@ async def _run_target(target: Target, plan: Plan, found: Findings, deadline: flo
             continue
         known = len(found.cells) > offered
         try:
-            promised = await _run_cell(cell, target, plan, found, deadline, known=known) or promised
+            claims = await _run_cell(cell, target, plan, found, deadline, known=known, first=first and not known)
+            promised = claims or promised
         except UnadvertisedError as error:
             silent.append(cell)
             found.unavailable.append(UnavailableCell(cell=cell, reason=str(error)))
@@ -113,11 +136,12 @@ async def _run_cell(
     *,
     known: bool = False,
     unadvertised: bool = False,
+    first: bool = False,
 ) -> bool:
     """Run the checks of one cell and tell whether the target promised the legacy era there."""
     log = plan.wire / f"{cell.name}.jsonl" if plan.wire else None
     recorder = Recorder(cell.name, log, secret=plan.secret_headers)
-    bench = Bench(_setting(cell, plan, first=not known), target, recorder)
+    bench = Bench(_setting(cell, plan, first=first), target, recorder)
     try:
         connection = await bench.connection() if unadvertised else await smoke(bench, known=known)
         if not unadvertised:
@@ -140,6 +164,7 @@ def _setting(cell: Cell, plan: Plan, *, first: bool) -> Setting:
         effort=plan.effort,
         seed=plan.seed,
         features=plan.features,
+        brief=plan.brief,
         seconds=plan.request_seconds,
         first=first,
     )

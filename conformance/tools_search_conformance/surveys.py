@@ -106,7 +106,7 @@ async def _surveys(bench: Bench) -> Sequence[Survey | UnverifiableError]:
         bench.surveys = []
         for number, kind in enumerate(kinds(CATALOGUES[bench.setting.effort])):
             if kind == "vast" and not bench.setting.first:
-                continue  # it takes seconds, and what cannot be held in one era cannot be in the other
+                continue  # it takes seconds, and what cannot be held in one cell cannot be in another
             made = catalogue(kind, f"{bench.setting.seed} {kind} {number}")
             try:
                 bench.surveys.append(await _survey(bench, made))

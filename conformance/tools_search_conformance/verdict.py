@@ -6,7 +6,7 @@ from tools_search_conformance.model import SkipReason
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.record import Exchange
 
-__all__ = ["InapplicableError", "UnverifiableError", "VerdictError", "ViolationError"]
+__all__ = ["InapplicableError", "LeftOutError", "UnverifiableError", "VerdictError", "ViolationError"]
 
 
 class VerdictError(Exception):
@@ -16,6 +16,7 @@ class VerdictError(Exception):
     ├── ViolationError      the rule is broken: fail or warn
     ├── UnverifiableError   the rule applies, but the target could not be brought to exercise it
     └── InapplicableError   the target lacks the optional part that the rule is about
+        └── LeftOutError    the run is a brief one, and judging the rule would take long
     """
 
     def __init__(self, message: str, exchange: Exchange | None = None, case: str | None = None) -> None:
@@ -41,3 +42,9 @@ class InapplicableError(VerdictError):
     """The rule does not apply to this target."""
 
     kind: SkipReason = "not-offered"
+
+
+class LeftOutError(InapplicableError):
+    """The rule applies, but a brief run leaves it out."""
+
+    kind: SkipReason = "effort"

@@ -168,6 +168,7 @@ def miniatures(request: pytest.FixtureRequest, target: Command, tmp_path_factory
             fixture_features=frozenset(FIXTURE_FEATURES) if every else MUTANTS[name].features,
             seed=1,
             effort=MUTANTS[name].effort,
+            brief=False,
             timeout=5,
         )
 

@@ -48,7 +48,7 @@ def _searches(words: Vocabulary) -> list[JsonObject]:
 )
 async def answers_each_as_alone(bench: Bench) -> None:
     listing = await bench.stocked()
-    searches = _searches(Vocabulary.of(listing.tools))
+    searches = bench.some(_searches(Vocabulary.of(listing.tools)), 12)
     first = await bench.search(searches[0])
     bench.require(first.result is not None, f"a search got {first.describe()}", first)
     alone = [first, *[await bench.search(params) for params in searches[1:]]]

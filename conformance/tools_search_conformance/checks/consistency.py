@@ -26,7 +26,7 @@ _CALLED: Final = 6
 async def _survey(bench: Bench, *, names: Sequence[str] = ()) -> tuple[Listing, list[Page]]:
     """Return the listing and the pages of searches of every kind, and for each of `names`."""
     words = Vocabulary.of((await bench.stocked()).tools)
-    queries = words.sample(_SAMPLE)
+    queries = bench.some(words.sample(_SAMPLE))
 
     async def search(_: Listing) -> list[Page]:
         pages = [page for query in queries for page in (await bench.walk(query, most=10)).pages]

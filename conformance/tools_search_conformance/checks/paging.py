@@ -29,7 +29,7 @@ async def _walks(bench: Bench) -> list[Walk]:
     matches = len(dict.fromkeys((await bench.whole(query)).names))
     # Limits from five upwards where possible, since few servers rank a handful of tools in another way than many.
     limits = {max(1, matches - 1), max(1, matches // 2), 5, max(2, matches // _MOST_PAGES)}
-    walks = [await bench.whole(query, limit) for limit in sorted(limits) if limit < matches]
+    walks = [await bench.whole(query, limit) for limit in bench.some(sorted(limits), 2) if limit < matches]
     bench.require(
         any(len(walk.pages) > 1 for walk in walks), f"no search for {query!r} had a second page", walks[0].last
     )
@@ -123,8 +123,8 @@ async def end(bench: Bench) -> None:
 async def _every_kind(bench: Bench, most: int) -> list[Walk]:
     """Walk queries with many, some and no matches, in small pages and as the server likes."""
     words = await bench.vocabulary()
-    query, others = next(iter(words.broad(1)), words.plain), words.sample(4)
-    walks = [await bench.walk(query, limit, most=most) for limit in (1, 5, None)]
+    query, others = next(iter(words.broad(1)), words.plain), bench.some(words.sample(4), 1)
+    walks = [await bench.walk(query, limit, most=most) for limit in bench.some((5, 1, None), 2)]
     walks += [await bench.walk(other, 5, most=most) for other in others]
     with suppress(UnverifiableError):  # that no match is no error is what no-match-empty is about
         walks.append(await bench.walk(NONSENSE, 5, most=most))
@@ -153,7 +153,7 @@ async def have_cursors_with_characters(bench: Bench) -> None:
 async def do_not_end_empty(bench: Bench) -> None:
     query = await bench.fertile()
     matches = len(dict.fromkeys((await bench.whole(query)).names))
-    for limit in (1, 2, 3, 5, matches):
+    for limit in bench.some((5, 1, 2, 3, matches), 2):
         walk = await bench.whole(query, limit) if limit <= matches <= _MOST_PAGES * limit else None
         if walk is not None and len(walk.pages) > 1:
             bench.expect(bool(walk.pages[-1].tools), walk.last, "the last page is empty", case=walk.case)
@@ -188,7 +188,7 @@ async def repeat_themselves(bench: Bench) -> None:
         message = f"{page.names[:5]} after {first.names[:5]}"
         bench.expect(page.names == first.names, page.exchange, message, case=f"query {query!r}, limit {limit}")
 
-    for query in (await bench.broadest(), *(await bench.vocabulary()).sample(8)):
+    for query in bench.some((await bench.broadest(), *(await bench.vocabulary()).sample(8))):
         first = await bench.page(query, limit=await bench.plenty())
         for _ in range(_REPEATS - 1):
             await repeat(first, query, await bench.plenty())
@@ -209,7 +209,7 @@ async def are_only_cut_by_limit(bench: Bench) -> None:
         whole.names == again.names, "identical requests differ, so that nothing can be compared; see deterministic"
     )
     count = len(whole.names)
-    for limit in (1, 2, 3, 5, max(1, count - 1), count + 1):
+    for limit in bench.some((1, 2, 3, 5, max(1, count - 1), count + 1)):
         page = await bench.page(query, limit=limit)
         bench.expect(
             page.names == whole.names[: len(page.names)],

@@ -66,7 +66,7 @@ async def refuses_a_missing_query(bench: Bench) -> None:
 )
 async def refuses_a_query_of_another_type(bench: Bench) -> None:
     good = {"query": await bench.plain()}
-    for value in _OTHER_TYPES:
+    for value in bench.some(_OTHER_TYPES):
         await bench.refused({"query": value}, good, f"query {value!r}")
 
 
@@ -78,7 +78,7 @@ async def refuses_a_query_of_another_type(bench: Bench) -> None:
 )
 async def refuses_a_blank_query(bench: Bench) -> None:
     good = {"query": await bench.plain()}
-    for value in _BLANK:
+    for value in bench.some(_BLANK):
         await bench.refused({"query": value}, good, f"query {value!a}")
 
 
@@ -117,7 +117,7 @@ async def serves_unusual_characters(bench: Bench) -> None:
 
     await bench.require_no_match_served()
     good = {"query": await bench.plain()}
-    for what, query in _UNUSUAL.items():
+    for what, query in bench.some([*_UNUSUAL.items()], 5):
         await bench.served({"query": query}, f"a query with {what} ({query!a})")
         after = await bench.search(good)
         bench.expect(after.result is not None, after, f"after a query with {what}, a plain one got {after.describe()}")
@@ -132,7 +132,7 @@ async def serves_unusual_characters(bench: Bench) -> None:
 )
 async def survives_surrogates(bench: Bench) -> None:
     good = {"query": await bench.plain()}
-    for query in ("\ud800", "any\udfffthing", "\udc00\ud800"):
+    for query in bench.some(("\ud800", "any\udfffthing", "\udc00\ud800"), 1):
         sent = await bench.ask("tools/search", {"query": query}, seconds=0.25)
         gone = [ended for ended, _ in bench.deaths]
         bench.expect(not gone, sent, f"after the query {query!a}, {', '.join(gone)}", case=f"query {query!a}")
@@ -171,5 +171,5 @@ async def ignores_unknown_members(bench: Bench) -> None:
 )
 async def refuses_a_cursor_of_another_type(bench: Bench) -> None:
     good = {"query": await bench.plain()}
-    for value in _OTHER_TYPES:
+    for value in bench.some(_OTHER_TYPES):
         await bench.refused({**good, "cursor": value}, good, f"cursor {value!r}")
