@@ -63,6 +63,11 @@ class Options:
     """Whether a cell has one start of its target, and some cases stand for many; `None` for where effort is quick."""
 
     @property
+    def effective_brief(self) -> bool:
+        """Whether the run is a brief one."""
+        return self.effort == "quick" if self.brief is None else self.brief
+
+    @property
     def effective_profile(self) -> Profile:
         """The profile asked for, or the one that fits the target."""
         return self.profile or ("live" if self.url else "fixture")
@@ -96,7 +101,7 @@ async def judge_servers(options: Options, progress: Callable[[Result], None]) ->
         effort=options.effort,
         seed=options.seed,
         features=options.fixture_features,
-        brief=options.effort == "quick" if options.brief is None else options.brief,
+        brief=options.effective_brief,
         request_seconds=options.timeout,
         run_seconds=_RUN_SECONDS[options.effort],
         wire=wire,
@@ -181,7 +186,7 @@ def targets_of(options: Options, tasks: TaskGroup, folder: Path) -> list[Target]
     }
     targets: list[Target] = []
     if options.argv:
-        targets.append(StdioTarget(options.argv, **started))
+        targets.append(StdioTarget(options.argv, ahead=not options.effective_brief, **started))
     if options.http_argv:
         targets.append(HttpCommandTarget(options.http_argv, headers=options.headers, **started))
     return targets

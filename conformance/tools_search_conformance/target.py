@@ -116,8 +116,9 @@ class StdioTarget(_Started):
 
     transport: TransportName = "stdio"
 
-    def __init__(self, argv: Sequence[str], **options: Any) -> None:
+    def __init__(self, argv: Sequence[str], *, ahead: bool = True, **options: Any) -> None:
         super().__init__(argv, **options)
+        self._ahead = ahead
         self._ready: TargetProcess | None = None
 
     @property
@@ -133,7 +134,7 @@ class StdioTarget(_Started):
             process = await self.start(catalog, env)
         else:
             process, self._ready = ready, None
-        if usual and self._ready is None:
+        if usual and self._ahead and self._ready is None:
             self._ready = await self.start(catalog, env)
         return StdioTransport(process, tasks=self._tasks, note=note)
 
