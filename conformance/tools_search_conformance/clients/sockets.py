@@ -25,7 +25,7 @@ class SocketByteStream(ByteStream):
             anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError: nothing comes any more.
         """
         while True:
-            await anyio.wait_readable(self._socket)
+            await _until(anyio.wait_readable, self._socket)
             try:
                 data = self._socket.recv(max_bytes)
             except BlockingIOError:
@@ -44,7 +44,7 @@ class SocketByteStream(ByteStream):
         """
         rest = memoryview(item)
         while rest:
-            await anyio.wait_writable(self._socket)
+            await _until(anyio.wait_writable, self._socket)
             try:
                 rest = rest[self._socket.send(rest) :]
             except BlockingIOError:
@@ -53,14 +53,32 @@ class SocketByteStream(ByteStream):
                 raise anyio.BrokenResourceError from error
 
     async def send_eof(self) -> None:
-        """Say that nothing more will be sent."""
-        self._socket.shutdown(socket.SHUT_WR)
+        """Say that nothing more will be sent.
+
+        Raises:
+            anyio.BrokenResourceError: the connection is gone already.
+        """
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            raise anyio.BrokenResourceError from error
 
     async def aclose(self) -> None:
         """Close the socket; whoever waits for it learns of that."""
         anyio.notify_closing(self._socket)
         self._socket.close()
         await anyio.lowlevel.checkpoint()
+
+
+async def _until(ready: Callable[[socket.socket], Awaitable[None]], waited_for: socket.socket) -> None:
+    """Wait for a socket that somebody else may have closed before, or closes meanwhile.
+
+    Raises:
+        anyio.ClosedResourceError: it is closed.
+    """
+    if waited_for.fileno() < 0:
+        raise anyio.ClosedResourceError
+    await ready(waited_for)
 
 
 def listening(host: str) -> socket.socket:
@@ -88,7 +106,7 @@ async def serve_sockets(
 
     while True:
         try:
-            await anyio.wait_readable(listener)
+            await _until(anyio.wait_readable, listener)
             connected, _ = listener.accept()
         except anyio.ClosedResourceError:
             return

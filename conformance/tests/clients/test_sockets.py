@@ -1,0 +1,42 @@
+"""The connections of clients: whatever happens to one is told in the terms of byte streams."""
+
+from __future__ import annotations
+
+import socket
+
+import anyio
+import pytest
+from tools_search_conformance.clients.sockets import SocketByteStream
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_who_waits_for_a_connection_learns_that_it_was_closed():
+    near, far = socket.socketpair()
+    stream, told = SocketByteStream(near), list[str]()
+
+    async def wait() -> None:
+        with pytest.raises(anyio.ClosedResourceError):
+            await stream.receive()
+        told.append("closed")
+
+    with far, anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            await stream.aclose()
+    assert told == ["closed"]
+
+
+async def test_a_connection_that_was_closed_can_be_neither_read_nor_written_nor_ended():
+    near, far = socket.socketpair()
+    stream = SocketByteStream(near)
+    with far:
+        await stream.aclose()
+        await stream.aclose()
+        with pytest.raises(anyio.ClosedResourceError):
+            await stream.receive()
+        with pytest.raises(anyio.ClosedResourceError):
+            await stream.send(b"late")
+        with pytest.raises(anyio.BrokenResourceError):
+            await stream.send_eof()
