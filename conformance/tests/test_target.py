@@ -57,7 +57,7 @@ async def test_a_server_that_is_running_already_is_given_no_catalogue():
         UrlTarget("http://127.0.0.1:1/mcp", headers={}, start_seconds=1).place("core", {"tools": []})
 
 
-def test_a_catalogue_that_is_replaced_has_a_later_time_in_whole_seconds_and_one_that_is_not_has_the_same(tmp_path: Path):
+def test_a_catalogue_that_changes_has_a_later_time_in_whole_seconds_and_another_one_the_same(tmp_path: Path):
     times: list[int] = []
     for names in (["one"], ["two"], ["two"], ["one"]):
         catalogs.place("changing", {"tools": [{"name": name} for name in names]}, tmp_path)
