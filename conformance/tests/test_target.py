@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tools_search_conformance import catalogs
 from tools_search_conformance.target import StdioTarget, UrlTarget
 from tools_search_conformance.wire.process import TargetError
 
@@ -54,3 +55,11 @@ async def test_each_connection_has_a_process_of_its_own_and_fixtures_one_ahead(
 async def test_a_server_that_is_running_already_is_given_no_catalogue():
     with pytest.raises(TargetError, match="let the suite start it"):
         UrlTarget("http://127.0.0.1:1/mcp", headers={}, start_seconds=1).place("core", {"tools": []})
+
+
+def test_a_catalogue_that_changes_has_a_later_time_in_whole_seconds_and_another_one_the_same(tmp_path: Path):
+    times: list[int] = []
+    for names in (["one"], ["two"], ["two"], ["one"]):
+        catalogs.place("changing", {"tools": [{"name": name} for name in names]}, tmp_path)
+        times.append(int((tmp_path / "changing.json").stat().st_mtime))
+    assert times[0] < times[1] == times[2] < times[3]

@@ -44,9 +44,15 @@ async def test_a_server_that_uses_its_freedom_is_green(variant: str, target: Com
     assert exit_status(run) == 0
 
 
-async def test_neither_is_one_that_uses_it_on_the_wire(target: Command, options: Callable[..., Options]):
-    argv = target("miniature", "--variant", "otherwise-on-the-wire")
-    chosen = options(*ON_THE_WIRE, argv=argv, http_argv=(*argv, "--http"))
+@pytest.mark.parametrize(
+    ("variant", "checks"),
+    [("otherwise-on-the-wire", ON_THE_WIRE), ("few-at-once", ("concurrent-searches", "id-echoed"))],
+)
+async def test_neither_is_one_that_uses_it_on_the_wire(
+    variant: str, checks: tuple[str, ...], target: Command, options: Callable[..., Options]
+):
+    argv = target("miniature", "--variant", variant)
+    chosen = options(*checks, argv=argv, http_argv=(*argv, "--http"))
     with anyio.fail_after(60):
         run = await judge_servers(chosen, lambda _: None)
     assert [(r.check, r.cell.name, r.message) for r in run.of("fail", "warn", "unverified", "error")] == []

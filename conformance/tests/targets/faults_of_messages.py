@@ -26,18 +26,18 @@ class LatestParamsWin(Fault):
         return self.params
 
 
-@fault("four-at-once")
-class FourAtOnce(Fault):
-    """Fails where more than four searches are in flight."""
+@fault("alone-only")
+class AloneOnly(Fault):
+    """Fails where another search is in flight."""
 
     def __init__(self) -> None:
-        self.free = threading.Semaphore(4)
+        self.free = threading.Semaphore(1)
 
     def request(self, method: str, params: Json, era: str) -> Json:
         if method == SEARCH:
             if not self.free.acquire(blocking=False):
                 raise Refusal(-32603, "Internal error", None)
-            time.sleep(0.005)
+            time.sleep(0.02)
             self.free.release()
         return params
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from .faults import EXTENSION_ID, Json, Refusal
 from .miniature import MAX_LIMIT, MODERN, Miniature, invalid
 
+_AT_ONCE: Final = 3
 _VARIANTS: Final[dict[str, type[Miniature]]] = {"none": Miniature}
 
 
@@ -150,6 +151,23 @@ class WithoutModernTools(Miniature):
 
     def listed(self, params: Json) -> Json:
         return {"tools": self.tools[::-1]}
+
+
+@_variant("few-at-once")
+class FewAtOnce(Miniature):
+    """Runs three searches at once and refuses those beyond."""
+
+    running = 0
+
+    def searched(self, params: Json) -> Json:
+        if self.running >= _AT_ONCE:
+            raise Refusal(-32000, "Too many searches at once", None)
+        self.running += 1
+        try:
+            time.sleep(0.01)
+            return super().searched(params)
+        finally:
+            self.running -= 1
 
 
 @_variant("otherwise-on-the-wire")

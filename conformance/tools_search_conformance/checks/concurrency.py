@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _IN_FLIGHT: Final = 32
+_FEWER: Final = (_IN_FLIGHT, 8, 2)
+"""How many are sent at once, where more are refused: a server bounds its searches, and how is up to it."""
 _WORDS: Final = 9
 _LIMITS: Final = (None, 1, 3)
 _AGAIN: Final = 3
 _BUSY: Final = frozenset({429, 503})
+_INTERNAL: Final = -32603
+_SERVER_ERRORS: Final = range(-32099, -31999)
 _BAD: Final[tuple[JsonObject, ...]] = (
     {"query": " "}, {"query": 5}, {"limit": 0}, {"limit": "3"}, {"cursor": "no such cursor"},
 )  # fmt: skip
@@ -42,7 +46,8 @@ def _searches(words: Vocabulary) -> list[JsonObject]:
 @check(
     "concurrent-searches",
     title="Searches in flight together are answered as each alone",
-    sends=f"Up to {_IN_FLIGHT} searches, some of them invalid, one after another; then all before any is answered.",
+    sends=f"Up to {_IN_FLIGHT} searches, some of them invalid, one after another; then all before any is answered, or"
+    f" {_FEWER[1]} or {_FEWER[2]} at a time where more are refused as too many.",
     passes="To each the answer that it got alone, with its own id; where answers vary of themselves, listed tools only"
     " and no more than `limit`.",
 )
@@ -54,7 +59,7 @@ async def answers_each_as_alone(bench: Bench) -> None:
     alone = [first, *[await bench.search(params) for params in searches[1:]]]
     bench.require(any(map(_names, alone)), f"no search found a tool; tried {searches}")
     patience = bench.setting.seconds + sum(exchange.milliseconds for exchange in alone) / 1000
-    together = await bench.at_once(searches, seconds=patience)
+    together = await _together(bench, searches, alone, patience)
     differing: list[tuple[Exchange, Exchange]] = []
     for before, exchange in zip(alone, together, strict=True):
         bench.require(exchange.answer.status not in _BUSY, "so many requests at once are refused as too many", exchange)
@@ -71,6 +76,25 @@ async def answers_each_as_alone(bench: Bench) -> None:
         different = f"alone it was answered by {told[0]}, among others by {told[1]}"
         kept = varies and _keeps_bounds(exchange, {*listing.by_name} | _names(before))
         bench.expect(kept, exchange, different, case=_case(exchange))
+
+
+async def _together(bench: Bench, searches: list[JsonObject], alone: list[Exchange], patience: float) -> list[Exchange]:
+    """Send searches in flight together, as many as are served, and return their exchanges in this order."""
+    together: list[Exchange] = []
+    for most in _FEWER:
+        together = []
+        for start in range(0, len(searches), most):
+            together += await bench.at_once(searches[start : start + most], seconds=patience)
+        if not any(map(_too_many, alone, together)):
+            break
+    return together
+
+
+def _too_many(alone: Exchange, exchange: Exchange) -> bool:
+    """Tell whether a search that was served alone may have been refused because of the others."""
+    code = exchange.error.code if exchange.error else None
+    refused = exchange.answer.status in _BUSY or code == _INTERNAL or code in _SERVER_ERRORS
+    return refused and alone.result is not None
 
 
 def _params(exchange: Exchange) -> JsonObject:
