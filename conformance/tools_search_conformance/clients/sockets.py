@@ -25,6 +25,7 @@ class SocketByteStream(ByteStream):
             anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError: nothing comes any more.
         """
         while True:
+            self._require_open()
             await anyio.wait_readable(self._socket)
             try:
                 data = self._socket.recv(max_bytes)
@@ -44,6 +45,7 @@ class SocketByteStream(ByteStream):
         """
         rest = memoryview(item)
         while rest:
+            self._require_open()
             await anyio.wait_writable(self._socket)
             try:
                 rest = rest[self._socket.send(rest) :]
@@ -61,6 +63,10 @@ class SocketByteStream(ByteStream):
         anyio.notify_closing(self._socket)
         self._socket.close()
         await anyio.lowlevel.checkpoint()
+
+    def _require_open(self) -> None:
+        if self._socket.fileno() < 0:  # which no event loop can wait for
+            raise anyio.ClosedResourceError
 
 
 def listening(host: str) -> socket.socket:
