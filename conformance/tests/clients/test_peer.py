@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -22,6 +23,7 @@ from tools_search_conformance.clients.script import (
     serves,
     tool,
 )
+from tools_search_conformance.clients.sockets import SocketByteStream
 from tools_search_conformance.clients.stage import Stage, open_stage
 from tools_search_conformance.wire.eras import DECLARED, LEGACY, MODERN, Era, envelope, handshake, modern_headers
 from tools_search_conformance.wire.http import HttpTransport
@@ -272,3 +274,14 @@ async def test_the_relay_ends_with_its_client():
                 assert await process.wait() == 0
                 await process.aclose()
             tasks.cancel_scope.cancel()
+
+
+async def test_a_connection_that_this_side_has_closed_says_so():
+    ours, theirs = socket.socketpair()
+    with theirs:
+        stream = SocketByteStream(ours)
+        await stream.aclose()
+        with pytest.raises(anyio.ClosedResourceError):
+            await stream.receive()
+        with pytest.raises(anyio.ClosedResourceError):
+            await stream.send(b"too late")
