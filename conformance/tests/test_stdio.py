@@ -130,7 +130,7 @@ async def test_what_a_process_says_at_its_end_is_told():
     program = f"import sys; sys.stdin.readline(); sys.stderr.write({stderr!r}); sys.exit(1)"
     async with speaking_to(program) as transport:
         answer = await transport.request(request(), {}, 10)
-        assert answer.fault == "the process ended with exit status 1, its stderr with: TypeError: q is undefined"
+        assert answer.fault == "the process ended with exit status 1; stderr: TypeError: q is undefined"
 
 
 async def test_the_end_of_a_process_ends_the_wait():

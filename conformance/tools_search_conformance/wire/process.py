@@ -112,7 +112,7 @@ class TargetProcess:
         if self.returncode is None:
             return "the process closed its stdout"
         words = last_words(self.stderr_tail())
-        return f"the process ended with exit status {self.returncode}{words and f', its stderr with: {words}'}"
+        return f"the process ended with exit status {self.returncode}{words and f'; stderr: {words}'}"
 
     async def write(self, data: bytes) -> None:
         """Write to the target's stdin.
