@@ -235,6 +235,17 @@ def test_what_is_missing_of_an_installation_is_named_with_how_to_get_it():
     )
 
 
+def test_a_run_leaves_nothing_where_it_is_typed_but_its_reports(target: Command, tmp_path: Path):
+    here, caches = tmp_path / "here", tmp_path / "caches"
+    here.mkdir()
+    argv = [*COMMAND, "server", "--only", "query-unusual-characters", "--cell", "stdio-2026", "--effort", "quick"]
+    env = os.environ | {"XDG_CACHE_HOME": str(caches)}
+    done = subprocess.run([*argv, "--", *target("miniature")], cwd=here, env=env, timeout=60, check=False)
+    assert done.returncode == 0
+    assert [path.name for path in here.iterdir()] == ["conformance-report"]
+    assert [path.name for path in caches.iterdir()] == ["tools-search-conformance"]
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_an_interrupted_run_tells_what_it_had_found_and_leaves_nothing(

@@ -201,7 +201,8 @@ async def test_a_target_that_ends_by_itself_fails_whatever_the_check_was_about(t
     async with bench_of(target("nulls", "crash_on_search"), tmp_path) as bench:
         result = await run_check(a_check(body), bench, deadline=time.monotonic() + 30)
     assert result.status == "fail"
-    assert result.message == "the target ended in the middle of this check: the process ended with exit status 3"
+    ended = "the process ended with exit status 3; stderr: about to crash"
+    assert result.message == f"the target ended in the middle of this check: {ended}"
     assert result.evidence.decisive is not None
 
 

@@ -110,6 +110,29 @@ async def test_lines_that_are_no_message_are_kept_apart():
         assert len(notes) == 2
 
 
+async def test_a_response_behind_a_banner_without_an_end_of_line_is_not_waited_for():
+    async with speaking_to("print('Listening {on} stdio ', end='')\n" + ECHO) as transport:
+        answer = await transport.request(request(), {}, 15)
+        assert answer.fault == "the line of the response begins with what is no message: 'Listening {on} stdio '"
+        assert (await transport.request(request(2), {}, 5)).message is not None
+
+
+async def test_what_came_in_place_of_a_response_is_told():
+    async with speaking_to("print('Usage: server PORT', flush=True); import time; time.sleep(60)") as transport:
+        answer = await transport.request(request(), {}, 2)
+        assert answer.fault is not None
+        assert answer.fault.startswith("no response within 2 s, but a line that is no message")
+        assert answer.fault.endswith("Usage: server PORT")
+
+
+async def test_what_a_process_says_at_its_end_is_told():
+    stderr = "starting\nTypeError: q is undefined\n    at error (search.js:3)\n"
+    program = f"import sys; sys.stdin.readline(); sys.stderr.write({stderr!r}); sys.exit(1)"
+    async with speaking_to(program) as transport:
+        answer = await transport.request(request(), {}, 10)
+        assert answer.fault == "the process ended with exit status 1; stderr: TypeError: q is undefined"
+
+
 async def test_the_end_of_a_process_ends_the_wait():
     async with speaking_to("import sys; sys.stdin.readline(); sys.exit(7)") as transport:
         answer = await transport.request(request(), {}, 10)

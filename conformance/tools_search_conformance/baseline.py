@@ -132,6 +132,13 @@ def _problem(entry: Entry, results: Iterable[Result], today: date) -> str | None
     return f"{entry.check} passes in {', '.join(passed)}: take it off" if passed else None
 
 
+class _WithoutAliases(yaml.SafeDumper):
+    """Writes a date each time that it comes: people read and edit the file."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
 def baseline_for(document: Mapping[str, Any]) -> str:
     """Return as YAML the entries by which what a `report.json` found would be expected, reasons still to be given."""
     open_in: dict[str, list[Mapping[str, Any]]] = {}
@@ -148,4 +155,4 @@ def baseline_for(document: Mapping[str, Any]) -> str:
         }
         for check, results in open_in.items()
     ]
-    return yaml.safe_dump(entries, sort_keys=False, allow_unicode=True, width=120)
+    return yaml.dump(entries, Dumper=_WithoutAliases, sort_keys=False, allow_unicode=True, width=120)

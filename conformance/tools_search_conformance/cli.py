@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -324,8 +326,16 @@ def trace_command(report: Path | None, as_json: bool, sep: int | None) -> None:
 cli.add_command(report_group)
 
 
+def _keep_the_folder_clean() -> None:
+    """Have Hypothesis keep its tables among the user's caches instead of where the command is typed."""
+    with suppress(RuntimeError):  # a user without a home
+        caches = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+        os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(Path(caches, "tools-search-conformance")))
+
+
 def main() -> None:
     """Run the command; whatever the suite itself gets wrong ends in exit status 4."""
+    _keep_the_folder_clean()
     try:
         cli()
     except Exception as error:

@@ -12,7 +12,7 @@ from tools_search_spec import BaseRule, Requirement, base_rules, requirements
 
 from tools_search_conformance.model import CLIENT_PREFIX, Check
 
-__all__ = ["DRAFT", "Row", "explain_check", "list_checks", "place_of", "rows_of", "run_version", "sentence_of"]
+__all__ = ["DRAFT", "Row", "explain_check", "list_checks", "place_of", "rows_of", "run_version", "sentences_of"]
 
 DRAFT: Final = "spec/draft/tools-search.md"
 """Where the sentences stand."""
@@ -48,10 +48,9 @@ def place_of(row: Row) -> str:
     return f"{DRAFT}{row.section}" if isinstance(row, Requirement) else next(iter(row.links.values()))
 
 
-def sentence_of(check: str) -> tuple[str, str]:
-    """Return the first sentence behind a check and where it stands."""
-    rows = rows_of(check)
-    return (rows[0].text, f"{place_of(rows[0])} ({rows[0].id})") if rows else ("", DRAFT)
+def sentences_of(check: str) -> list[tuple[str, str]]:
+    """Return the sentences behind a check, each with where it stands."""
+    return [(row.text, f"{place_of(row)} ({row.id})") for row in rows_of(check)] or [("", DRAFT)]
 
 
 def list_checks(checks: Iterable[Check]) -> list[dict[str, Any]]:

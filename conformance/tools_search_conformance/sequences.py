@@ -23,7 +23,7 @@ from tools_search_conformance.pages import Listing, Page, bare
 from tools_search_conformance.properties import limits, queries
 from tools_search_conformance.verdict import UnverifiableError, ViolationError
 from tools_search_conformance.vocabulary import Vocabulary
-from tools_search_conformance.wire.codec import JsonObject, same
+from tools_search_conformance.wire.codec import JsonObject, json_text, same
 from tools_search_conformance.wire.record import Exchange
 
 if TYPE_CHECKING:
@@ -171,9 +171,9 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
 
         @rule(params=st.sampled_from(_REFUSED))
         def refused_request(self, params: JsonObject) -> None:
-            exchange = self._do(f"refused {params}", lambda: bench.search(params))
+            exchange = self._do(f"refused {json_text(params)}", lambda: bench.search(params))
             if exchange is not None:
-                self._expect(exchange.result is None, exchange, f"the params {params} were served")
+                self._expect(exchange.result is None, exchange, f"the params {json_text(params)} were served")
 
         @precondition(lambda self: change is not None)
         @rule()

@@ -16,7 +16,7 @@ from tools_search_conformance.pages import read_page
 from tools_search_conformance.registry import check
 from tools_search_conformance.shape import advertised
 from tools_search_conformance.vocabulary import NONSENSE
-from tools_search_conformance.wire.codec import JsonObject, same
+from tools_search_conformance.wire.codec import JsonObject, json_text, same
 from tools_search_conformance.wire.eras import MODERN
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ async def hides_without_a_trace(bench: Bench) -> None:
             # A server whose answers differ by themselves shows nothing by differing here.
             if difference is None or await _repeats(bench, reference, params, expected):
                 compared += 1
-                case = f"{params}, by a caller from whom {len(_HIDDEN)} tools are hidden"
+                case = f"{json_text(params)}, by a caller from whom {len(_HIDDEN)} tools are hidden"
                 message = f"without the hidden tools the answer is another one: {difference}"
                 restricted.expect(difference is None, exchange, message, case=case)
         restricted.require(compared > 0, "what two fixtures of one catalogue answer differs by itself")

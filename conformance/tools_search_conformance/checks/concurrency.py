@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tools_search_conformance.pages import Page, read_page
 from tools_search_conformance.registry import check
 from tools_search_conformance.vocabulary import Vocabulary
-from tools_search_conformance.wire.codec import JsonObject
+from tools_search_conformance.wire.codec import JsonObject, json_text
 
 if TYPE_CHECKING:
     from tools_search_conformance.bench import Bench
@@ -102,7 +102,7 @@ def _params(exchange: Exchange) -> JsonObject:
 
 
 def _case(exchange: Exchange) -> str:
-    return f"params {_params(exchange)}"
+    return f"params {json_text(_params(exchange))}"
 
 
 def _page(exchange: Exchange) -> Page | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tools_search_conformance.bench import INVALID_PARAMS
 from tools_search_conformance.registry import check
 from tools_search_conformance.shape import complaint
-from tools_search_conformance.wire.codec import as_object
+from tools_search_conformance.wire.codec import as_object, json_text
 from tools_search_conformance.wire.eras import MODERN
 
 if TYPE_CHECKING:
@@ -50,10 +50,14 @@ async def say_what_is_wrong(bench: Bench) -> None:
         data = exchange.error.data if exchange.error else None
         wrong = complaint(data, "InvalidParamsData")
         params = {name: value for name, value in exchange.sent.get("params", {}).items() if name != "_meta"}
-        bench.expect(wrong is None, exchange, f"the error's data is malformed at {wrong}", case=f"params {params}")
+        case = f"params {json_text(params)}"
+        bench.expect(wrong is None, exchange, f"the error's data is malformed at {wrong}", case=case)
         named = (as_object(data) or {}).get("field")
         bench.expect(
-            named == field, exchange, f"the error's data blames {named!r} for `{field}`", case=f"params {params}"
+            named == field,
+            exchange,
+            f"the error's data blames {named!r} for `{field}`",
+            case=case,
         )
 
 

@@ -11,7 +11,7 @@ from tools_search_conformance.surveys import judge_generated
 from tools_search_conformance.verdict import UnverifiableError
 from tools_search_conformance.vocabulary import Vocabulary
 from tools_search_conformance.walks import explore_walks
-from tools_search_conformance.wire.codec import Spelled
+from tools_search_conformance.wire.codec import Spelled, json_text
 
 if TYPE_CHECKING:
     from tools_search_conformance.bench import Bench
@@ -120,12 +120,12 @@ async def bounds_pages_by_default(bench: Bench) -> None:
 async def refuses_invalid_limits(bench: Bench) -> None:
     good = {"query": await bench.plain(), "limit": 3}
     for value in bench.some(_INVALID, 5):
-        await bench.refused({**good, "limit": value}, good, f"limit {value!r}")
+        await bench.refused({**good, "limit": value}, good, f"limit {json_text(value)}")
     for query in (await bench.vocabulary()).broad(2):
         if cursor := (await bench.page(query, limit=1)).next_cursor:
             for value in bench.some((0, -1, 2.5, "3", True), 1):
                 bad = {"query": query, "limit": value, "cursor": cursor}
-                await bench.refused(bad, good, f"limit {value!r} with a cursor")
+                await bench.refused(bad, good, f"limit {json_text(value)} with a cursor")
             break
 
 

@@ -10,7 +10,7 @@ from tools_search_conformance.bench import INVALID_PARAMS, MISSING_CAPABILITY
 from tools_search_conformance.registry import check
 from tools_search_conformance.shape import advertised, complaint, settings_in
 from tools_search_conformance.verdict import UnverifiableError
-from tools_search_conformance.wire.codec import JsonObject, as_object, same
+from tools_search_conformance.wire.codec import JsonObject, as_object, json_text, same
 from tools_search_conformance.wire.eras import LEGACY, MODERN, UNDECLARED
 
 if TYPE_CHECKING:
@@ -141,13 +141,13 @@ async def refuses_declarations_that_are_no_objects(bench: Bench) -> None:
     async with bench.fresh() as other:
         await _require_gate(other)
         for value in _NO_OBJECTS:
-            params = {"query": f"anything for a client that declares {value!r}"}
+            params = {"query": f"anything for a client that declares {json_text(value)}"}
             exchange = await other.search(params, capabilities={"extensions": {EXTENSION_ID: value}})
             other.expect(
                 exchange.error is not None,  # that its code is the right one is what undeclared-client-refused is about
                 exchange,
-                f"a client declaring {value!r} was answered by {exchange.describe()}",
-                case=f"declaration {value!r}",
+                f"a client declaring {json_text(value)} was answered by {exchange.describe()}",
+                case=f"declaration {json_text(value)}",
             )
         await _control(other, {"query": await bench.plain()})
 
@@ -164,8 +164,8 @@ async def _expect_handshake(bench: Bench, value: Any) -> None:
     bench.expect(
         refused or exchange.result is not None,
         exchange,
-        f"a client declaring {value!r} was answered by {exchange.describe()}",
-        case=f"declaration {value!r}",
+        f"a client declaring {json_text(value)} was answered by {exchange.describe()}",
+        case=f"declaration {json_text(value)}",
     )
 
 
@@ -238,8 +238,8 @@ async def _expect_gate_first(bench: Bench, invalid: JsonObject) -> None:
         bench.expect(
             exchange.error is not None and exchange.error.code == MISSING_CAPABILITY,
             exchange,
-            f"params {params} from an undeclared client were answered by {exchange.describe()}",
-            case=f"params {params}",
+            f"params {json_text(params)} from an undeclared client were answered by {exchange.describe()}",
+            case=f"params {json_text(params)}",
         )
         control = await bench.search(params)
         declared = control.error is None or control.error.code != MISSING_CAPABILITY

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tools_search_conformance.bench import INVALID_PARAMS
 from tools_search_conformance.properties import explore, texts
 from tools_search_conformance.registry import check
-from tools_search_conformance.wire.codec import same
+from tools_search_conformance.wire.codec import json_text, same
 
 if TYPE_CHECKING:
     from tools_search_conformance.bench import Bench
@@ -67,7 +67,7 @@ async def refuses_a_missing_query(bench: Bench) -> None:
 async def refuses_a_query_of_another_type(bench: Bench) -> None:
     good = {"query": await bench.plain()}
     for value in bench.some(_OTHER_TYPES):
-        await bench.refused({"query": value}, good, f"query {value!r}")
+        await bench.refused({"query": value}, good, f"query {json_text(value)}")
 
 
 @check(
@@ -172,4 +172,4 @@ async def ignores_unknown_members(bench: Bench) -> None:
 async def refuses_a_cursor_of_another_type(bench: Bench) -> None:
     good = {"query": await bench.plain()}
     for value in bench.some(_OTHER_TYPES):
-        await bench.refused({**good, "cursor": value}, good, f"cursor {value!r}")
+        await bench.refused({**good, "cursor": value}, good, f"cursor {json_text(value)}")

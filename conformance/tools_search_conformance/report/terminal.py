@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from tools_search_conformance.checks import registered
-from tools_search_conformance.explain import sentence_of
+from tools_search_conformance.explain import sentences_of
 from tools_search_conformance.model import CHECK_PREFIX, CLIENT_PREFIX, Result, Run, Status
 from tools_search_conformance.report.failures import replay_commands
 from tools_search_conformance.report.plain import plain
@@ -109,12 +109,12 @@ def _print_shared(message: str, results: list[Result]) -> None:
 
 def _print_single(results: list[Result], seed: int, replay: Mapping[tuple[str, str], str]) -> None:
     first = results[0]
-    sentence, place = sentence_of(first.check)
     click.echo()
     click.echo(f"{_headline(first.status)}  {first.check}")
-    if sentence:
-        click.echo(f'      "{sentence}"')
-    click.echo(f"      {place}")
+    for sentence, place in sentences_of(first.check):
+        if sentence:
+            click.echo(f'      "{sentence}"')
+        click.echo(f"      {place}")
     for message in dict.fromkeys(result.message for result in results):
         cells = ", ".join(result.cell.name for result in results if result.message == message)
         click.echo(f"      {cells}: {plain(message)}")

@@ -27,6 +27,7 @@ __all__ = [
     "decode_message",
     "encode",
     "id_key",
+    "json_text",
     "same",
 ]
 
@@ -132,6 +133,11 @@ def encode(message: object) -> bytes:
     for character, escape in _SEPARATORS.items():
         text = text.replace(character, escape)
     return _UNPAIRED.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode("utf-8")
+
+
+def json_text(value: object) -> str:
+    """Return a value for a message, as JSON and so as any reader's language spells it."""
+    return encode(value).decode()
 
 
 def decode(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,8 @@ __all__ = ["STDERR_BYTES", "Grace", "TargetError", "TargetProcess", "environment
 STDERR_BYTES: Final = 256 * 1024
 """How much of the end of a target's stderr is kept."""
 
+_LAST_WORDS: Final = 200
+_NAMES_AN_ERROR: Final = re.compile(r"error|exception|panic|fatal|fault", re.IGNORECASE)
 _GRACE_SECONDS: Final = 1.0
 _NO_GRACE_SECONDS: Final = 0.1
 _PASSED_ON: Final = (
@@ -32,6 +35,16 @@ class TargetError(Exception):
 def environment(extra: Mapping[str, str]) -> dict[str, str]:
     """Return what a target finds in its environment: a short list of what programs need, and `extra`."""
     return {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | dict(extra)
+
+
+def last_words(stderr: str) -> str:
+    """Return the line of a program's stderr that most likely says why it ended.
+
+    That is the last one that names an error, since some print what called what below it; or else the last of all.
+    """
+    lines = [line.rstrip() for line in stderr.splitlines() if line.strip()]
+    errors = [line for line in lines if not line[0].isspace() and _NAMES_AN_ERROR.search(line)]
+    return (errors or lines or [""])[-1].strip()[:_LAST_WORDS]
 
 
 class Grace:
@@ -53,6 +66,7 @@ class TargetProcess:
         self._process = process
         self._grace = grace
         self._stderr = bytearray()
+        self._stderr_read = anyio.Event()
 
     @classmethod
     async def start(
@@ -94,9 +108,11 @@ class TargetProcess:
         return bytes(self._stderr[-size:]).decode("utf-8", errors="replace")
 
     def obituary(self) -> str:
-        """Return how the process ended, for a message."""
-        code = self.returncode
-        return "the process closed its stdout" if code is None else f"the process ended with exit status {code}"
+        """Return how the process ended, and why if it said so, for a message."""
+        if self.returncode is None:
+            return "the process closed its stdout"
+        words = last_words(self.stderr_tail())
+        return f"the process ended with exit status {self.returncode}{words and f'; stderr: {words}'}"
 
     async def write(self, data: bytes) -> None:
         """Write to the target's stdin.
@@ -108,9 +124,12 @@ class TargetProcess:
         await self._process.stdin.send(data)
 
     async def settle(self) -> None:
-        """Give a process whose stdout ended a moment to be reaped, so that its exit status is known."""
+        """Give a process whose stdout ended a moment to be reaped, so that its exit status and stderr are known."""
         with anyio.move_on_after(_GRACE_SECONDS):
             await self._process.wait()
+        if self.returncode is not None:
+            with anyio.move_on_after(_NO_GRACE_SECONDS):  # what it started may hold its stderr open
+                await self._stderr_read.wait()
 
     async def close_stdin(self, seconds: float) -> bool:
         """Close the target's stdin and tell whether it ended by itself within `seconds` seconds."""
@@ -151,3 +170,4 @@ class TargetProcess:
             async for chunk in stream:
                 self._stderr += chunk
                 del self._stderr[:-STDERR_BYTES]
+        self._stderr_read.set()

@@ -32,6 +32,8 @@ class _Waiting:
 
     done: anyio.Event = field(default_factory=anyio.Event)
     message: JsonObject | None = None
+    ruined: str | None = None
+    """Why no other response is to be expected, though none could be read."""
 
 
 _KEPT: Final = 10_000
@@ -75,7 +77,7 @@ class StdioTransport:
 
     async def request(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
         """Write one line and wait for the response with the same id, of the same type; others may be on their way."""
-        key, waiting, before = id_key(message["id"]), _Waiting(), len(self.strays)
+        key, waiting, strays, noise = id_key(message["id"]), _Waiting(), len(self.strays), len(self.noise)
         self._waiting[key] = waiting
         try:
             with anyio.move_on_after(seconds) as patience:
@@ -87,9 +89,10 @@ class StdioTransport:
         if patience.cancelled_caught and self._process.returncode is not None:
             self._finish(self._process.obituary())  # something that it started holds its stdout open
         elif patience.cancelled_caught:
-            came = f", but {self.malformed[-1][:150]}" if self.malformed else others(self.strays[before:])
+            no_message = self.malformed or self.noise[noise:]
+            came = f", but {no_message[-1][:150]}" if no_message else others(self.strays[strays:])
             return Answer(fault=f"no response within {seconds:g} s{came}")
-        return Answer(message=waiting.message, fault=None if waiting.message else self.ended)
+        return Answer(message=waiting.message, fault=None if waiting.message else waiting.ruined or self.ended)
 
     async def notify(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
         """Write one line."""
@@ -156,6 +159,8 @@ class StdioTransport:
             begun = line.lstrip().startswith(b"{") and not isinstance(error, NotAMessageError)
             _keep(complaint, self.malformed if begun else self.noise)
             self._note(complaint)
+            if not begun:
+                self._give_up_what_stands_behind(line)
             return
         waiting = None
         if "method" not in message:
@@ -168,6 +173,19 @@ class StdioTransport:
         waiting.message = message
         waiting.done.set()
         self._taken = self._lines = 0
+
+    def _give_up_what_stands_behind(self, line: bytes) -> None:
+        """End the wait for a response that shares its line with other text, such as a banner without an end of line."""
+        start = line.find(b'{"')
+        try:
+            message = decode_message(line[max(start, 0) :], self._limits)
+        except MalformedError:
+            return
+        waiting = None if "method" in message else self._waiting.pop(id_key(message.get("id")), None)
+        if waiting is not None:
+            text = line[:start][:150].decode("utf-8", errors="replace")
+            waiting.ruined = f"the line of the response begins with what is no message: {text!r}"
+            waiting.done.set()
 
     def _finish(self, reason: str) -> None:
         self.ended = self.ended or reason
