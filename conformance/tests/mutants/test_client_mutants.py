@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 Command = Callable[..., tuple[str, ...]]
 
 AT_ONCE: Final = 3
-SOME: Final = 3
+SOME: Final = 6
 TRANSPORTS: Final[tuple[TransportName, ...]] = ("stdio", "http")
 CHECKS: Final[dict[str, Check]] = {check.rule: check for check in client_checks()}
 

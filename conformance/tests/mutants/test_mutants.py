@@ -94,20 +94,22 @@ OF_LIVE_SERVERS: Final = [
     if mutant.live and any("live" in CHECKS[rule].profiles for rule in mutant.kills)
 ]
 OF_THE_REFERENCE: Final = [name for name, mutant in MUTANTS.items() if mutant.reference]
-SOME: Final = 3
-FEW: Final = 8
-RARE: Final = 16
+SOME: Final = 6
+FEW: Final = 16
+SEVERAL: Final = 3
+RARE: Final = 24
 CORE: Final = Path(catalogs.__file__).parent / "core.json"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    each = metafunc.config.getoption("--every-mutant") or metafunc.config.getoption("--all-cells")
+    everything = bool(metafunc.config.getoption("--all-cells"))
+    each = bool(metafunc.config.getoption("--every-mutant")) or everything
     if "mutant" in metafunc.fixturenames:
         metafunc.parametrize("mutant", list(MUTANTS)[:: 1 if each else SOME])
     if "broken_reference" in metafunc.fixturenames:
-        metafunc.parametrize("broken_reference", OF_THE_REFERENCE[:: 1 if each else FEW])
+        metafunc.parametrize("broken_reference", OF_THE_REFERENCE[:: 1 if everything else SEVERAL if each else FEW])
     if "live_mutant" in metafunc.fixturenames:
-        metafunc.parametrize("live_mutant", OF_LIVE_SERVERS[:: 1 if metafunc.config.getoption("--all-cells") else RARE])
+        metafunc.parametrize("live_mutant", OF_LIVE_SERVERS[:: 1 if everything else RARE])
 
 
 class Verdicts:
