@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 import anyio
 import anyio.to_thread
 import mcp_types as types
+from anyio.abc import TaskGroup
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client import advertise
 from mcp.client.stdio import stdio_client
@@ -25,6 +26,7 @@ Json: TypeAlias = dict[str, Any]
 
 EXTENSION_ID: Final = "io.github.tools-search/tools-search"
 MODERN: Final = "2026-07-28"
+FEATURES: Final = ["stdio", "http", "concurrent", "cancel"]
 
 
 class SearchParams(types.PaginatedRequestParams):
@@ -40,6 +42,19 @@ class SearchRequest(types.Request[SearchParams, Literal["tools/search"]]):
 class SearchResult(types.PaginatedResult):
     tools: list[types.Tool]
     result_type: Any = "complete"
+
+
+class Begun:
+    """A search that runs by itself."""
+
+    def __init__(self) -> None:
+        self.scope, self.ended = anyio.CancelScope(), anyio.Event()
+        self.outcome: Json = {}
+
+    async def run(self, host: Host, request: Json) -> None:
+        with self.scope:
+            self.outcome = await safe_outcome(host, {"op": "search", "query": request["query"]})
+        self.ended.set()
 
 
 class CircleError(Exception):
@@ -133,6 +148,25 @@ async def outcome(host: Host, request: Json) -> Json:
             return {"unsupported": True}
 
 
+async def safe_outcome(host: Host, request: Json) -> Json:
+    try:
+        return await outcome(host, request)
+    except (MCPError, ValidationError, CircleError) as error:
+        return {"error": {"message": str(error)}}
+
+
+async def of_begun(host: Host, request: Json, begun: dict[str, Begun], tasks: TaskGroup) -> Json:
+    if request["op"] == "begin":
+        begun[request["as"]] = Begun()
+        tasks.start_soon(begun[request["as"]].run, host, request)
+        return {"ok": {}}
+    search = begun.pop(request["of"])
+    if request["op"] == "cancel":
+        search.scope.cancel()
+    await search.ended.wait()
+    return {"ok": {}} if request["op"] == "cancel" else search.outcome
+
+
 async def serve_connected(request: Json) -> Json:
     """Connect, and return the request that ended the connection."""
     target, era = request["target"], request["era"]
@@ -141,20 +175,23 @@ async def serve_connected(request: Json) -> Json:
     else:
         server = stdio_client(StdioServerParameters(command=target["command"], args=target["args"], env=target["env"]))
     mode = "auto" if era == MODERN else "legacy"
-    async with Client(server, extensions=[advertise(EXTENSION_ID)], mode=mode) as client:
+    begun: dict[str, Begun] = {}
+    client = Client(server, extensions=[advertise(EXTENSION_ID)], mode=mode)
+    async with client, anyio.create_task_group() as tasks:
         answer(request, ok={})
         while (request := await read_request())["op"] not in {"close", "bye"}:
-            try:
-                answer(request, **await outcome(Host(client, era), request))
-            except (MCPError, ValidationError, CircleError) as error:
-                answer(request, error={"message": str(error)})
+            if request["op"] in {"begin", "await", "cancel"}:
+                answer(request, **await of_begun(Host(client, era), request, begun, tasks))
+            else:
+                answer(request, **await safe_outcome(Host(client, era), request))
+        tasks.cancel_scope.cancel()
     return request
 
 
 async def serve() -> None:
     while (request := await read_request())["op"] != "bye":
         if request["op"] == "hello":
-            answer(request, ok={"sdk": "mcp", "version": "2", "features": ["stdio", "http"]})
+            answer(request, ok={"sdk": "mcp", "version": "2", "features": FEATURES})
         elif request["op"] == "connect":
             try:
                 request = await serve_connected(request)

@@ -35,7 +35,7 @@ Operation: TypeAlias = Callable[[Json], Awaitable[Json]]
 ALL: Final = 1000
 """How many tools "all of them" is for a client that wants a limit."""
 
-FEATURES: Final = ["stdio", "http", "authorization", "federation"]
+FEATURES: Final = ["stdio", "http", "authorization", "federation", "concurrent", "cancel"]
 
 
 async def read_request() -> Json | None:
@@ -48,10 +48,17 @@ def answer(request: Json, **outcome: Any) -> None:
     sys.stdout.flush()
 
 
-def refuse(request: Json, error: Exception) -> None:
+async def outcome(operation: Operation, request: Json) -> Json:
+    try:
+        return {"ok": await operation(request)}
+    except (ToolsSearchClientError, ValueError) as error:
+        return refusal(error)
+
+
+def refusal(error: Exception) -> Json:
     code = getattr(error, "code", None)
     told: Json = {"message": str(error) or type(error).__name__}
-    answer(request, error=told | ({"code": code} if isinstance(code, int) else {}))
+    return {"error": told | ({"code": code} if isinstance(code, int) else {})}
 
 
 def target_of(given: Json) -> Target:
@@ -68,6 +75,19 @@ class User:
     """On whose behalf the client acts."""
 
     name = ""
+
+
+class Begun:
+    """A search that runs by itself."""
+
+    def __init__(self) -> None:
+        self.scope, self.ended = anyio.CancelScope(), anyio.Event()
+        self.outcome: Json = {}
+
+    async def run(self, search: Operation, request: Json) -> None:
+        with self.scope:
+            self.outcome = await outcome(search, request)
+        self.ended.set()
 
 
 def operations(tools: ServerTools, user: User) -> dict[str, Operation]:
@@ -124,14 +144,25 @@ async def serve_federation(request: Json) -> bool:
 async def serve_connected(request: Json, operations: dict[str, Operation]) -> bool:
     """Serve one connection until it is to be closed; tell whether there may be another."""
     answer(request, ok={})
-    while (request := await read_request() or {"op": "bye", "id": 0})["op"] not in {"close", "bye"}:
-        if request["op"] not in operations:
-            answer(request, unsupported=True)
-            continue
-        try:
-            answer(request, ok=await operations[request["op"]](request))
-        except (ToolsSearchClientError, ValueError) as error:
-            refuse(request, error)
+    begun: dict[str, Begun] = {}
+    async with anyio.create_task_group() as tasks:
+        while (request := await read_request() or {"op": "bye", "id": 0})["op"] not in {"close", "bye"}:
+            op = request["op"]
+            if op == "begin":
+                begun[request["as"]] = Begun()
+                tasks.start_soon(begun[request["as"]].run, operations["search"], request)
+                answer(request, ok={})
+            elif op in {"await", "cancel"}:
+                search = begun.pop(request["of"])
+                if op == "cancel":
+                    search.scope.cancel()
+                await search.ended.wait()
+                answer(request, **({"ok": {}} if op == "cancel" else search.outcome))
+            elif op in operations:
+                answer(request, **await outcome(operations[op], request))
+            else:
+                answer(request, unsupported=True)
+        tasks.cancel_scope.cancel()
     answer(request, ok={})
     return request["op"] == "close"
 
@@ -153,7 +184,7 @@ async def serve() -> None:
                 if not await connecting[op](request):
                     return
             except ToolsSearchClientError as error:
-                refuse(request, error)
+                answer(request, **refusal(error))
 
 
 if __name__ == "__main__":

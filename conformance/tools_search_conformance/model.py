@@ -54,7 +54,7 @@ judges, to a fixture without the feature that it needs, or to a client whose dri
 Profile = Literal["fixture", "live"]
 """Whether the target serves a catalogue of the suite, or its own."""
 
-DriverFeature = Literal["authorization", "federation"]
+DriverFeature = Literal["authorization", "federation", "concurrent", "cancel"]
 """What a driver may be able to do beyond speaking over a transport."""
 
 FixtureFeature = Literal["reload", "delay", "callers"]

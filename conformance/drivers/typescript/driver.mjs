@@ -38,8 +38,8 @@ function offered() {
     return places.some(place => isObject(place?.[EXTENSION_ID]));
 }
 
-async function page(params) {
-    return await client.request({ method: 'tools/search', params }, Page);
+async function page(params, options) {
+    return await client.request({ method: 'tools/search', params }, Page, options);
 }
 
 async function allPages(query) {
@@ -90,12 +90,34 @@ async function find(query, search) {
     return ranked(query, await listed());
 }
 
+const begun = new Map();
+
+const search = async ({ query, limit }, options) => ({
+    tools: (
+        await find(query, async () => (await page(limit ? { query, limit } : { query }, options)).tools)
+    ).slice(0, limit)
+});
+
 const operations = {
-    hello: async () => ({ sdk: '@modelcontextprotocol/client', version: '2.4.0', features: ['stdio', 'http'] }),
-    connect,
-    search: async ({ query, limit }) => ({
-        tools: (await find(query, async () => (await page(limit ? { query, limit } : { query })).tools)).slice(0, limit)
+    hello: async () => ({
+        sdk: '@modelcontextprotocol/client',
+        version: '2.4.0',
+        features: ['stdio', 'http', 'concurrent', 'cancel']
     }),
+    connect,
+    search,
+    begin: async ({ as: name, query }) => {
+        const controller = new AbortController();
+        const outcome = search({ query }, { signal: controller.signal });
+        outcome.catch(() => undefined); // whoever awaits it hears of it
+        begun.set(name, { controller, outcome });
+        return {};
+    },
+    await: ({ of: name }) => begun.get(name).outcome,
+    cancel: async ({ of: name }) => {
+        begun.get(name).controller.abort();
+        return {};
+    },
     search_all: async ({ query }) => ({ tools: await find(query, () => allPages(query)) }),
     list_tools: async () => ({ tools: await listed() }),
     call: async ({ name, arguments: given }) => ({ result: await client.callTool({ name, arguments: given }) }),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from jsonschema import Draft202012Validator
 from referencing import Registry
 from tools_search_conformance.clients.contract import DriverError, contract_schema, read_answer
+from tools_search_conformance.model import DriverFeature
 
 PAGE = (Path(__file__).parents[2] / "DRIVER.md").read_text(encoding="utf-8")
 SCHEMA = contract_schema()
@@ -26,6 +27,9 @@ REQUESTS: list[dict[str, Any]] = [
     {"op": "list_tools"},
     {"op": "call", "name": "n", "arguments": {}},
     {"op": "authorize", "as": "alice"},
+    {"op": "begin", "as": "first", "query": "q"},
+    {"op": "await", "of": "first"},
+    {"op": "cancel", "of": "first"},
     {"op": "close"},
     {"op": "bye"},
 ]
@@ -52,8 +56,9 @@ def test_a_request_that_lacks_a_member_is_none():
 
 
 def test_the_page_names_every_operation_and_its_example_is_valid():
-    named = set(re.findall(r"^\| `([a-z_]+)` \|", PAGE, re.MULTILINE)) - {"op", "stdio", "authorization", "federation"}
-    assert named | {"authorize", "federate"} == SCHEMA["$defs"]["ok"].keys() - {"description"}
+    named = set(re.findall(r"^\| `([a-z_]+)` \|", PAGE, re.MULTILINE)) - {"op", "stdio", *get_args(DriverFeature)}
+    of_features = {"authorize", "federate", "begin", "await", "cancel"}
+    assert named | of_features == SCHEMA["$defs"]["ok"].keys() - {"description"}
     shown = re.search(r"```text\n(.*?)\n(.*?)\n```", PAGE)
     assert shown is not None
     assert accepts("request", json.loads(shown[1]))

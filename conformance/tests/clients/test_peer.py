@@ -18,6 +18,7 @@ from tools_search_conformance.clients.script import (
     Pages,
     Reply,
     Script,
+    Withheld,
     found,
     refuses,
     serves,
@@ -51,7 +52,8 @@ class Caller:
         if self.peer.era == MODERN:
             dressed["_meta"] = envelope(DECLARED)
             headers = modern_headers(method, params)
-        message: Json = {"jsonrpc": "2.0", "id": len(self.peer.exchanges) + 1, "method": method, "params": dressed}
+        number = len(self.peer.exchanges) + len(self.peer.waiting) + 1
+        message: Json = {"jsonrpc": "2.0", "id": number, "method": method, "params": dressed}
         answer = await self.transport.request(message, headers, seconds)
         return answer.message or {"fault": answer.fault, "status": answer.status}
 
@@ -184,6 +186,39 @@ async def test_a_peer_sends_stray_messages_ahead_of_an_answer(transport: Transpo
         assert [each["name"] for each in page["tools"]] == ["ours"]
         if transport == "stdio":
             assert len(caller.notes) == 2
+
+
+@pytest.mark.parametrize("era", [MODERN, LEGACY])
+@pytest.mark.parametrize("transport", BOTH)
+async def test_a_peer_holds_answers_back_until_they_are_let_go(transport: TransportName, era: Era):
+    searching = Withheld({"x": found(tool("ours"))})
+    async with standing(Script(search=searching), transport, era) as caller, anyio.create_task_group() as tasks:
+        answers: list[Json] = []
+
+        async def ask(query: str) -> None:
+            answers.append(await caller.ask("tools/search", {"query": query}))
+
+        tasks.start_soon(ask, "x")
+        await caller.peer.until(lambda: bool(caller.peer.waiting))
+        await caller.ask("tools/list", {})
+        assert answers == []
+        searching.let_go("x")
+        await caller.peer.until(lambda: bool(caller.peer.searches))
+        assert caller.peer.searches[0].replied
+    assert [each["name"] for each in answers[0]["result"]["tools"]] == ["ours"]
+    assert caller.peer.abandoned == []
+
+
+async def test_a_peer_hears_what_is_cancelled():
+    searching = Withheld({"x": found(tool("ours"))})
+    async with standing(Script(search=searching), "http") as caller:
+        assert "no response within" in (await caller.ask("tools/search", {"query": "x"}, seconds=0.2))["fault"]
+        await caller.peer.until(lambda: bool(caller.peer.abandoned))
+        notice: Json = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "7"}}
+        await caller.transport.notify(notice, {}, 5)
+        assert caller.peer.cancelled == ["7"]
+        await caller.peer.until(lambda: bool(caller.peer.searches))
+        assert not caller.peer.searches[0].replied
 
 
 async def test_a_client_that_listens_is_notified_over_stdio():

@@ -13,7 +13,9 @@ import base64
 import json
 import re
 import sys
+import threading
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from .miniature_transports import HttpTransport, Json, StdioTransport, TransportError
@@ -24,6 +26,7 @@ LEGACY: Final = "2025-11-25"
 META: Final = "io.modelcontextprotocol/"
 SETTINGS: Final = {"catalogSize", "topics", "maxLimit"}
 PAGE: Final = {"tools", "nextCursor", "resultType", "ttlMs", "cacheScope", "_meta"}
+FEATURES: Final = ("stdio", "http", "authorization", "federation", "concurrent", "cancel")
 TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
@@ -45,10 +48,13 @@ class Client:
         self.found: dict[str, Json] = {}
         self.kept: dict[str, tuple[float, Json]] = {}
         self.ids = 0
+        self.asked: dict[int, Any] = {}
+        """The id of the last request of each thread."""
         if target["transport"] == "http":
-            self.transport: HttpTransport | StdioTransport = HttpTransport(target["url"], self.told)
+            self.transport: HttpTransport | StdioTransport = HttpTransport(target["url"], self.told, self.is_answer)
         else:
-            self.transport = StdioTransport([target["command"], *target["args"]], target["env"], self.told)
+            argv = [target["command"], *target["args"]]
+            self.transport = StdioTransport(argv, target["env"], self.told, self.is_answer)
 
     @property
     def over_http(self) -> bool:
@@ -253,10 +259,24 @@ class Client:
 
     def request(self, method: str, params: Json) -> Json:
         message = self.message(method, params)
+        self.asked[threading.get_ident()] = message["id"]
         response = self.transport.request(message, self.headers(method, params))
         if "error" in response:
             raise Refused(response["error"])
         return response["result"]
+
+    def is_answer(self, request: Json, response: Json) -> bool:
+        return response.get("id") == request["id"]
+
+    def cancel(self, number: Any) -> None:
+        if self.era == LEGACY or not self.over_http:
+            self.tell_cancelled(number)
+        self.transport.abandon(number)
+
+    def tell_cancelled(self, number: Any) -> None:
+        params: Json = {"requestId": number}
+        message: Json = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+        self.transport.notify(message, self.headers(message["method"], params))
 
     def message(self, method: str, params: Json) -> Json:
         message: Json = {"jsonrpc": "2.0", "id": self.next_id(), "method": method, "params": params}
@@ -340,10 +360,23 @@ class Federation:
             client.close()
 
 
+class Begun:
+    """A search that runs in a thread of its own."""
+
+    def __init__(self, outcome: Callable[[Json], Json], request: Json) -> None:
+        self.outcome: Json = {}
+        self.thread = threading.Thread(target=self.run, args=(outcome, request), daemon=True)
+        self.thread.start()
+
+    def run(self, outcome: Callable[[Json], Json], request: Json) -> None:
+        self.outcome = outcome(request)
+
+
 class Driver:
     def __init__(self, client: type[Client], federation: type[Federation], features: list[str]) -> None:
         self.client_type, self.federation_type, self.features = client, federation, features
         self.on: Client | Federation | None = None
+        self.begun: dict[str, Begun] = {}
 
     def run(self) -> None:
         for line in sys.stdin:
@@ -354,6 +387,10 @@ class Driver:
                 return
 
     def outcome(self, request: Json) -> Json:
+        if request["op"] == "await":
+            begun = self.begun.pop(request["of"])
+            begun.thread.join()
+            return begun.outcome
         operation = getattr(self, f"do_{request['op']}", None)
         if operation is None:
             return {"unsupported": True}
@@ -395,6 +432,14 @@ class Driver:
         self.client.user = request["as"]
         return {}
 
+    def do_begin(self, request: Json) -> Json:
+        self.begun[request["as"]] = Begun(self.outcome, {"op": "search", "query": request["query"]})
+        return {}
+
+    def do_cancel(self, request: Json) -> Json:
+        self.client.cancel(self.client.asked[self.begun.pop(request["of"]).thread.ident or 0])
+        return {}
+
     def do_close(self, request: Json) -> Json:
         if self.on is not None:
             self.on.close()
@@ -422,5 +467,5 @@ def main() -> None:
         broken = FAULTS[arguments.fault]
         client = broken if issubclass(broken, Client) else Client
         federation = broken if issubclass(broken, Federation) else Federation
-    features = [each for each in ("stdio", "http", "authorization", "federation") if each not in arguments.without]
+    features = [each for each in FEATURES if each not in arguments.without]
     Driver(client, federation, features).run()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 
 Json = dict[str, Any]
 Told = Callable[[Json], None]
+IsAnswer = Callable[[Json, Json], bool]
 
 SECONDS: Final = 5
 
@@ -23,12 +25,14 @@ class TransportError(Exception):
 
 
 class StdioTransport:
-    def __init__(self, argv: list[str], env: dict[str, str], told: Told) -> None:
+    def __init__(self, argv: list[str], env: dict[str, str], told: Told, is_answer: IsAnswer) -> None:
         self._child = subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **env}, bufsize=0
         )
         self._told = told
-        self._answers: dict[Any, Json] = {}
+        self._is_answer = is_answer
+        self._answers: list[Json] = []
+        self._abandoned: list[Any] = []
         self._news = threading.Condition()
         self._ended = False
         threading.Thread(target=self._read, daemon=True).start()
@@ -36,10 +40,10 @@ class StdioTransport:
     def request(self, message: Json, headers: dict[str, str]) -> Json:
         self._write(message)
         with self._news:
-            self._news.wait_for(lambda: message["id"] in self._answers or self._ended, SECONDS)
-            if message["id"] not in self._answers:
+            answer = self._news.wait_for(lambda: self._answer_to(message) or self._is_over(message), SECONDS)
+            if not isinstance(answer, dict):
                 raise TransportError(f"no answer to {message['method']}")
-            return self._answers.pop(message["id"])
+            return answer
 
     def notify(self, message: Json, headers: dict[str, str]) -> None:
         self._write(message)
@@ -48,10 +52,26 @@ class StdioTransport:
         if message is not None:
             self._write(message)
 
+    def abandon(self, number: Any) -> None:
+        """Wait no longer for the answer to a request."""
+        with self._news:
+            self._abandoned.append(number)
+            self._news.notify_all()
+
     def close(self) -> None:
         assert self._child.stdin is not None
         self._child.stdin.close()
         self._child.wait(SECONDS)
+
+    def _answer_to(self, message: Json) -> Json | None:
+        for each in self._answers:
+            if self._is_answer(message, each):
+                self._answers.remove(each)
+                return each
+        return None
+
+    def _is_over(self, message: Json) -> bool:
+        return self._ended or message["id"] in self._abandoned
 
     def _write(self, message: Json) -> None:
         assert self._child.stdin is not None
@@ -71,7 +91,7 @@ class StdioTransport:
                 self._told(message)
                 continue
             with self._news:
-                self._answers[message.get("id")] = message
+                self._answers.append(message)
                 self._news.notify_all()
         with self._news:
             self._ended = True
@@ -79,9 +99,11 @@ class StdioTransport:
 
 
 class HttpTransport:
-    def __init__(self, url: str, told: Told) -> None:
+    def __init__(self, url: str, told: Told, is_answer: IsAnswer) -> None:
         self._address = urlsplit(url)
         self._told = told
+        self._is_answer = is_answer
+        self._sockets: dict[Any, socket.socket | None] = {}
         self._session: dict[str, str] = {}
         self._streams: list[http.client.HTTPConnection] = []
 
@@ -89,7 +111,7 @@ class HttpTransport:
         for each in self._exchange(message, headers):
             if "method" in each:
                 self._told(each)
-            elif each.get("id") == message["id"]:
+            elif self._is_answer(message, each):
                 return each
         raise TransportError(f"no answer to {message['method']}")
 
@@ -103,6 +125,12 @@ class HttpTransport:
         self._send(connection, message, headers)
         response = connection.getresponse()
         threading.Thread(target=self._read, args=(response,), daemon=True).start()
+
+    def abandon(self, number: Any) -> None:
+        """End the response stream of a request."""
+        if (connected := self._sockets.get(number)) is not None:
+            with suppress(OSError):  # it has ended
+                connected.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         for connection in self._streams:
@@ -118,6 +146,7 @@ class HttpTransport:
         connection = self._connection(SECONDS)
         try:
             self._send(connection, message, headers)
+            self._sockets[message.get("id")] = connection.sock
             response = connection.getresponse()
             if session := response.headers.get("Mcp-Session-Id"):
                 self._session = {"Mcp-Session-Id": session}

@@ -17,6 +17,7 @@ from mcp import MCPError
 from mcp_ext_tools_search.client import advertisement, iter_pages, pages, search_tools
 from mcp_ext_tools_search.hosts import ServerEntry
 from mcp_ext_tools_search.types import SearchToolsResult
+from mcp_types import INVALID_PARAMS
 from tools_search_client import discovery, federation, merging
 from tools_search_client.cache import ExpiringCache, canonical_key
 from tools_search_client.discovery import ServerTools
@@ -97,8 +98,8 @@ def refused_cursor_ends() -> None:
             async for page in iter_pages(*args, **options):
                 read += 1
                 yield page
-        except MCPError:
-            if not read:
+        except MCPError as error:
+            if not read or error.code != INVALID_PARAMS:
                 raise
 
     replace(discovery, "iter_pages", broken)

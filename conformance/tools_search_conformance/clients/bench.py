@@ -14,9 +14,10 @@ from tools_search_conformance.clients.peer import Peer, params_of
 from tools_search_conformance.clients.script import Script
 from tools_search_conformance.clients.stage import Stage
 from tools_search_conformance.link import Setting
-from tools_search_conformance.model import Cell, Profile
+from tools_search_conformance.model import Cell, DriverFeature, Profile
 from tools_search_conformance.patience import Patience
 from tools_search_conformance.verdict import InapplicableError, UnverifiableError, ViolationError
+from tools_search_conformance.wire.codec import JsonObject, as_object
 from tools_search_conformance.wire.record import Exchange, Recorder
 
 __all__ = ["ClientBench", "FederationSession", "NotConnectedError", "Session"]
@@ -86,6 +87,38 @@ class Session(_Operations):
         super().__init__(driver, lambda: self.latest, bench)
         self.peer = peer
 
+    async def begin(self, name: str, query: str) -> None:
+        """Have the client begin a search that is known by `name`, and return when the peer has it and holds it back.
+
+        Raises:
+            NoDriverFeatureError: the driver cannot.
+            UnverifiableError: the search does not come.
+        """
+        self._bench.needs(self._driver, "concurrent")
+        told = await self.ask("begin", query=query, **{"as": name})
+        came = told.ok is not None and await self.until(lambda: query in map(_query, self.peer.waiting))
+        message = f"the search that was begun did not come to the server: the driver says {told.describe()}"
+        self._bench.require(came, message, self.latest)
+
+    async def until(self, condition: Callable[[], bool], seconds: float = 10) -> bool:
+        """Wait until `condition` holds of what the peer has heard, for `seconds` at most; tell whether it does."""
+        with anyio.move_on_after(min(seconds, self._bench.setting.seconds)):
+            await self.peer.until(condition)
+        return condition()
+
+    async def outcome(self, name: str) -> Told:
+        """Have the client wait for a search that was begun."""
+        return await self.ask("await", of=name)
+
+    async def cancel(self, name: str) -> Told:
+        """Have the client cancel a search that was begun.
+
+        Raises:
+            NoDriverFeatureError: the driver cannot.
+        """
+        self._bench.needs(self._driver, "cancel")
+        return await self.ask("cancel", of=name)
+
     @property
     def latest(self) -> Exchange | None:
         """The last exchange, if there is any."""
@@ -103,6 +136,17 @@ class Session(_Operations):
         return opening
 
     @property
+    def evidence(self) -> Exchange:
+        """The last exchange.
+
+        Raises:
+            UnverifiableError: there is none.
+        """
+        if (latest := self.latest) is None:
+            raise UnverifiableError("the client sent nothing")
+        return latest
+
+    @property
     def last_search(self) -> Exchange:
         """The exchange of the last search.
 
@@ -118,6 +162,10 @@ class Session(_Operations):
         """The cursors that searches carried, in their order; a `null` is none."""
         carried = (params_of(exchange).get("cursor") for exchange in self.peer.searches)
         return [cursor for cursor in carried if cursor is not None]
+
+
+def _query(message: JsonObject) -> Any:
+    return (as_object(message.get("params")) or {}).get("query")
 
 
 class FederationSession(_Operations):
@@ -218,8 +266,7 @@ class ClientBench:
             UnverifiableError: the client says that it cannot connect.
         """
         driver = await self.driver()
-        if "federation" not in driver.features:
-            raise NoDriverFeatureError("the driver does not name `federation` among its features")
+        self.needs(driver, "federation")
         peers = {name: Peer(self.cell.era, script, self.recorder) for name, script in scripts.items()}
         async with AsyncExitStack() as stack:
             targets = {
@@ -259,6 +306,15 @@ class ClientBench:
         """
         if not condition:
             raise UnverifiableError(message, exchange)
+
+    def needs(self, driver: AnyDriver, feature: DriverFeature) -> None:
+        """Go on only where the driver can do what is needed.
+
+        Raises:
+            NoDriverFeatureError: it does not say so.
+        """
+        if feature not in driver.features:
+            raise NoDriverFeatureError(f"the driver does not name `{feature}` among its features")
 
     def applies(self, condition: bool, message: str) -> None:
         """Go on only where the client has the optional part that the rule is about.

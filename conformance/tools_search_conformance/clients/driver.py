@@ -135,8 +135,8 @@ class Driver:
         told = await self.ask(unknown)
         if not told.unsupported:
             raise DriverError(
-                f'the driver cannot be trusted: to the unknown {unknown} it must answer {{"unsupported": true}},'
-                f" not {told.describe()}"
+                f"the driver cannot be trusted: it answered {unknown}, which nobody knows, with {told.describe()};"
+                f' have it answer {{"id": …, "unsupported": true}} to every `op` that it does not know'
             )
         told = await self.ask("hello", suite="tools-search-conformance", contract=CONTRACT_VERSION)
         if told.ok is None:

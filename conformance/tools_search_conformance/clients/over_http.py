@@ -40,6 +40,8 @@ class _Wire:
         self._stream = stream
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=_HEAD_BYTES)
         self._served = False
+        self.streams = False
+        """Whether the current response is a stream of events that has begun."""
 
     async def request(self) -> h11.Request | None:
         """Return the next request, or `None` where there is none."""
@@ -72,6 +74,7 @@ class _Wire:
         headers += [("Mcp-Session-Id", session)] if session else []
         headers += [("Content-Length", str(length))] if length is not None else []
         await self._send(h11.Response(status_code=status, headers=headers))
+        self.streams = kind == _EVENTS
 
     async def event(self, message: JsonObject) -> None:
         """Send a message as an event."""
@@ -80,6 +83,17 @@ class _Wire:
     async def end(self) -> None:
         """End the response."""
         await self._send(h11.EndOfMessage())
+        self.streams = False
+
+    async def open(self) -> None:
+        """Begin a response that is a stream of events."""
+        await self.begin(200, _EVENTS)
+
+    async def until_closed(self) -> None:
+        """Return when the client has closed it."""
+        with suppress(*_GONE):
+            while True:
+                self._http.receive_data(await self._stream.receive(_CHUNK))
 
     async def _next(self) -> object:
         while (event := self._http.next_event()) is h11.NEED_DATA:
@@ -127,7 +141,7 @@ async def _post(wire: _Wire, peer: Peer, body: bytes, headers: Mapping[str, str]
     if message.get("method") == LISTEN and "id" in message and peer.era == MODERN:
         await _stream(wire, peer, message, headers)
         return
-    reply = await peer.hear(message, headers)
+    reply = await peer.hear(message, headers, wire)
     if reply is None:
         await wire.answer(202)
         return
@@ -139,8 +153,9 @@ async def _post(wire: _Wire, peer: Peer, body: bytes, headers: Mapping[str, str]
     session = "judged" if message.get("method") == "initialize" else None
     if reply.raw is not None:
         await wire.answer(status, reply.raw, _JSON, session)
-    elif reply.before or (peer.era == LEGACY and "result" in peer.message(message, reply)):
-        await wire.begin(status, _EVENTS, session)
+    elif wire.streams or reply.before or (peer.era == LEGACY and "result" in peer.message(message, reply)):
+        if not wire.streams:
+            await wire.begin(status, _EVENTS, session)
         for each in (*reply.before, peer.message(message, reply)):
             await wire.event(each)
         await wire.end()

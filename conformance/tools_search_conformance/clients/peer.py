@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import anyio
 from tools_search_spec import EXTENSION_ID, METHOD
@@ -24,6 +25,9 @@ LISTEN: Final = "subscriptions/listen"
 
 CHANGED: Final[JsonObject] = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 """What a server sends when its tools have changed."""
+
+CANCELLED: Final = "notifications/cancelled"
+"""What a client sends to cancel a request, except over a modern HTTP connection."""
 
 HEARD: Final = Limits(message_bytes=256 * 1024, values=10_000)
 """What one message of a client may be; many may be under way at once."""
@@ -53,6 +57,18 @@ def status_of(era: Era, reply: Reply) -> int:
     return _STATUS.get(code or 0, 200) if era == MODERN else 200
 
 
+class ResponseStream(Protocol):
+    """Where a transport has a stream for each response."""
+
+    async def open(self) -> None:
+        """Begin the response."""
+        ...
+
+    async def until_closed(self) -> None:
+        """Return when the client has closed it."""
+        ...
+
+
 class Peer:
     """Serves one script to one client and keeps every exchange."""
 
@@ -67,9 +83,16 @@ class Peer:
         """Set when the client listens, so that a notification reaches it."""
         self.closed = anyio.Event()
         """Set when the check has no more use for the peer."""
+        self.waiting: list[JsonObject] = []
+        """The requests whose answers are held back, in their order; they stay here when they are answered."""
+        self.abandoned: list[JsonObject] = []
+        """Those of them whose response stream the client closed before the answer."""
+        self.cancelled: list[Any] = []
+        """The `requestId` of each `notifications/cancelled`, in their order."""
         self._recorder = recorder
         self._notes = 0
         self._outlets: list[tuple[Send, JsonObject]] = []
+        self._news = anyio.Event()
 
     def asked(self, *methods: str) -> list[Exchange]:
         """Return the exchanges of these methods, in their order."""
@@ -91,13 +114,31 @@ class Peer:
         opened = self.asked("initialize") if self.era == LEGACY else self.asked("server/discover") or self.exchanges
         return next((exchange for exchange in opened if exchange.result is not None), None)
 
-    async def hear(self, message: JsonObject, headers: Mapping[str, str] | None = None) -> Reply | None:
-        """Return the reply to one message of the client; `None` to what is no request."""
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Return when `condition`, of what the client has sent so far, holds."""
+        while not condition():
+            await self._news.wait()
+
+    async def hear(
+        self,
+        message: JsonObject,
+        headers: Mapping[str, str] | None = None,
+        stream: ResponseStream | None = None,
+    ) -> Reply | None:
+        """Return the reply to one message of the client; `None` to what is no request.
+
+        A reply that is held back is lost when the client closes its `stream`.
+        """
         if "method" not in message or "id" not in message:
             self._note("from", message)
+            if message.get("method") == CANCELLED and len(self.cancelled) < _MOST_NOTES:
+                self.cancelled.append((as_object(message.get("params")) or {}).get("requestId"))
+                self._tell()
             return None
         began = perf_counter()
         reply = self._reply(message)
+        if reply.held is not None and not reply.held.is_set():
+            reply = await self._hold(message, reply, reply.held, stream)
         if reply.seconds:
             await anyio.sleep(reply.seconds)
         self._keep(message, headers, reply, began)
@@ -134,6 +175,38 @@ class Peer:
         for send, meta in list(self._outlets):
             await send({**notification, "params": meta} if meta else notification)
 
+    async def _hold(self, message: JsonObject, reply: Reply, held: anyio.Event, stream: ResponseStream | None) -> Reply:
+        """Return `reply` when it is let go, or a lost one where the client has left before."""
+        outcome = replace(reply, lost=True)
+
+        async def wait_for_release() -> None:
+            nonlocal outcome
+            await held.wait()
+            outcome = reply
+            tasks.cancel_scope.cancel()
+
+        async def wait_for_the_end(end: Callable[[], Awaitable[None]]) -> None:
+            await end()
+            tasks.cancel_scope.cancel()
+
+        if stream is not None:
+            await stream.open()
+        self.waiting.append(message)
+        self._tell()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait_for_release)
+            tasks.start_soon(wait_for_the_end, self.closed.wait)
+            if stream is not None:
+                tasks.start_soon(wait_for_the_end, stream.until_closed)
+        if outcome.lost and not self.closed.is_set():
+            self.abandoned.append(message)
+            self._tell()
+        return outcome
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = anyio.Event()
+
     def _keep(self, message: JsonObject, headers: Mapping[str, str] | None, reply: Reply, began: float) -> None:
         whole = reply.raw is None and not reply.silent and not reply.lost
         answer = Answer(
@@ -143,11 +216,14 @@ class Peer:
             if whole
             else "bytes that are no message"
             if reply.raw is not None
+            else "none: the client closed the stream"
+            if message in self.abandoned
             else "none, as the script has it",
         )
         if self._has_room():
             spent = (perf_counter() - began) * 1000
             self.exchanges.append(self._recorder.add(message, headers or {}, answer, spent))
+            self._tell()
 
     def _has_room(self) -> bool:
         return len(self.exchanges) < _MOST_EXCHANGES and self._recorder.held < _MOST_HELD
@@ -180,7 +256,7 @@ class Peer:
             return refusal.reply
         if self.era == MODERN and reply.result is not None and not reply.plain:
             stamps = {"resultType": "complete"} if method == "tools/call" else _STAMPS
-            return Reply(result={**stamps, **reply.result}, before=reply.before, seconds=reply.seconds)
+            return replace(reply, result={**stamps, **reply.result})
         return reply
 
     def _capabilities(self) -> JsonObject:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
+
+import anyio
 
 from tools_search_conformance.wire.codec import JsonObject
 
-__all__ = ["LISTED", "SETTINGS", "Pages", "Refusal", "Reply", "Script", "found", "refuses", "serves", "tool"]
+__all__ = [
+    "LISTED", "SETTINGS", "Pages", "Refusal", "Reply", "Script", "Withheld", "found", "refuses", "serves", "tool",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +29,8 @@ class Reply:
     """Whether a modern result goes out without the members that each modern result has."""
     seconds: float = 0
     """How long the peer takes."""
+    held: anyio.Event | None = None
+    """What it waits for; on HTTP the head of an event stream goes out before."""
     silent: bool = False
     """Whether nothing is sent at all."""
     lost: bool = False
@@ -49,10 +55,10 @@ def tool(name: str, description: str = "", **members: Any) -> JsonObject:
     return {"name": name, **text, "inputSchema": {"type": "object"}, **members}
 
 
-def found(*tools: JsonObject, cursor: str | None = None, **members: Any) -> Reply:
+def found(*tools: JsonObject, cursor: str | None = None, before: Sequence[JsonObject] = (), **members: Any) -> Reply:
     """Return a page as a reply; `members` are added to the result, or replace what it would have."""
     following = {} if cursor is None else {"nextCursor": cursor}
-    return Reply(result={"tools": list(tools), **following, **members})
+    return Reply(result={"tools": list(tools), **following, **members}, before=tuple(before))
 
 
 def refuses(code: int, message: str = "refused", data: Any = None) -> Search:
@@ -81,6 +87,23 @@ class Pages:
                 raise Refusal(-32602, "invalid cursor", {"field": "cursor", "reason": "not issued here"})
             number = self.cursors.index(params["cursor"]) + 1
         return found(*self._pages[number], cursor=(*self.cursors, None)[number])
+
+
+class Withheld:
+    """A search that answers each query only when that is let go."""
+
+    def __init__(self, replies: Mapping[str, Reply]) -> None:
+        """Take what each query is answered with; any other finds nothing, at once."""
+        self._held = {query: anyio.Event() for query in replies}
+        self._replies = {query: replace(reply, held=self._held[query]) for query, reply in replies.items()}
+
+    def __call__(self, params: JsonObject) -> Reply:
+        """Return the reply, which is to wait."""
+        return self._replies.get(params["query"], found())
+
+    def let_go(self, query: str) -> None:
+        """Answer every search for `query`, those that are still to come as well."""
+        self._held[query].set()
 
 
 SETTINGS: Final[Mapping[str, Any]] = {"catalogSize": 5000, "topics": ["fixtures of a judge"], "maxLimit": 50}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tools_search_conformance.clients.checks import (
     advertisement,
     caching,
+    concurrency,
     cursors,
     declaring,
     fallback,
@@ -21,6 +22,7 @@ __all__ = [
     "advertisement",
     "caching",
     "client_checks",
+    "concurrency",
     "cursors",
     "declaring",
     "fallback",

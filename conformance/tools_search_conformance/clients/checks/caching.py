@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 from tools_search_spec import METHOD
 
-from tools_search_conformance.clients.contract import NoDriverFeatureError
 from tools_search_conformance.clients.peer import CHANGED, params_of
 from tools_search_conformance.clients.registry import client_check
 from tools_search_conformance.clients.script import LISTED, Reply, Script, found, serves, tool
@@ -126,8 +125,7 @@ async def asks_again_for_stale_pages(bench: ClientBench) -> None:
     eras=(MODERN,),
 )
 async def keeps_users_apart(bench: ClientBench) -> None:
-    if "authorization" not in (await bench.driver()).features:
-        raise NoDriverFeatureError("the driver does not name `authorization` among its features")
+    bench.needs(await bench.driver(), "authorization")
     async with bench.connected(Script(search=serves(_kept(LISTED[5], scope="private")))) as session:
         await session.ask("authorize", **{"as": "alice"})
         await session.search(_NEED, limit=5)
