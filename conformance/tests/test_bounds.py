@@ -14,7 +14,7 @@ from anyio.abc import ByteStream
 from tools_search_conformance.clients.sockets import listening, serve_sockets
 from tools_search_conformance.patience import Patience
 from tools_search_conformance.wire import record
-from tools_search_conformance.wire.large import abridged, memory
+from tools_search_conformance.wire.large import abridged, cut_within, memory
 from tools_search_conformance.wire.record import Answer, Recorder
 
 pytestmark = pytest.mark.anyio
@@ -26,6 +26,15 @@ def test_a_large_value_is_shown_by_its_beginning_and_says_so():
     assert len(json.dumps(shown)) < 10_000
     assert shown["text"].endswith("(1000000 characters)")
     assert "more items" in shown["items"][-1]
+
+
+def test_a_long_message_keeps_its_end_which_says_what_is_wrong():
+    shown = cut_within(f"{'W' * 3000} is listed otherwise", 100)
+    assert shown.startswith("WWW")
+    assert "… (3020 characters) …" in shown
+    assert shown.endswith("W is listed otherwise")
+    assert len(shown) == 100
+    assert cut_within("short", 100) == "short"
 
 
 def test_a_small_value_is_shown_whole():

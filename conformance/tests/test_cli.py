@@ -235,6 +235,16 @@ def test_what_is_missing_of_an_installation_is_named_with_how_to_get_it():
     )
 
 
+def test_colours_are_left_out_where_nobody_wants_them():
+    program = "from tools_search_conformance import cli; print(cli.cli.make_context('x', ['list']).color)"
+    for wish, told in (("1", "False"), ("", "None")):
+        env = os.environ | {"NO_COLOR": wish}
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=30, check=True
+        )
+        assert done.stdout.strip() == told
+
+
 def test_a_run_leaves_nothing_where_it_is_typed_but_its_reports(target: Command, tmp_path: Path):
     here, caches = tmp_path / "here", tmp_path / "caches"
     here.mkdir()

@@ -307,7 +307,7 @@ def test_junit_of_a_live_server_fails_nothing_that_could_not_be_verified():
 
 def test_the_summary_says_what_is_wrong_in_text_that_markdown_leaves_alone():
     text = summary(report(run_of(result("fail"), result("fail", cell=SECOND), result("pass", rule="callable"))))
-    assert "| stdio-2026-07-28 | 1 fail, 1 pass | none |" in text
+    assert "| stdio-2026-07-28 | 1 pass, 1 fail | none |" in text
     (row,) = (line for line in text.splitlines() if line.startswith("| fail"))
     assert row.endswith("| stdio-2026-07-28, http-2025-11-25 |")
     assert "\\<" in row

@@ -44,7 +44,11 @@ EXIT_TARGET: Final = 3
 EXIT_SUITE: Final = 4
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+# https://no-color.org
+_COLOUR: Final = False if os.environ.get("NO_COLOR") else None
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "color": _COLOUR})
 @click.version_option(run_version(), prog_name="tools-search-conformance")
 def cli() -> None:
     r"""Judge an implementation of the `tools/search` extension by what it puts on the wire.

@@ -12,13 +12,14 @@ from tools_search_conformance.link import Setting
 from tools_search_conformance.model import Cell, Check, Effort, Evidence, Profile, Result, SkipReason, Status
 from tools_search_conformance.verdict import InapplicableError, UnverifiableError, VerdictError, ViolationError
 from tools_search_conformance.wire.connection import RefusedError
-from tools_search_conformance.wire.large import cut, memory
+from tools_search_conformance.wire.large import cut_within, memory
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Exchange, Recorder
 
 __all__ = ["Workbench", "run_check"]
 
-_MESSAGE: Final = 2000
+_MESSAGE: Final = 800
+_CASE: Final = 2000
 _DECISIVE_BYTES: Final = 256 * 1024
 """How much memory an exchange may take to be kept whole for the reports."""
 _CHECK_SECONDS: Final[dict[Effort, float]] = {"quick": 30, "default": 60, "deep": 600}
@@ -68,7 +69,7 @@ async def run_check(check: Check, bench: Workbench, *, deadline: float) -> Resul
         level=check.level,
         cell=bench.cell,
         status=status,
-        message=cut(verdict.message, _MESSAGE) if verdict else "",
+        message=cut_within(verdict.message, _MESSAGE) if verdict else "",
         skip=verdict.kind if isinstance(verdict, InapplicableError) else None,
         evidence=_evidence(bench, status, verdict),
         milliseconds=round((time.monotonic() - began) * 1000, 1),
@@ -106,7 +107,7 @@ def _evidence(bench: Workbench, status: Status, verdict: VerdictError | None) ->
         observations=len(bench.judged),
         exchanges=tuple(sorted({*bench.judged, *taken})),
         decisive=None if status == "pass" else decisive,
-        case=cut(verdict.case, _MESSAGE) if verdict and verdict.case is not None else None,
+        case=cut_within(verdict.case, _CASE) if verdict and verdict.case is not None else None,
         requests=_requests(bench, status, verdict),
         catalog=verdict.catalog if verdict else None,
     )

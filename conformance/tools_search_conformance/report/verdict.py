@@ -12,6 +12,7 @@ __all__ = ["EXIT_SIGNAL", "counts_against", "exit_status", "number_of", "tally",
 EXIT_SIGNAL: Final = 128
 """Added to the number of the signal that ended a run."""
 
+_TOLD: Final[tuple[Status, ...]] = ("pass", "error", "fail", "unverified", "warn", "info", "skip")
 _STRICTLY: Final = " (--strict)"
 """Said where recommendations count."""
 
@@ -42,8 +43,9 @@ def exit_status(run: Run) -> int:
 
 
 def tally(run: Run, cell: Cell, level: Level) -> Counter[Status]:
-    """Count the statuses of one level in one cell."""
-    return Counter(result.status for result in run.results if result.cell == cell and result.level == level)
+    """Count the statuses of one level in one cell, in the order in which they are told."""
+    counts = Counter(result.status for result in run.results if result.cell == cell and result.level == level)
+    return Counter({status: counts[status] for status in _TOLD if counts[status]})
 
 
 def number_of(count: int, thing: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object
 
-__all__ = ["abridged", "cut", "memory"]
+__all__ = ["abridged", "cut", "cut_within", "memory"]
 
 _VALUES: Final = 200
 _CHARACTERS: Final = 300
@@ -31,6 +31,17 @@ def memory(value: Any) -> int:
 def cut(text: str, most: int) -> str:
     """Return `text`, or its beginning and its length where it has more than `most` characters."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
+
+
+def cut_within(text: str, most: int) -> str:
+    """Return `text`, or `most` characters that are its beginning, its length and its end.
+
+    What a message says of a long name stands behind it.
+    """
+    if len(text) <= most:
+        return text
+    told, end = f"… ({len(text)} characters) …", most // 4
+    return text[: most - len(told) - end] + told + text[-end:]
 
 
 def abridged(value: Any) -> Any:
