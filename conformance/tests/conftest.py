@@ -55,5 +55,5 @@ def client_options(tmp_path: Path) -> Callable[..., ClientOptions]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--every-mutant", action="store_true", help="Judge all mutants of the miniatures, not a sixth of them.")
-    parser.addoption("--all-cells", action="store_true", help="Judge every mutant there is, in all four cells and not in one.")
+    parser.addoption("--every-mutant", action="store_true", help="Judge all mutants of the miniatures, not a sixth.")
+    parser.addoption("--all-cells", action="store_true", help="Judge every mutant, in four cells and not in one.")
