@@ -31,7 +31,7 @@ VARIANTS: Final = (
 
 ON_THE_WIRE: Final = (
     "concurrent-searches", "http-content-type", "id-echoed", "limit-honoured", "notification-unanswered",
-    "pages-complete", "response-shape", "result-schema", "stdin-closed-exits", "stdout-messages-only", "valid-json",
+    "pages-complete", "query-missing", "response-shape", "result-schema", "stdin-closed-exits", "stdout-messages-only", "valid-json",
 )  # fmt: skip
 
 
