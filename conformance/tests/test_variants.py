@@ -30,8 +30,8 @@ VARIANTS: Final = (
 
 
 ON_THE_WIRE: Final = (
-    "concurrent-searches", "http-content-type", "id-echoed", "limit-honoured", "notification-unanswered",
-    "pages-complete", "response-shape", "result-schema", "stdin-closed-exits", "stdout-messages-only", "valid-json",
+    "concurrent-searches", "http-content-type", "id-echoed", "limit-honoured", "notification-unanswered", "valid-json",
+    "pages-complete", "query-missing", "response-shape", "result-schema", "stdin-closed-exits", "stdout-messages-only",
 )  # fmt: skip
 
 

@@ -331,7 +331,8 @@ class Link:
         """
         walk = await self.walk(query, limit or await self.plenty())
         if not walk.ended:
-            raise UnverifiableError(f"the pages of a search for {query!r} do not end; see pages-end", walk.last)
+            pages = f"{len(walk.pages)} pages of a search for {query!r} are not all; see pages-end"
+            raise UnverifiableError(pages, walk.last)
         return walk
 
     async def listing(self) -> Listing:

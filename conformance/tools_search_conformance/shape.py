@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry
 from tools_search_spec import EXTENSION_ID, schema
 
-from tools_search_conformance.wire.codec import JsonObject, as_object
+from tools_search_conformance.wire.codec import JsonObject, as_object, integer
 from tools_search_conformance.wire.connection import Connection
 from tools_search_conformance.wire.eras import LEGACY, Era
 
@@ -43,13 +43,6 @@ def complaint(value: Any, shape: str | Mapping[str, Any]) -> str | None:
 @cache
 def _definitions() -> Mapping[str, Any]:
     return schema()["$defs"]
-
-
-def integer(value: Any) -> int | None:
-    """Return a JSON number without a fractional part as an integer, however it was written; `None` for all else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
-        return None
-    return int(value)
 
 
 def settings_in(capabilities: Any, place: str) -> JsonObject | None:

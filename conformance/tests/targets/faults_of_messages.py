@@ -26,6 +26,20 @@ class LatestParamsWin(Fault):
         return self.params
 
 
+@fault("latest-limit-wins")
+class LatestLimitWins(Fault):
+    """Holds the limit of a search where all searches hold theirs, and takes a moment to answer."""
+
+    limit: Json
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method != SEARCH:
+            return params
+        self.limit = {name: value for name, value in params.items() if name == "limit"}
+        time.sleep(0.005)
+        return {name: value for name, value in params.items() if name != "limit"} | self.limit
+
+
 @fault("alone-only")
 class AloneOnly(Fault):
     """Fails where another search is in flight."""

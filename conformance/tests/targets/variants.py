@@ -189,6 +189,8 @@ class OtherwiseOnTheWire(Miniature):
     def line(self, response: Json) -> bytes:
         if isinstance(response["id"], int):
             response = {**response, "id": float(response["id"])}
+        if "error" in response:
+            response = {**response, "error": {**response["error"], "code": float(response["error"]["code"])}}
         return b" " + json.dumps(response, ensure_ascii=False, separators=(" , ", " : ")).encode() + b"\t\r"
 
     def streams(self, era: str) -> bool:

@@ -38,9 +38,10 @@ def _searches(words: Vocabulary) -> list[JsonObject]:
         for limit in (_LIMITS if place < _WORDS else (2,))
     ]
     bad = [{"query": words.plain, **wrong} for wrong in _BAD]
-    good = good[: _IN_FLIGHT - len(bad)]
-    half = len(good) // 2
-    return [*good[:half], *bad, *good[half:]]
+    searches = good[: _IN_FLIGHT - len(bad)]
+    for place, search in enumerate(bad):
+        searches.insert(6 * place + 1, search)  # beside a good one also where only two are sent at once
+    return searches
 
 
 @check(
@@ -65,6 +66,8 @@ async def answers_each_as_alone(bench: Bench) -> None:
         bench.require(exchange.answer.status not in _BUSY, "so many requests at once are refused as too many", exchange)
         lost = f"alone it was answered by {before.describe()}, among others by {exchange.describe()}"
         bench.expect(exchange.replied or not before.replied, exchange, lost, case=_case(exchange))
+        within = _within_limit(exchange) or not _within_limit(before)
+        bench.expect(within, exchange, "among others the page is larger than its limit", case=_case(exchange))
         if not _agree(before, exchange):
             differing.append((before, exchange))
     varies = False
@@ -91,10 +94,10 @@ async def _together(bench: Bench, searches: list[JsonObject], alone: list[Exchan
 
 
 def _too_many(alone: Exchange, exchange: Exchange) -> bool:
-    """Tell whether a search that was served alone may have been refused because of the others."""
+    """Tell whether a search that was answered otherwise alone may have been refused because of the others."""
     code = exchange.error.code if exchange.error else None
     refused = exchange.answer.status in _BUSY or code == _INTERNAL or code in _SERVER_ERRORS
-    return refused and alone.result is not None
+    return refused and alone.describe() != exchange.describe()
 
 
 def _params(exchange: Exchange) -> JsonObject:
@@ -129,7 +132,12 @@ def _agree(one: Exchange, other: Exchange) -> bool:
     return longer.names[: len(shorter.names)] == shorter.names and (as_long or shorter.next_cursor is not None)
 
 
-def _keeps_bounds(exchange: Exchange, known: set[str]) -> bool:
+def _within_limit(exchange: Exchange) -> bool:
     limit: Any = exchange.sent["params"].get("limit")
     page = _page(exchange)
-    return page is not None and {*page.names} <= known and not (isinstance(limit, int) and len(page.names) > limit)
+    return page is None or not isinstance(limit, int) or len(page.names) <= limit
+
+
+def _keeps_bounds(exchange: Exchange, known: set[str]) -> bool:
+    page = _page(exchange)
+    return page is not None and {*page.names} <= known

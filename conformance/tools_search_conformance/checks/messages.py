@@ -9,7 +9,7 @@ from tools_search_spec import METHOD
 
 from tools_search_conformance.bench import INVALID_PARAMS, MISSING_CAPABILITY
 from tools_search_conformance.registry import check
-from tools_search_conformance.wire.codec import as_array, as_object
+from tools_search_conformance.wire.codec import as_array, as_object, integer
 from tools_search_conformance.wire.eras import META_PREFIX, MODERN
 
 if TYPE_CHECKING:
@@ -91,9 +91,8 @@ def _wrong_outcome(message: dict[str, Any]) -> str | None:
     error = as_object(message["error"])
     if error is None:
         return "an error that is no object"
-    code = error.get("code")
-    if isinstance(code, bool) or not isinstance(code, int | float) or code != int(code):
-        return f"the error code {json.dumps(code)}"
+    if integer(error.get("code")) is None:
+        return f"the error code {json.dumps(error.get('code'))}"
     return None if isinstance(error.get("message"), str) else "an error without a message"
 
 

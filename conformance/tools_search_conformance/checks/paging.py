@@ -28,7 +28,8 @@ async def _walks(bench: Bench) -> list[Walk]:
     query = await bench.fertile()
     matches = len(dict.fromkeys((await bench.whole(query)).names))
     # Limits from five upwards where possible, since few servers rank a handful of tools in another way than many.
-    limits = {max(1, matches - 1), max(1, matches // 2), 5, max(2, matches // _MOST_PAGES)}
+    few = max(2, matches // _MOST_PAGES)
+    limits = {max(1, matches - 1), max(1, matches // 2), max(5, few), few}
     walks = [await bench.whole(query, limit) for limit in bench.some(sorted(limits), 2) if limit < matches]
     bench.require(
         any(len(walk.pages) > 1 for walk in walks), f"no search for {query!r} had a second page", walks[0].last
@@ -124,10 +125,11 @@ async def _every_kind(bench: Bench, most: int) -> list[Walk]:
     """Walk queries with many, some and no matches, in small pages and as the server likes."""
     words = await bench.vocabulary()
     query, others = next(iter(words.broad(1)), words.plain), bench.some(words.sample(4), 1)
-    walks = [await bench.walk(query, limit, most=most) for limit in bench.some((5, 1, None), 2)]
-    walks += [await bench.walk(other, 5, most=most) for other in others]
+    few = max(1, len(words.tools) // _MOST_PAGES)
+    walks = [await bench.walk(query, limit, most=most) for limit in bench.some((max(5, few), few, None), 2)]
+    walks += [await bench.walk(other, max(5, few), most=most) for other in others]
     with suppress(UnverifiableError):  # that no match is no error is what no-match-empty is about
-        walks.append(await bench.walk(NONSENSE, 5, most=most))
+        walks.append(await bench.walk(NONSENSE, max(5, few), most=most))
     return walks
 
 

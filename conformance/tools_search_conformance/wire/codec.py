@@ -27,6 +27,7 @@ __all__ = [
     "decode_message",
     "encode",
     "id_key",
+    "integer",
     "json_text",
     "same",
 ]
@@ -115,6 +116,13 @@ def as_object(value: Any) -> JsonObject | None:
 def as_array(value: Any) -> list[Any] | None:
     """Return a JSON value if it is an array."""
     return value if isinstance(value, list) else None  # pyright: ignore[reportUnknownVariableType] - JSON
+
+
+def integer(value: Any) -> int | None:
+    """Return a JSON number without a fractional part as an integer, however it was written; `None` for all else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+        return None
+    return int(value)
 
 
 def encode(message: object) -> bytes:

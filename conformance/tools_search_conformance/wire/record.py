@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 from weakref import finalize
 
-from tools_search_conformance.wire.codec import JsonObject, as_object, encode
+from tools_search_conformance.wire.codec import JsonObject, as_object, encode, integer
 from tools_search_conformance.wire.large import abridged, memory
 
 __all__ = ["REDACTED", "Answer", "Exchange", "Recorder", "RpcError", "others", "redact"]
@@ -82,8 +82,8 @@ class Exchange:
     def error(self) -> RpcError | None:
         """The error, if the request was refused with one that can be read."""
         members = as_object((self.answer.message or {}).get("error")) or {}
-        code, message = members.get("code"), members.get("message")
-        if isinstance(code, bool) or not isinstance(code, int):
+        code, message = integer(members.get("code")), members.get("message")
+        if code is None:
             return None
         return RpcError(code=code, message=message if isinstance(message, str) else "", data=members.get("data"))
 
