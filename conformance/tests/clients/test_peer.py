@@ -192,8 +192,8 @@ async def test_a_peer_sends_stray_messages_ahead_of_an_answer(transport: Transpo
 @pytest.mark.parametrize("transport", BOTH)
 async def test_a_peer_holds_answers_back_until_they_are_let_go(transport: TransportName, era: Era):
     searching = Withheld({"x": found(tool("ours"))})
+    answers: list[Json] = []
     async with standing(Script(search=searching), transport, era) as caller, anyio.create_task_group() as tasks:
-        answers: list[Json] = []
 
         async def ask(query: str) -> None:
             answers.append(await caller.ask("tools/search", {"query": query}))
@@ -205,7 +205,7 @@ async def test_a_peer_holds_answers_back_until_they_are_let_go(transport: Transp
         searching.let_go("x")
         await caller.peer.until(lambda: bool(caller.peer.searches))
         assert caller.peer.searches[0].replied
-    assert [each["name"] for each in answers[0]["result"]["tools"]] == ["ours"]
+    assert [answer["result"]["tools"] for answer in answers] == [[tool("ours")]]
     assert caller.peer.abandoned == []
 
 
