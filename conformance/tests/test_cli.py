@@ -220,6 +220,7 @@ def test_a_fault_of_the_suite_ends_in_4(monkeypatch: pytest.MonkeyPatch, capsys:
         raise RuntimeError("oops")
 
     monkeypatch.setattr(cli, "cli", broken)
+    monkeypatch.setenv("HYPOTHESIS_STORAGE_DIRECTORY", "its own")  # which the command would set for all later tests
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 4
@@ -250,6 +251,7 @@ def test_a_run_leaves_nothing_where_it_is_typed_but_its_reports(target: Command,
     here.mkdir()
     argv = [*COMMAND, "server", "--only", "query-unusual-characters", "--cell", "stdio-2026", "--effort", "quick"]
     env = os.environ | {"XDG_CACHE_HOME": str(caches)}
+    env.pop("HYPOTHESIS_STORAGE_DIRECTORY", None)
     done = subprocess.run([*argv, "--", *target("miniature")], cwd=here, env=env, timeout=60, check=False)
     assert done.returncode == 0
     assert [path.name for path in here.iterdir()] == ["conformance-report"]

@@ -131,5 +131,5 @@ def _conformant(judge: Callable[[], Awaitable[Run]], out: Path) -> Run:
     if run.interrupted is not None:
         raise KeyboardInterrupt
     if exit_status(run):
-        pytest.fail(f"{summary(report(run))}\nevery check: {out / 'report.html'}", pytrace=False)
+        pytest.fail(f"{summary(report(run, out))}\nevery check: {out / 'report.html'}", pytrace=False)
     return run

@@ -89,8 +89,8 @@ class StdioTransport:
         if patience.cancelled_caught and self._process.returncode is not None:
             self._finish(self._process.obituary())  # something that it started holds its stdout open
         elif patience.cancelled_caught:
-            no_message = self.malformed or self.noise[noise:]
-            came = f", but {no_message[-1][:150]}" if no_message else others(self.strays[strays:])
+            no_message = self.malformed[-1:] or self.noise[noise:]
+            came = f", but {no_message[0][:150]}" if no_message else others(self.strays[strays:])
             return Answer(fault=f"no response within {seconds:g} s{came}")
         return Answer(message=waiting.message, fault=None if waiting.message else waiting.ruined or self.ended)
 
