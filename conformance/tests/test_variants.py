@@ -46,7 +46,11 @@ async def test_a_server_that_uses_its_freedom_is_green(variant: str, target: Com
 
 @pytest.mark.parametrize(
     ("variant", "checks"),
-    [("otherwise-on-the-wire", ON_THE_WIRE), ("few-at-once", ("concurrent-searches", "id-echoed"))],
+    [
+        ("otherwise-on-the-wire", ON_THE_WIRE),
+        ("few-at-once", ("concurrent-searches", "id-echoed")),
+        ("nearest-few", ("no-match-count",)),
+    ],
 )
 async def test_neither_is_one_that_uses_it_on_the_wire(
     variant: str, checks: tuple[str, ...], target: Command, options: Callable[..., Options]

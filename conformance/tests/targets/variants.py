@@ -15,6 +15,7 @@ from .faults import EXTENSION_ID, Json, Refusal
 from .miniature import MAX_LIMIT, MODERN, Miniature, invalid
 
 _AT_ONCE: Final = 3
+_NEAREST: Final = 6
 _VARIANTS: Final[dict[str, type[Miniature]]] = {"none": Miniature}
 
 
@@ -151,6 +152,14 @@ class WithoutModernTools(Miniature):
 
     def listed(self, params: Json) -> Json:
         return {"tools": self.tools[::-1]}
+
+
+@_variant("nearest-few")
+class NearestFew(EverythingMatches):
+    """Finds the nearest six tools for any query."""
+
+    def ranked(self, query: str) -> list[tuple[float, int]]:
+        return super().ranked(query)[:_NEAREST]
 
 
 @_variant("few-at-once")

@@ -71,7 +71,7 @@ async def _cancel_once(
     number, unwanted = connection.next_id(), anyio.CancelScope()
     early: Exchange | None = None
     came, others = list["Exchange"](), list["Exchange"]()
-    began = time.monotonic()
+    began, late = time.monotonic(), False
 
     async def doomed() -> None:
         with unwanted:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tools_search_spec import EXTENSION_ID
 
+from tools_search_conformance.catalogs.made import COMMON, WORDS, document, made_tool
 from tools_search_conformance.checks.matching import chosen, is_query
 from tools_search_conformance.registry import check
 from tools_search_conformance.shape import complaint, page_schema
@@ -151,6 +152,11 @@ async def tells_no_number_of_matches(bench: Bench) -> None:
     if len(totals) < 2 and bench.profile == "fixture":
         async with bench.fresh(catalog="large") as other:
             totals |= await _totals(other, (await other.vocabulary()).broad(3))
+    if len(totals) < 2 and bench.profile == "fixture":
+        # Of a server that finds the nearest few tools for any query, two have another number of matches.
+        bench.place("pair", document([made_tool(word) for word in WORDS[:2]]))
+        async with bench.fresh(catalog="pair") as other:
+            totals |= await _totals(other, [COMMON])
     bench.require(len(totals) > 1, "fewer than two queries with different numbers of matches were found")
     for gone, what in ((0, "the number of matches"), (1, "how many matches are still to come")):
         told = [
