@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 from tools_search_conformance.bench import Bench
-from tools_search_conformance.judging import run_check
+from tools_search_conformance.judging import check_seconds, run_check
 from tools_search_conformance.link import Opening, Setting
 from tools_search_conformance.model import CHECK_PREFIX, Cell, Check, Result
 from tools_search_conformance.properties import explore, limits
@@ -278,3 +278,23 @@ def test_checks_are_chosen_by_id_with_or_without_prefix_and_by_glob():
     assert {found.id for found in select(["cursor-*", "advertised"])} > {"tools-search-server-cursor-type"}
     with pytest.raises(UnknownCheckError, match="no-such"):
         select(["advertised", "no-such"])
+
+
+def test_a_check_of_a_slow_target_may_take_longer_but_not_without_end():
+    assert check_seconds("default", 0) == check_seconds("default", 50) == 60
+    assert check_seconds("default", 150) == 180
+    assert check_seconds("default", 10_000) == 360
+
+
+async def test_how_slow_a_target_is_follows_from_its_answers(judge: Judge):
+    async def body(bench: Bench) -> None:
+        assert bench.recorder.milliseconds == 0 or bench.recorder.last is not None
+        with bench.recorder.keeping() as kept:
+            await bench.served({"query": "x"}, "a search")
+            await bench.served({"query": "y"}, "a search")
+        times.extend(exchange.milliseconds for exchange in kept)
+        assert bench.recorder.milliseconds > 0
+
+    times: list[float] = []
+    assert (await judge(body)).status == "pass"
+    assert min(times) > 0

@@ -25,7 +25,7 @@ from tools_search_conformance.wire.process import TargetError
 
 __all__ = ["Options", "features_named", "judge_servers", "targets_of", "watch"]
 
-_RUN_SECONDS: Final[dict[Effort, float]] = {"quick": 900, "default": 900, "deep": 7200}
+_RUN_SECONDS: Final[dict[Effort, float]] = {"quick": 1800, "default": 1800, "deep": 7200}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,13 +16,15 @@ from tools_search_conformance.wire.large import cut_within, memory
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Exchange, Recorder
 
-__all__ = ["Workbench", "run_check"]
+__all__ = ["Workbench", "check_seconds", "run_check"]
 
 _MESSAGE: Final = 800
 _CASE: Final = 2000
 _DECISIVE_BYTES: Final = 256 * 1024
 """How much memory an exchange may take to be kept whole for the reports."""
 _CHECK_SECONDS: Final[dict[Effort, float]] = {"quick": 30, "default": 60, "deep": 600}
+_USUAL_MILLISECONDS: Final = 50
+_MOST_PATIENCE: Final = 6
 
 
 class Workbench(Protocol):
@@ -48,6 +50,14 @@ class Workbench(Protocol):
     def profile(self) -> Profile:
         """Whose catalogue is served."""
         ...
+
+
+def check_seconds(effort: Effort, milliseconds: float) -> float:
+    """Return how long a check may take where the target answers within so many milliseconds on the average.
+
+    Slow is not wrong, so that a slow target gets more time, up to six times as much.
+    """
+    return _CHECK_SECONDS[effort] * min(max(1, milliseconds / _USUAL_MILLISECONDS), _MOST_PATIENCE)
 
 
 async def run_check(check: Check, bench: Workbench, *, deadline: float) -> Result:
@@ -77,7 +87,7 @@ async def run_check(check: Check, bench: Workbench, *, deadline: float) -> Resul
 
 
 async def _judge(check: Check, bench: Workbench, left: float) -> tuple[Status, VerdictError | None]:
-    seconds = min(_CHECK_SECONDS[bench.setting.effort], max(0, left))
+    seconds = min(check_seconds(bench.setting.effort, bench.recorder.milliseconds), max(0, left))
     try:
         with anyio.fail_after(seconds):
             await check.run(bench)

@@ -41,7 +41,7 @@ class Mutant:
     reference: bool = False
     effort: Effort = "quick"
     brief: bool = True
-    """Whether a brief run is enough to see the fault."""
+    """Whether a brief run is enough to see the fault; never where it takes another start."""
     live: bool = True
     """Whether the fault also shows in a server that serves tools of its own."""
 
@@ -57,6 +57,11 @@ class Mutant:
     def features(self) -> frozenset[FixtureFeature]:
         """What a fixture has to be able to do for the fault to show."""
         return frozenset(feature for rule in self.kills if (feature := CHECKS[rule].fixture_feature))
+
+    @property
+    def in_brief(self) -> bool:
+        """Whether it is judged by a brief run."""
+        return self.brief and self.effort == "quick" and not self.features
 
     @property
     def cells_that_show(self) -> list[tuple[TransportName, Era]]:
@@ -172,7 +177,7 @@ def miniatures(request: pytest.FixtureRequest, target: Command, tmp_path_factory
             fixture_features=frozenset(FIXTURE_FEATURES) if every else MUTANTS[name].features,
             seed=1,
             effort=MUTANTS[name].effort,
-            brief=MUTANTS[name].brief and MUTANTS[name].effort == "quick",
+            brief=MUTANTS[name].in_brief,
             timeout=5,
         )
 
@@ -198,7 +203,7 @@ def references(request: pytest.FixtureRequest, target: Command, tmp_path_factory
             fixture_features=MUTANTS[name].features,
             seed=1,
             effort="quick",
-            brief=MUTANTS[name].brief,
+            brief=MUTANTS[name].in_brief,
             timeout=20,
             start_timeout=60,
         )
@@ -221,7 +226,7 @@ def live_servers(request: pytest.FixtureRequest, target: Command, tmp_path_facto
             era="auto" if name in _IN_BOTH_ERAS else era,
             seed=1,
             effort="quick",
-            brief=MUTANTS[name].brief,
+            brief=MUTANTS[name].in_brief,
             timeout=5,
         )
 

@@ -153,6 +153,8 @@ class Recorder:
         """About how many bytes the exchanges take that somebody still holds."""
         self._issuing: dict[tuple[str, Any], Exchange] = {}
         self._keepers: list[list[Exchange]] = []
+        self._answered = 0
+        self._waited = 0.0
         self._secret = secret
         self._count = 0
         self._log = log.open("wb") if log else None
@@ -181,6 +183,9 @@ class Recorder:
         )
         self.taken.append(exchange.number)
         self.last = exchange
+        if exchange.replied:
+            self._answered += 1
+            self._waited += exchange.milliseconds
         for kept in self._keepers:
             kept.append(exchange)
         size = memory([sent, answer.message, dict(answer.headers)])
@@ -190,6 +195,11 @@ class Recorder:
             self._keep_cursor(exchange)
         self._write(exchange.to_json(), size)
         return exchange
+
+    @property
+    def milliseconds(self) -> float:
+        """How long the target takes to answer, on the average so far."""
+        return self._waited / self._answered if self._answered else 0
 
     @contextmanager
     def keeping(self) -> Generator[list[Exchange]]:
