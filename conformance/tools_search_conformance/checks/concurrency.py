@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tools_search_conformance.pages import Page, read_page
@@ -81,7 +82,9 @@ async def answers_each_as_alone(bench: Bench) -> None:
         bench.expect(kept, exchange, different, case=_case(exchange))
 
 
-async def _together(bench: Bench, searches: list[JsonObject], alone: list[Exchange], patience: float) -> list[Exchange]:
+async def _together(
+    bench: Bench, searches: Sequence[JsonObject], alone: list[Exchange], patience: float
+) -> list[Exchange]:
     """Send searches in flight together, as many as are served, and return their exchanges in this order."""
     together: list[Exchange] = []
     for most in _FEWER:
