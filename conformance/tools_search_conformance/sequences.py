@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio.from_thread
@@ -17,6 +18,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky, FlakyFailure
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, precondition, rule, run_state_machine_as_test
+from tools_search_spec import METHOD
 
 from tools_search_conformance.checks.matching import is_query
 from tools_search_conformance.pages import Listing, Page, bare
@@ -24,6 +26,7 @@ from tools_search_conformance.properties import limits, queries
 from tools_search_conformance.verdict import UnverifiableError, ViolationError
 from tools_search_conformance.vocabulary import Vocabulary
 from tools_search_conformance.wire.codec import JsonObject, json_text, same
+from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.record import Exchange
 
 if TYPE_CHECKING:
@@ -32,14 +35,15 @@ if TYPE_CHECKING:
 __all__ = ["Change", "explore_sequences"]
 
 _SEQUENCES: Final = 100
+_SEQUENCES_WITH_CHANGES: Final = 15
 _STEPS: Final = 20
 _SUPPRESSED: Final = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
 _REFUSED: Final[tuple[JsonObject, ...]] = ({}, {"query": " "}, {"query": "a", "limit": 0}, {"query": "a", "cursor": 5})
 
 _Brought = TypeVar("_Brought")
 
-Change = Callable[[], Coroutine[Any, Any, Listing]]
-"""Changes the catalogue of a fixture that can do so and returns what is listed then."""
+Change = Callable[[Listing], Coroutine[Any, Any, Listing]]
+"""Takes what a fixture lists, changes its catalogue, and returns what it lists then."""
 
 
 @dataclass(eq=False)
@@ -65,8 +69,9 @@ async def explore_sequences(bench: Bench, change: Change | None = None) -> None:
 
     async def search(listing: Listing) -> None:
         seen: list[ViolationError] = []
+        count = _SEQUENCES if change is None else _SEQUENCES_WITH_CHANGES
         try:
-            await anyio.to_thread.run_sync(_run, _machine(bench, listing, change, seen), bench)
+            await anyio.to_thread.run_sync(_run, _machine(bench, listing, change, seen), bench, count)
         except (Flaky, FlakyFailure) as error:
             if not seen:
                 raise
@@ -75,15 +80,30 @@ async def explore_sequences(bench: Bench, change: Change | None = None) -> None:
             told.steps = first.steps
             raise told from error
 
-    await bench.sandwich(search)
+    if change is None:
+        await bench.sandwich(search)
+    else:
+        await search(await bench.listing())
 
 
-def _run(machine: type[RuleBasedStateMachine], bench: Bench) -> None:
+async def _abandon(bench: Bench, params: JsonObject) -> None:
+    """Send a search and cancel it at once. What comes of it is not judged, but what comes after it is."""
+    connection, seconds = await bench.connection(), bench.setting.seconds
+    number = connection.next_id()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(connection.request, METHOD, params, seconds=seconds, with_id=number))
+        await anyio.lowlevel.checkpoint()
+        if connection.era != MODERN or bench.cell.transport != "http":
+            await connection.cancel(number, seconds)
+        tasks.cancel_scope.cancel()  # over modern HTTP, closing the response is how a client cancels
+
+
+def _run(machine: type[RuleBasedStateMachine], bench: Bench, count: int) -> None:
     name = f"{bench.setting.seed} {bench.cell.name} {bench.recorder.check}"
     run_state_machine_as_test(  # pyright: ignore[reportUnknownMemberType] - untyped
         seed(zlib.crc32(name.encode()))(machine),
         settings=settings(
-            max_examples=_SEQUENCES,
+            max_examples=count,
             stateful_step_count=_STEPS,
             deadline=None,
             database=None,
@@ -104,6 +124,8 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
     few = st.integers(min_value=1, max_value=3) | st.none() | limits()
     names = [name for name in words.names if is_query(name)] or ["anything"]
 
+    now = [listed]  # a catalogue stays as a sequence has left it
+
     class Sequence(RuleBasedStateMachine):
         """One sequence; the steps stand in its rules."""
 
@@ -111,7 +133,7 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
 
         def __init__(self) -> None:
             super().__init__()
-            self.listing = listed
+            self.listing = now[0]
             self.steps: list[str] = []
             self.exchanges: list[Exchange] = []
 
@@ -169,6 +191,10 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
             if exchange is not None:
                 self._expect(exchange.result is None, exchange, "a cursor of another query was served")
 
+        @rule(query=asked)
+        def abandon_a_search(self, query: str) -> None:
+            self._do(f"search {query!r}, cancelled", lambda: _abandon(bench, {"query": query}))
+
         @rule(params=st.sampled_from(_REFUSED))
         def refused_request(self, params: JsonObject) -> None:
             exchange = self._do(f"refused {json_text(params)}", lambda: bench.search(params))
@@ -179,7 +205,8 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
         @rule()
         def change_catalogue(self) -> None:
             if change is not None:
-                self.listing = self._do("change of the catalogue", change) or self.listing
+                now[0] = self._do("change of the catalogue", partial(change, self.listing)) or self.listing
+                self.listing = now[0]
 
         def _judge(self, page: Page, limit: int | None) -> None:
             unlisted = [name for name in page.names if name not in self.listing.by_name]

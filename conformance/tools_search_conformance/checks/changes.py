@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tools_search_conformance.bench import Bench
     from tools_search_conformance.wire.record import Exchange
 
-__all__: list[str] = []
+__all__ = ["changing", "other_catalogue"]
 
 _CATALOG: Final = "changing"
 _LOOK_SECONDS: Final = 0.05
@@ -35,9 +35,11 @@ _AFTER: Final = [
     made_tool(_ADDED),
 ]
 
+_ADDED_NAME: Final = name_of(_ADDED)
+
 
 @asynccontextmanager
-async def _changing(bench: Bench) -> AsyncGenerator[Bench]:
+async def changing(bench: Bench) -> AsyncGenerator[Bench]:
     """Give a bench whose fixture serves `_BEFORE`."""
     bench.place(_CATALOG, document(_BEFORE))
     async with bench.beside("reload", Opening(catalog=_CATALOG)) as other:
@@ -49,6 +51,14 @@ async def _change(bench: Bench) -> Listing:
     """Replace the file by `_AFTER` and return the listing that shows it."""
     bench.place(_CATALOG, document(_AFTER))
     return await _listed(bench, _AFTER)
+
+
+async def other_catalogue(bench: Bench, listing: Listing) -> Listing:
+    """Replace the file by that of the two which `listing` does not show, and return the listing that shows it."""
+    if _ADDED_NAME not in listing.by_name:
+        return await _change(bench)
+    bench.place(_CATALOG, document(_BEFORE))
+    return await _listed(bench, _BEFORE)
 
 
 async def _listed(bench: Bench, tools: Sequence[JsonObject]) -> Listing:
@@ -87,7 +97,7 @@ def _agree(bench: Bench, page: Page, listing: Listing, case: str) -> None:
     feature="reload",
 )
 async def sees_changes(bench: Bench) -> None:
-    async with _changing(bench) as other:
+    async with changing(bench) as other:
         for word in (_GONE, _ALTERED, _ADDED):
             await other.page(name_of(word))
         listing = await _change(other)
@@ -118,7 +128,7 @@ async def _go_on(bench: Bench) -> tuple[Listing, str, Exchange]:
     feature="reload",
 )
 async def goes_on_after_changes(bench: Bench) -> None:
-    async with _changing(bench) as other:
+    async with changing(bench) as other:
         listing, _, exchange = await _go_on(other)
         case = "a cursor from before a change of the catalogue"
         for _ in _AFTER:
@@ -140,7 +150,7 @@ async def goes_on_after_changes(bench: Bench) -> None:
     feature="reload",
 )
 async def refuses_ended_cursors(bench: Bench) -> None:
-    async with _changing(bench) as other:
+    async with changing(bench) as other:
         _, cursor, exchange = await _go_on(other)
         other.applies(exchange.result is None, "the server honours cursors from before a change")
         fresh = (await other.page(COMMON, limit=2)).next_cursor

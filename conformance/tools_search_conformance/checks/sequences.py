@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from tools_search_conformance.checks.changes import changing, other_catalogue
 from tools_search_conformance.registry import check
 from tools_search_conformance.sequences import explore_sequences
 from tools_search_conformance.wire.codec import JsonObject
@@ -17,7 +19,8 @@ __all__: list[str] = []
 @check(
     "any-sequence",
     title="No request changes what another one is answered, in any sequence",
-    sends="Searches that are interleaved, continued, repeated and mixed up, and listings; generated sequences of them.",
+    sends="Searches that are interleaved, continued, repeated, mixed up, cancelled, and listings; generated sequences"
+    " of them, with changes of the catalogue where the fixture can be reloaded.",
     passes="Each answer is what a model of the listing and of the searches so far allows.",
     efforts=("deep",),
 )
@@ -37,3 +40,6 @@ async def answers_any_sequence(bench: Bench) -> None:
     after = await bench.listing()
     bench.expect(after.same_as(listing), after.exchange, "tools/list returned something else after searches")
     await explore_sequences(bench)
+    if "reload" in bench.setting.features:
+        async with changing(bench) as other:
+            await explore_sequences(other, partial(other_catalogue, other))
