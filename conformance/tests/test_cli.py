@@ -79,7 +79,7 @@ def test_features_that_a_fixture_cannot_have_are_wrong_usage(run: Run, target: C
 
 def test_checks_of_a_feature_run_where_it_is_claimed(run: Run, target: Command, tmp_path: Path):
     chosen = ["--only", "change-seen", "--only", "cancelled-*", "--era", "2026-07-28"]
-    claimed = run("server", *chosen, "--fixture-features", "reload", "--", *target("miniature"))
+    claimed = run("server", *chosen, "--effort", "default", "--fixture-features", "reload", "--", *target("miniature"))
     assert claimed.exit_code == 0, claimed.output
     assert "2 checks not run: a fixture that can do more claims --fixture-features delay" in claimed.output
     results = json.loads((tmp_path / "report" / "report.json").read_text())["results"]

@@ -6,12 +6,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
+from tools_search_conformance.expectations import Expectations
 from tools_search_conformance.link import Link, Opening, Params, Setting
 from tools_search_conformance.pages import Listing, Page, Walk, read_page
 from tools_search_conformance.surveys import Survey
 from tools_search_conformance.target import Target
 from tools_search_conformance.verdict import (
-    InapplicableError,
     LeftOutError,
     UnverifiableError,
     VerdictError,
@@ -35,13 +35,12 @@ _ROUNDS: Final = 3
 _ENOUGH: Final = 60
 
 
-class Bench(Link):
+class Bench(Link, Expectations):
     """One cell's workbench."""
 
     def __init__(self, setting: Setting, target: Target, recorder: Recorder, opening: Opening | None = None) -> None:
-        super().__init__(setting, target, recorder, opening)
-        self.judged: list[int] = []
-        """Numbers of the exchanges that expectations were tested against."""
+        Link.__init__(self, setting, target, recorder, opening)
+        Expectations.__init__(self)
         self._broadest: str | None = None
         self._most = 0
         self._plain: str | None = None
@@ -221,35 +220,6 @@ class Bench(Link):
         query = await self.broadest()
         self.require(self._most > 1, f"no query matched two tools; tried {query!r} last. A richer catalogue would help")
         return query
-
-    def expect(self, condition: bool, exchange: Exchange, message: str, *, case: str | None = None) -> None:
-        """Test one expectation against an exchange. What was never tested cannot pass.
-
-        Raises:
-            ViolationError: it does not hold.
-        """
-        if exchange.replied:
-            self.judged.append(exchange.number)
-        if not condition:
-            raise ViolationError(message, exchange, case)
-
-    def require(self, condition: bool, message: str, exchange: Exchange | None = None) -> None:
-        """Go on only where the rule can be exercised.
-
-        Raises:
-            UnverifiableError: it cannot.
-        """
-        if not condition:
-            raise UnverifiableError(message, exchange)
-
-    def applies(self, condition: bool, message: str) -> None:
-        """Go on only where the target has the optional part that the rule is about.
-
-        Raises:
-            InapplicableError: it has not.
-        """
-        if not condition:
-            raise InapplicableError(message)
 
     async def served(self, params: Params, case: str, **dress: Any) -> Page:
         """Expect a search to be answered with a page.

@@ -13,10 +13,11 @@ from tools_search_conformance.clients.driver import AnyDriver
 from tools_search_conformance.clients.peer import Peer, params_of
 from tools_search_conformance.clients.script import Script
 from tools_search_conformance.clients.stage import Stage
+from tools_search_conformance.expectations import Expectations
 from tools_search_conformance.link import Setting
 from tools_search_conformance.model import Cell, DriverFeature, Profile
 from tools_search_conformance.patience import Patience
-from tools_search_conformance.verdict import InapplicableError, UnverifiableError, ViolationError
+from tools_search_conformance.verdict import UnverifiableError, ViolationError
 from tools_search_conformance.wire.codec import JsonObject, as_object
 from tools_search_conformance.wire.record import Exchange, Recorder
 
@@ -193,16 +194,15 @@ class FederationSession(_Operations):
         return latest
 
 
-class ClientBench:
+class ClientBench(Expectations):
     """One cell's workbench. The driver serves all checks of the cell and is started again when it has ended."""
 
     profile: Profile = "fixture"
 
     def __init__(self, setting: Setting, start: StartDriver, stage: Stage, recorder: Recorder) -> None:
+        super().__init__()
         self.setting = setting
         self.recorder = recorder
-        self.judged: list[int] = []
-        """Numbers of the exchanges that expectations were tested against."""
         self.deaths: list[tuple[str, Exchange]] = []
         """How the driver ended during the current check, and the exchange that was the last one."""
         self._start = start
@@ -287,26 +287,6 @@ class ClientBench:
             await self._driver.aclose()
             self._driver = None
 
-    def expect(self, condition: bool, exchange: Exchange, message: str, *, case: str | None = None) -> None:
-        """Test one expectation against an exchange. What was never tested cannot pass.
-
-        Raises:
-            ViolationError: it does not hold.
-        """
-        if exchange.replied:
-            self.judged.append(exchange.number)
-        if not condition:
-            raise ViolationError(message, exchange, case)
-
-    def require(self, condition: bool, message: str, exchange: Exchange | None = None) -> None:
-        """Go on only where the rule can be exercised.
-
-        Raises:
-            UnverifiableError: it cannot.
-        """
-        if not condition:
-            raise UnverifiableError(message, exchange)
-
     def needs(self, driver: AnyDriver, feature: DriverFeature) -> None:
         """Go on only where the driver can do what is needed.
 
@@ -315,15 +295,6 @@ class ClientBench:
         """
         if feature not in driver.features:
             raise NoDriverFeatureError(f"the driver does not name `{feature}` among its features")
-
-    def applies(self, condition: bool, message: str) -> None:
-        """Go on only where the client has the optional part that the rule is about.
-
-        Raises:
-            InapplicableError: it has not.
-        """
-        if not condition:
-            raise InapplicableError(message)
 
     async def _close(self, driver: AnyDriver) -> None:
         """Have the client leave; a driver that cannot even do that is started anew for the next check."""
