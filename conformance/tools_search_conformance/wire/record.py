@@ -24,7 +24,7 @@ _MOST_ENCODED: Final = 16 * _BYTES_LOGGED
 _LOG_BYTES: Final = 128 * 1024 * 1024
 """Where the wire log of a cell ends, whatever the target sends."""
 _CURSORS_KEPT: Final = 1000
-_LARGEST_KEPT: Final = 32 * 1024
+_ISSUING_BYTES: Final = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +151,8 @@ class Recorder:
         """The last one of them."""
         self.held = 0
         """About how many bytes the exchanges take that somebody still holds."""
-        self._issuing: dict[tuple[str, Any], Exchange] = {}
+        self._issuing: dict[tuple[str, Any], tuple[Exchange, int]] = {}
+        self._issuing_bytes = 0
         self._keepers: list[list[Exchange]] = []
         self._answered = 0
         self._waited = 0.0
@@ -191,8 +192,7 @@ class Recorder:
         size = memory([sent, answer.message, dict(answer.headers)])
         self.held += size
         finalize(exchange, self._release, size).atexit = False
-        if size <= _LARGEST_KEPT:
-            self._keep_cursor(exchange)
+        self._keep_cursor(exchange, size)
         self._write(exchange.to_json(), size)
         return exchange
 
@@ -222,14 +222,23 @@ class Recorder:
         """Return what brought the cursor of an exchange; one under the same limit, if there is one, or else any."""
         if (cursor := _param(exchange, "cursor")) is None:
             return None
-        any_limit = (issuer for (issued, _), issuer in reversed(self._issuing.items()) if issued == cursor)
-        return self._issuing.get((cursor, str(_param(exchange, "limit")))) or next(any_limit, None)
+        any_limit = (issuer for (issued, _), (issuer, _) in reversed(self._issuing.items()) if issued == cursor)
+        same_limit, _ = self._issuing.get((cursor, str(_param(exchange, "limit"))), (None, 0))
+        return same_limit or next(any_limit, None)
 
-    def _keep_cursor(self, exchange: Exchange) -> None:
-        if isinstance(issued := (exchange.result or {}).get("nextCursor"), str):
-            self._issuing[issued, str(_param(exchange, "limit"))] = exchange
-            if len(self._issuing) > _CURSORS_KEPT:
-                self._issuing.pop(next(iter(self._issuing)))
+    def _keep_cursor(self, exchange: Exchange, size: int) -> None:
+        if not isinstance(issued := (exchange.result or {}).get("nextCursor"), str):
+            return
+        key = issued, str(_param(exchange, "limit"))
+        self._forget(key)
+        self._issuing[key] = exchange, size
+        self._issuing_bytes += size
+        while len(self._issuing) > _CURSORS_KEPT or self._issuing_bytes > _ISSUING_BYTES:
+            self._forget(next(iter(self._issuing)))
+
+    def _forget(self, key: tuple[str, Any]) -> None:
+        _, size = self._issuing.pop(key, (None, 0))
+        self._issuing_bytes -= size
 
     def note(self, text: str) -> None:
         """Write what belongs to no exchange: a stray line, the end of a process."""
