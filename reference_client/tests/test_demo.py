@@ -44,7 +44,7 @@ Ran = subprocess.CompletedProcess[str]
 
 
 def test_the_demo_shows_every_link_over_published_servers():
-    done = subprocess.run([*DEMO, "--json"], capture_output=True, text=True, timeout=150, check=False)
+    done = subprocess.run([*DEMO, "--json"], capture_output=True, text=True, timeout=300, check=False)
     shown = json.loads(done.stdout)
     steps = {step["step"]: step for step in shown["steps"]}
     assert (done.returncode, shown["ok"], shown["failed"]) == (0, True, [])

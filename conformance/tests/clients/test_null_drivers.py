@@ -30,7 +30,7 @@ async def refusal(options: ClientOptions) -> str:
         ("garbage", "no JSON"),
         ("deep", "nested deeper"),
         ("other-id", "answered `frobnicate-"),
-        ("crash", "exit status 3; its stderr ends: about to crash"),
+        ("crash", "exit status 3; stderr: about to crash"),
         ("flood", "a line of more than"),
     ],
 )

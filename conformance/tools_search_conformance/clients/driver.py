@@ -151,9 +151,7 @@ class Driver:
             return await self._answer_to(request)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.IncompleteRead, anyio.EndOfStream) as error:
             await self._process.settle()
-            tail = self._process.stderr_tail(500).strip()
-            said = f"; its stderr ends: {plain(tail)}" if tail else ""
-            raise DriverError(f"the driver ended at `{request['op']}`: {self._process.obituary()}{said}") from error
+            raise DriverError(f"the driver ended at `{request['op']}`: {plain(self._process.obituary())}") from error
 
     async def _answer_to(self, request: JsonObject) -> JsonObject:
         try:

@@ -27,7 +27,7 @@ SERVER: Final = (sys.executable, "-m", "tools_search_server")
 _JUDGE: Final = (sys.executable, "-m", "tools_search_conformance")
 
 _START_SECONDS: Final = 20
-_JUDGE_SECONDS: Final = 120
+_JUDGE_SECONDS: Final = 150
 _LONGEST_LINE: Final = 4096
 
 
