@@ -25,7 +25,7 @@ from tools_search_conformance.explain import explain_check, list_checks, run_ver
 from tools_search_conformance.invocation import Options, features_named, judge_servers
 from tools_search_conformance.model import CELLS, FIXTURE_FEATURES, Cell, FixtureFeature, Result, Run
 from tools_search_conformance.mutants import MutantsError, read_power
-from tools_search_conformance.option_values import pairs, words
+from tools_search_conformance.option_values import pairs, reaching_options, words
 from tools_search_conformance.replay_command import replay
 from tools_search_conformance.report.plain import plain
 from tools_search_conformance.report.terminal import print_progress, print_run
@@ -120,18 +120,7 @@ def _seed(_: click.Context, __: click.Parameter, value: int | None) -> int:
     "--effort", type=click.Choice(["quick", "default", "deep"]), default="default", help="How many generated cases."
 )
 @click.option("--seed", type=click.IntRange(min=0), help="Repeat a run's generated cases.")
-@click.option(
-    "--timeout", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="Seconds for one request."
-)
-@click.option(
-    "--start-timeout", type=click.FloatRange(min=0.1), default=20.0, show_default=True, help="Seconds to start."
-)
-@click.option(
-    "--header", "headers", multiple=True, callback=pairs, metavar="NAME:VALUE", help="HTTP header of each request."
-)
-@click.option("--env", multiple=True, callback=pairs, metavar="NAME=VALUE", help="Environment variable of the server.")
-@click.option("--cwd", type=click.Path(exists=True, file_okay=False), help="Working directory of the server.")
-@click.option("--allow-remote", is_flag=True, help="Speak to another machine.")
+@reaching_options
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("conformance-report"), show_default=True,
     help="Folder for the reports and the wire log.",

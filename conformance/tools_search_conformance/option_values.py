@@ -1,13 +1,14 @@
-"""Values of options that several commands have, read into what the suite works with."""
+"""Options that several commands have, and how their values are read."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
 
 import click
 
-__all__ = ["pairs", "words"]
+__all__ = ["pairs", "reaching_options", "words"]
 
 
 def pairs(_: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, str]:
@@ -39,3 +40,30 @@ def words(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str
     if value is not None and not argv:
         raise click.BadParameter("the command is empty")
     return argv
+
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_REACHING: Final = (
+    click.option(
+        "--timeout", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="Seconds for one request."
+    ),
+    click.option(
+        "--start-timeout", type=click.FloatRange(min=0.1), default=20.0, show_default=True, help="Seconds to start."
+    ),
+    click.option(
+        "--header", "headers", multiple=True, callback=pairs, metavar="NAME:VALUE", help="HTTP header of each request."
+    ),
+    click.option(
+        "--env", multiple=True, callback=pairs, metavar="NAME=VALUE", help="Environment variable of what is started."
+    ),
+    click.option("--cwd", type=click.Path(exists=True, file_okay=False), help="Working directory of what is started."),
+    click.option("--allow-remote", is_flag=True, help="Speak to another machine."),
+)
+
+
+def reaching_options(command: _Command) -> _Command:
+    """Give a command the options that say how a server is started and spoken to."""
+    for option in reversed(_REACHING):
+        command = option(command)
+    return command

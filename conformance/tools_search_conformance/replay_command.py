@@ -16,7 +16,7 @@ from tools_search_conformance.clients.checks import select_client_checks
 from tools_search_conformance.clients.judge import ClientOptions
 from tools_search_conformance.invocation import Options
 from tools_search_conformance.model import CHECK_PREFIX, Result, Run
-from tools_search_conformance.option_values import pairs, words
+from tools_search_conformance.option_values import reaching_options, words
 from tools_search_conformance.registry import UnknownCheckError
 from tools_search_conformance.replaying import (
     Failure,
@@ -45,18 +45,7 @@ _WIDTH: Final = 600
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED)
 @click.option("--url", help="Address of another server, over Streamable HTTP.")
 @click.option("--http-command", callback=words, help="Command of another HTTP server.")
-@click.option(
-    "--timeout", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="Seconds for one request."
-)
-@click.option(
-    "--start-timeout", type=click.FloatRange(min=0.1), default=20.0, show_default=True, help="Seconds to start."
-)
-@click.option(
-    "--header", "headers", multiple=True, callback=pairs, metavar="NAME:VALUE", help="HTTP header of each request."
-)
-@click.option("--env", multiple=True, callback=pairs, metavar="NAME=VALUE", help="Environment variable of the target.")
-@click.option("--cwd", type=click.Path(exists=True, file_okay=False), help="Working directory of the target.")
-@click.option("--allow-remote", is_flag=True, help="Speak to another machine.")
+@reaching_options
 def replay(file: Path, argv: tuple[str, ...], **given: Any) -> None:
     r"""Send the requests of a failure again and run its check again, with the same cases in the same cell.
 
