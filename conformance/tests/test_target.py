@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import anyio
 import pytest
 from tools_search_conformance import catalogs
+from tools_search_conformance.bench import Bench
+from tools_search_conformance.catalogs.made import document, made_tool
+from tools_search_conformance.invocation import Options, targets_of
+from tools_search_conformance.link import Opening, Setting
+from tools_search_conformance.model import Cell
 from tools_search_conformance.target import StdioTarget, UrlTarget
+from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.process import TargetError
+from tools_search_conformance.wire.record import Recorder
 
 pytestmark = pytest.mark.anyio
 
@@ -50,6 +58,27 @@ async def test_each_connection_has_a_process_of_its_own_and_fixtures_one_ahead(
             tasks.cancel_scope.cancel()
     assert pids_in(file) == pids
     assert not any(map(is_alive, pids))
+
+
+async def test_what_one_target_of_a_run_is_given_to_serve_is_not_changed_for_the_other(
+    target: Callable[..., tuple[str, ...]], options: Callable[..., Options], tmp_path: Path
+):
+    listed: list[tuple[str, list[str]]] = []
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            chosen = options(argv=target("miniature"), http_argv=target("miniature", "--http"))
+            both = targets_of(chosen, tasks, tmp_path)
+            for each in both:
+                each.place("changing", document([made_tool(each.transport)]))
+            for each in both:
+                cell = Cell(transport=each.transport, era=MODERN)
+                setting = Setting(cell=cell, profile="fixture", seconds=5)
+                bench = Bench(setting, each, Recorder(cell.name), Opening(catalog="changing"))
+                listed.append((each.transport, [*(await bench.listing()).by_name]))
+                await bench.aclose()
+                await each.aclose()
+            tasks.cancel_scope.cancel()
+    assert listed == [("stdio", ["meadow_stdio"]), ("http", ["meadow_http"])]
 
 
 async def test_a_server_that_is_running_already_is_given_no_catalogue():

@@ -164,7 +164,9 @@ async def watch(scope: anyio.CancelScope, received: list[int]) -> None:
 
 
 def targets_of(options: Options, tasks: TaskGroup, folder: Path) -> list[Target]:
-    """Return what can be connected to, one for each transport; what is started reads catalogues from `folder`.
+    """Return what can be connected to, one for each transport; what is started reads catalogues from below `folder`.
+
+    Each has files of its own there: while both are judged side by side, one check's change is no other's.
 
     Raises:
         TargetError: the address is none, or another machine's and that was not asked for.
@@ -179,14 +181,20 @@ def targets_of(options: Options, tasks: TaskGroup, folder: Path) -> list[Target]
         return [address]
     started: dict[str, Any] = {
         "tasks": tasks,
-        "folder": folder,
         "env": options.env,
         "cwd": options.cwd,
         "start_seconds": options.start_timeout,
     }
     targets: list[Target] = []
     if options.argv:
-        targets.append(StdioTarget(options.argv, ahead=not options.effective_brief, **started))
+        files = _made(folder / "stdio")
+        targets.append(StdioTarget(options.argv, ahead=not options.effective_brief, folder=files, **started))
     if options.http_argv:
-        targets.append(HttpCommandTarget(options.http_argv, headers=options.headers, **started))
+        files = _made(folder / "http")
+        targets.append(HttpCommandTarget(options.http_argv, headers=options.headers, folder=files, **started))
     return targets
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    return folder

@@ -17,6 +17,7 @@ from tools_search_conformance.invocation import Options, judge_servers, targets_
 from tools_search_conformance.model import CLIENT_PREFIX, Cell, Result, Run
 from tools_search_conformance.report.failures import failure_schema
 from tools_search_conformance.runner import say_nothing
+from tools_search_conformance.target import Target
 from tools_search_conformance.wire.codec import JsonObject, Spelled, as_object, same
 from tools_search_conformance.wire.connection import Connection, RefusedError
 from tools_search_conformance.wire.process import TargetError
@@ -94,7 +95,7 @@ async def send_again(failure: Failure, options: Options) -> list[Repeated]:
         async with anyio.create_task_group() as tasks:
             targets = targets_of(options, tasks, Path(folder))
             recorder = Recorder(failure.cell.name)
-            catalog = _catalog(failure, Path(folder)) if options.effective_profile == "fixture" else None
+            catalog = _catalog(failure, targets[0]) if options.effective_profile == "fixture" else None
             try:
                 transport = await targets[0].connect(recorder.note, catalog)
                 connection = Connection(transport, failure.cell.era, recorder)
@@ -160,12 +161,12 @@ def _result(answer: Answer) -> JsonObject:
     return as_object((answer.message or {}).get("result")) or {}
 
 
-def _catalog(failure: Failure, folder: Path) -> str:
-    """Return the name of the failure's catalogue; one that was generated is put into `folder`."""
+def _catalog(failure: Failure, target: Target) -> str:
+    """Return the name of the failure's catalogue; one that was generated is placed for `target`."""
     catalog: str | JsonObject = failure.told.get("catalog", "core")
     if isinstance(catalog, str):
         return catalog
-    (folder / "replayed.json").write_text(json.dumps(catalog), encoding="utf-8")
+    target.place("replayed", catalog)
     return "replayed"
 
 
