@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from contextvars import ContextVar
 from typing import Any, Final
 
 from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, fault, member, wrong_error
@@ -211,6 +212,21 @@ class VersionHeaderIgnored(Fault):
 class HeaderMismatchStatus200(Fault):
     def status(self, code: int | None, status: int) -> int:
         return 200 if code == -32020 else status
+
+
+_method_agrees: Final = ContextVar("method agrees", default=True)
+
+
+@fault("method-mismatch-status-200")
+class MethodMismatchStatus200(Fault):
+    """What compares the methods comes after what knows of statuses."""
+
+    def method_header(self, message: Json, value: str | None) -> None:
+        _method_agrees.set(value == message.get("method"))
+        super().method_header(message, value)
+
+    def status(self, code: int | None, status: int) -> int:
+        return status if _method_agrees.get() else 200
 
 
 @fault("header-names-with-case")

@@ -11,6 +11,7 @@ from tools_search_conformance.wire.eras import META_PREFIX, MODERN
 
 if TYPE_CHECKING:
     from tools_search_conformance.bench import Bench
+    from tools_search_conformance.wire.record import Exchange
 
 __all__: list[str] = []
 
@@ -19,11 +20,16 @@ _UNSUPPORTED_VERSION: Final = -32022
 _ANSWERED_AS: Final = frozenset({"application/json", "text/event-stream"})
 
 
+def _expect_status_400(bench: Bench, refusal: Exchange, case: str) -> None:
+    status = refusal.answer.status
+    bench.expect(status == 400, refusal, f"{case} was refused with HTTP status {status} instead of 400", case=case)
+
+
 @check(
     "http-method-header",
     title="`Mcp-Method` names the method, or the request is refused",
     sends="A search whose `Mcp-Method` header is absent, or names `tools/list`.",
-    passes=f"Error {_HEADER_MISMATCH} for each.",
+    passes=f"Error {_HEADER_MISMATCH} for each, with HTTP status 400.",
     eras=(MODERN,),
     transports=("http",),
 )
@@ -31,7 +37,8 @@ async def require_the_method_header(bench: Bench) -> None:
     good = {"query": await bench.plain()}
     for value in (None, "tools/list"):
         case = f"Mcp-Method {value or 'absent'}"
-        await bench.refused(good, good, case, code=_HEADER_MISMATCH, headers={"Mcp-Method": value})
+        exchange = await bench.refused(good, good, case, code=_HEADER_MISMATCH, headers={"Mcp-Method": value})
+        _expect_status_400(bench, exchange, case)
 
 
 @check(
@@ -76,8 +83,7 @@ async def compare_versions(bench: Bench) -> None:
     header, meta = {"MCP-Protocol-Version": "1900-01-01"}, {f"{META_PREFIX}protocolVersion": "1900-01-01"}
     for case, dress in (("another version in the header", {"headers": header}), ("in _meta", {"meta": meta})):
         exchange = await bench.refused(good, good, case, code=codes, **dress)
-        status = exchange.answer.status
-        bench.expect(status == 400, exchange, f"{case} was refused with HTTP status {status}", case=case)
+        _expect_status_400(bench, exchange, case)
 
 
 @check(
