@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tools_search_conformance.wire.codec import Limits, MalformedError, decode, decode_message, encode, id_key, same
+from tools_search_conformance.wire.codec import (
+    Limits,
+    MalformedError,
+    decode,
+    decode_message,
+    encode,
+    id_key,
+    id_text,
+    same,
+)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -40,6 +49,13 @@ def test_an_encoded_message_is_one_line_for_every_reader_of_lines(value: Any):
 )
 def test_an_id_is_its_type_and_its_value(one: Any, other: Any, equal: bool):
     assert (id_key(one) == id_key(other)) is equal
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(7, "7"), (7.0, "7"), ("7", "7"), ("", ""), (None, None), (True, None), ([7], None)]
+)
+def test_ids_that_differ_in_their_type_only_have_one_text(value: Any, text: str | None):
+    assert id_text(value) == text
 
 
 def test_an_unpaired_surrogate_travels_as_its_escape():

@@ -46,14 +46,42 @@ async def test_a_response_is_found_by_its_id(number: Any):
         assert answer.message == {"jsonrpc": "2.0", "id": number, "was": "ping"}
 
 
-async def test_an_id_of_another_type_is_another_id():
+async def test_an_id_of_another_type_is_kept_for_who_asked_with_it():
+    async with speaking_to(ECHO.replace("'was')", "'was').replace('1', '\"1\"')")) as transport:
+        answer = await transport.request(request(1), {}, 5)
+        assert answer.message == {"jsonrpc": "2.0", "id": "1", "was": "ping"}
+
+
+async def test_an_id_of_another_request_answers_none():
     notes: list[str] = []
-    async with speaking_to(ECHO.replace("'was')", "'was').replace('1', '\"1\"')"), notes=notes) as transport:
+    async with speaking_to(ECHO.replace("'was')", "'was').replace('1', '2')"), notes=notes) as transport:
         answer = await transport.request(request(1), {}, 0.5)
         assert answer.message is None
-        assert answer.fault == 'no response within 0.5 s, but one with the id "1"'
-        assert [stray["id"] for stray in transport.strays] == ["1"]
+        assert answer.fault == "no response within 0.5 s, but one with the id 2"
+        assert [stray["id"] for stray in transport.strays] == [2]
         assert "answers no request" in notes[0]
+
+
+REFUSAL = '{"jsonrpc": "2.0", "id": null, "error": {"code": -32602, "message": "no"}}'
+
+
+async def test_a_refusal_without_an_id_is_of_the_only_request_there_is():
+    async with speaking_to(f"import sys\nfor _ in sys.stdin: print('{REFUSAL}', flush=True)") as transport:
+        for number in (1, 2):
+            assert (await transport.request(request(number), {}, 5)).message is not None
+        assert transport.strays == []
+
+
+async def test_a_refusal_without_an_id_may_be_of_the_notification_before():
+    program = (
+        "import sys\nfor line in sys.stdin:\n"
+        f"    print(line.replace('method', 'was').strip() if 'id' in line else '{REFUSAL}', flush=True)"
+    )
+    async with speaking_to(program) as transport:
+        await transport.notify({"jsonrpc": "2.0", "method": "note"}, {}, 5)
+        answer = await transport.request(request(), {}, 5)
+        assert answer.message == {"jsonrpc": "2.0", "id": 1, "was": "ping"}
+        assert len(transport.strays) == 1
 
 
 async def test_an_id_that_is_spelled_with_a_fraction_of_zero_is_the_same_id():

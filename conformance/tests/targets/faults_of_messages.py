@@ -63,6 +63,20 @@ class IdDigitsAsNumber(Fault):
         return int(value) if isinstance(value, str) and value.isdigit() else value
 
 
+@fault("ids-as-text")
+class IdsAsText(Fault):
+    def id(self, value: Any) -> Any:
+        return str(value)
+
+
+@fault("refusals-without-id")
+class RefusalsWithoutId(Fault):
+    """Refuses before it has taken the id from the message."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        return {**outcome, "id": None} if "error" in outcome else outcome
+
+
 @fault("id-falsy-lost")
 class IdFalsyLost(Fault):
     def id(self, value: Any) -> Any:
@@ -90,7 +104,7 @@ class IdsByTheirText(Fault):
 
     def begun(self, value: Any) -> None:
         self.pending[str(value)] = value
-        time.sleep(0.005)
+        time.sleep(0.05 if len(str(value)) > 15 else 0)  # until the other one of a pair is pending, too
 
     def id(self, value: Any) -> Any:
         return self.pending[str(value)]

@@ -9,7 +9,7 @@ from tools_search_spec import METHOD
 
 from tools_search_conformance.bench import INVALID_PARAMS, MISSING_CAPABILITY
 from tools_search_conformance.registry import check
-from tools_search_conformance.wire.codec import as_array, as_object, integer
+from tools_search_conformance.wire.codec import as_array, as_object, id_key, integer
 from tools_search_conformance.wire.eras import META_PREFIX, MODERN
 
 if TYPE_CHECKING:
@@ -42,13 +42,16 @@ _PAIR: Final[tuple[str | int, ...]] = (_BIG - 1, str(_BIG - 1))
     "id-echoed",
     title="A response carries the id of its request, type and all",
     sends="Searches with ids of every kind: words, Unicode, digits as text, empty text, zero, negative, large; in the"
-    " modern era two at once whose ids differ in type only.",
-    passes="A result under exactly that id for each; for the two at once a response.",
+    " modern era two at once whose ids differ in type only. One that is refused.",
+    passes="A result under exactly that id for each; for the two at once a response; the refusal under its id.",
 )
 async def echoes_ids(bench: Bench) -> None:
     params = {"query": await bench.plain(), "limit": 1}
     for value in _IDS:
         await _expect_answered(bench, await bench.search(params, with_id=value))
+    refused = await bench.search({**params, "limit": 0}, with_id="refused")
+    if refused.replied:  # silence is what limit-minimum is about
+        _expect_same_id(bench, refused)
     if bench.cell.era != MODERN:
         return  # sessions that tell requests apart by the text of their ids are common, and no client provokes them
     for exchange in await bench.at_once([params, params], seconds=bench.setting.seconds, ids=_PAIR):
@@ -63,6 +66,15 @@ async def _expect_answered(bench: Bench, exchange: Exchange) -> None:
         bench.require(after.result is not None, f"a search with an ordinary id got {after.describe()}", after)
     message = f"a search with the id {shown} was answered by {exchange.describe()}"
     bench.expect(exchange.result is not None, exchange, message, case=f"id {shown}")
+    _expect_same_id(bench, exchange)
+
+
+def _expect_same_id(bench: Bench, exchange: Exchange) -> None:
+    sent, came = exchange.sent["id"], (exchange.answer.message or {}).get("id")
+    shown, other = (json.dumps(value, ensure_ascii=False) for value in (sent, came))
+    bench.expect(
+        id_key(came) == id_key(sent), exchange, f"the response to the id {shown} has the id {other}", case=f"id {shown}"
+    )
 
 
 @check(

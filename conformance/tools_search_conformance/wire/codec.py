@@ -27,6 +27,7 @@ __all__ = [
     "decode_message",
     "encode",
     "id_key",
+    "id_text",
     "integer",
     "json_text",
     "same",
@@ -253,3 +254,10 @@ def same(left: Any, right: Any) -> bool:
 def id_key(value: Any) -> bytes:
     """Return what tells two ids apart: the type and the value, so that `7` is `7.0` and is not `"7"`."""
     return encode(int(value) if isinstance(value, float) and value.is_integer() else value)
+
+
+def id_text(value: Any) -> str | None:
+    """Return what an id has in common with one that differs in type only, as `7` and `"7"` do; `None` for no id."""
+    if isinstance(value, str):
+        return value
+    return None if isinstance(value, bool) or not isinstance(value, int | float) else id_key(value).decode()

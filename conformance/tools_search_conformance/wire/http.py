@@ -18,7 +18,7 @@ from tools_search_conformance.wire.codec import (
     MalformedError,
     decode_message,
     encode,
-    id_key,
+    id_text,
 )
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Answer, others
@@ -176,9 +176,9 @@ class HttpTransport:
     def _answers(self, sent: JsonObject, message: JsonObject) -> bool:
         if "method" in message:
             return False
-        # Each POST carries one request, so an error that names no request can only mean this one.
-        named = "id" in sent and id_key(message.get("id")) == id_key(sent["id"])
-        answers = named or ("id" in sent and "error" in message and message.get("id") is None)
+        # Each POST carries one request, so that an error without an id means this one, and an id of another type, too.
+        number = message.get("id")
+        answers = "id" in sent and (id_text(number) == id_text(sent["id"]) or (number is None and "error" in message))
         if not answers and len(self.strays) < _STRAYS_KEPT:
             self.strays.append(message)
         return answers

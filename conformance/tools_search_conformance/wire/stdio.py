@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
@@ -18,6 +18,7 @@ from tools_search_conformance.wire.codec import (
     decode_message,
     encode,
     id_key,
+    id_text,
 )
 from tools_search_conformance.wire.process import TargetProcess
 from tools_search_conformance.wire.record import Answer, others
@@ -30,6 +31,10 @@ __all__ = ["StdioTransport"]
 class _Waiting:
     """A request whose response has not come."""
 
+    number: Any
+    """Its id."""
+    notified: int
+    """How many notifications had been sent before it."""
     done: anyio.Event = field(default_factory=anyio.Event)
     message: JsonObject | None = None
     ruined: str | None = None
@@ -69,6 +74,9 @@ class StdioTransport:
         self._limits = limits
         self._note = note
         self._waiting: dict[bytes, _Waiting] = {}
+        self._notified = 0
+        self._settled = 0
+        """How many notifications were sent before the last request that is answered: they had their time."""
         self._taken = 0
         self._lines = 0
         self._writing = anyio.Lock()
@@ -77,7 +85,8 @@ class StdioTransport:
 
     async def request(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
         """Write one line and wait for the response with the same id, of the same type; others may be on their way."""
-        key, waiting, strays, noise = id_key(message["id"]), _Waiting(), len(self.strays), len(self.noise)
+        key, waiting = id_key(message["id"]), _Waiting(message["id"], self._notified)
+        strays, noise = len(self.strays), len(self.noise)
         self._waiting[key] = waiting
         try:
             with anyio.move_on_after(seconds) as patience:
@@ -96,6 +105,7 @@ class StdioTransport:
 
     async def notify(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
         """Write one line."""
+        self._notified += 1
         with anyio.move_on_after(seconds):
             return Answer(fault=await self._write(message))
         return Answer(fault=f"the target did not read for {seconds:g} s")
@@ -162,9 +172,7 @@ class StdioTransport:
             if not begun:
                 self._give_up_what_stands_behind(line)
             return
-        waiting = None
-        if "method" not in message:
-            waiting = self._waiting.pop(id_key(message.get("id")), None)
+        waiting = None if "method" in message else self._answered_by(message)
         if waiting is None:
             if "method" not in message:
                 _keep(message, self.strays)
@@ -174,6 +182,24 @@ class StdioTransport:
         waiting.done.set()
         self._taken = self._lines = 0
 
+    def _answered_by(self, response: JsonObject) -> _Waiting | None:
+        """Return the request that a response means: the one that it names, or the only one that it can have meant.
+
+        Who waits for it gets to see the wrong id, and not silence after each request to a target that always errs so.
+        """
+        number = response.get("id")
+        if (waiting := self._waiting.pop(id_key(number), None)) is None:
+            if number is None:
+                refusal = "error" in response and self._settled == self._notified
+                meant = [*self._waiting.values()] if refusal else []
+            else:
+                meant = [other for other in self._waiting.values() if id_text(other.number) == id_text(number)]
+            if len(meant) != 1:
+                return None
+            waiting = self._waiting.pop(id_key(meant[0].number))
+        self._settled = max(self._settled, waiting.notified)
+        return waiting
+
     def _give_up_what_stands_behind(self, line: bytes) -> None:
         """End the wait for a response that shares its line with other text, such as a banner without an end of line."""
         start = line.find(b'{"')
@@ -181,7 +207,7 @@ class StdioTransport:
             message = decode_message(line[max(start, 0) :], self._limits)
         except MalformedError:
             return
-        waiting = None if "method" in message else self._waiting.pop(id_key(message.get("id")), None)
+        waiting = None if "method" in message else self._answered_by(message)
         if waiting is not None:
             text = line[:start][:150].decode("utf-8", errors="replace")
             waiting.ruined = f"the line of the response begins with what is no message: {text!r}"
