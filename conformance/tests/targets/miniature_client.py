@@ -462,9 +462,9 @@ def main() -> None:
     arguments = parser.parse_args()
     client, federation = Client, Federation
     if arguments.fault != "none":
-        from .faults_of_clients import FAULTS  # it stands on what is above
+        from .client_faults import find_client_fault  # it stands on what is above
 
-        broken = FAULTS[arguments.fault]
+        broken = find_client_fault(arguments.fault)
         client = broken if issubclass(broken, Client) else Client
         federation = broken if issubclass(broken, Federation) else Federation
     features = [each for each in FEATURES if each not in arguments.without]

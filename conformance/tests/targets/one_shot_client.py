@@ -7,13 +7,13 @@ import os
 import sys
 from typing import Any
 
-from .faults_of_clients import FAULTS
+from .client_faults import find_client_fault
 from .miniature_client import Client, Invalid, Refused
 
 
 def main() -> None:
     era, context = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"], json.loads(os.environ["MCP_CONFORMANCE_CONTEXT"])
-    kind: Any = FAULTS[sys.argv[sys.argv.index("--fault") + 1]] if "--fault" in sys.argv else Client
+    kind: Any = find_client_fault(sys.argv[sys.argv.index("--fault") + 1]) if "--fault" in sys.argv else Client
     client: Client = kind({"transport": "http", "url": sys.argv[-1]}, era)
     try:
         client.open()

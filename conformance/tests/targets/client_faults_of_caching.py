@@ -1,0 +1,110 @@
+"""What a client keeps, under which key and for how long."""
+
+from __future__ import annotations
+
+from .client_faults import fault
+from .miniature_client import MODERN, Client
+from .miniature_transports import Json
+
+
+@fault("cache-without-query")
+class CacheWithoutQuery(Client):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "query": ""})
+
+
+@fault("cache-without-limit")
+class CacheWithoutLimit(Client):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "limit": 0})
+
+
+@fault("cache-without-cursor")
+class CacheWithoutCursor(Client):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "cursor": ""})
+
+
+@fault("cache-blind-to-case")
+class CacheBlindToCase(Client):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "query": params["query"].lower()})
+
+
+@fault("cache-key-joined")
+class CacheKeyJoined(Client):
+    def key(self, params: Json) -> str:
+        return "".join(str(params.get(member, "")) for member in ("query", "limit", "cursor"))
+
+
+@fault("kept-beyond-its-time")
+class KeptBeyondItsTime(Client):
+    def ttl(self, page: Json) -> float:
+        return max(super().ttl(page), 30_000) if super().ttl(page) else 0
+
+
+@fault("kept-for-no-time")
+class KeptForNoTime(Client):
+    def ttl(self, page: Json) -> float:
+        return super().ttl(page) or (30_000 if self.era == MODERN else 0)
+
+
+@fault("cache-shared")
+class CacheShared(Client):
+    def is_shared(self, page: Json) -> bool:
+        return True
+
+
+@fault("lists-what-it-found")
+class ListsWhatItFound(Client):
+    def list_tools(self) -> list[Json]:
+        return list(self.found.values()) or super().list_tools()
+
+
+@fault("searches-what-it-listed")
+class SearchesWhatItListed(Client):
+    listing: list[Json] | None = None
+
+    def list_tools(self) -> list[Json]:
+        self.listing = super().list_tools()
+        return self.listing
+
+    def search(self, query: str, limit: int | None = None) -> list[Json]:
+        return super().search(query, limit) if self.listing is None else self.ranked(query, self.listing)[:limit]
+
+
+class _LegacyKept(Client):
+    """Keeps legacy pages, too."""
+
+    def ttl(self, page: Json) -> float:
+        return super().ttl(page) if self.era == MODERN else 3_600_000
+
+    def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
+        self.kept.clear()
+        return super().cursor_refused(query, tools)
+
+
+@fault("legacy-kept-without-query")
+class LegacyKeptWithoutQuery(_LegacyKept):
+    """Only where the host wants so many: to find all, each query has pages of its own."""
+
+    def key(self, params: Json) -> str:
+        return super().key({**params, "query": ""} if "limit" in params else params)
+
+
+@fault("legacy-kept-without-limit")
+class LegacyKeptWithoutLimit(_LegacyKept):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "limit": 0})
+
+
+@fault("legacy-kept-whatever-changes")
+class LegacyKeptWhateverChanges(_LegacyKept):
+    def told(self, notification: Json) -> None:
+        return
+
+
+@fault("list-change-ignored")
+class ListChangeIgnored(Client):
+    def told(self, notification: Json) -> None:
+        return

@@ -1,0 +1,80 @@
+"""Several servers at once: who is asked, how results are merged and named, which failures are told."""
+
+from __future__ import annotations
+
+from .client_faults import fault
+from .client_faults_of_pages import score_of
+from .miniature_client import Client, Federation
+from .miniature_transports import Json, TransportError
+
+
+@fault("searching-servers-only")
+class SearchingServersOnly(Federation):
+    def asked(self) -> list[str]:
+        return [name for name, client in self.clients.items() if client.searches()]
+
+
+@fault("asks-until-it-has-enough")
+class AsksUntilItHasEnough(Federation):
+    def has_enough(self, answers: dict[str, list[Json]], limit: int) -> bool:
+        return sum(map(len, answers.values())) >= limit
+
+
+@fault("merged-one-after-the-other")
+class MergedOneAfterTheOther(Federation):
+    def merged(self, found: list[tuple[int, str, Json]]) -> list[tuple[int, str, Json]]:
+        return found
+
+
+@fault("merged-by-score")
+class MergedByScore(Federation):
+    def merged(self, found: list[tuple[int, str, Json]]) -> list[tuple[int, str, Json]]:
+        return sorted(found, key=lambda hit: -score_of(hit[2]))
+
+
+@fault("bare-names")
+class BareNames(Federation):
+    def full_name(self, server: str, tool: Json) -> str:
+        return tool["name"]
+
+
+@fault("names-joined")
+class NamesJoined(Federation):
+    def full_name(self, server: str, tool: Json) -> str:
+        return f"{server}__{tool['name']}"
+
+
+@fault("names-by-result")
+class NamesByResult(Federation):
+    """The first tool of a name in each result has it bare."""
+
+    def __init__(self, clients: dict[str, Client]) -> None:
+        super().__init__(clients)
+        self.taken: set[str] = set()
+
+    def search(self, query: str, limit: int) -> Json:
+        self.taken.clear()
+        return super().search(query, limit)
+
+    def full_name(self, server: str, tool: Json) -> str:
+        name = super().full_name(server, tool) if tool["name"] in self.taken else tool["name"]
+        self.taken.add(tool["name"])
+        return name
+
+
+@fault("failures-untold")
+class FailuresUntold(Federation):
+    def outcome(self, tools: list[Json], failed: list[str]) -> Json:
+        return {"tools": tools, "failed": []}
+
+
+@fault("lost-server-untold")
+class LostServerUntold(Federation):
+    def told_of(self, name: str, error: Exception) -> list[str]:
+        return [] if isinstance(error, TransportError) else super().told_of(name, error)
+
+
+@fault("one-failure-fails-all")
+class OneFailureFailsAll(Federation):
+    def outcome(self, tools: list[Json], failed: list[str]) -> Json:
+        return {"tools": [] if failed else tools, "failed": failed}

@@ -1,0 +1,101 @@
+"""How a client follows pages, and what it makes of a refused cursor."""
+
+from __future__ import annotations
+
+from .client_faults import fault
+from .miniature_client import EXTENSION_ID, Client, Refused
+from .miniature_transports import Json
+
+
+def score_of(tool: Json) -> float:
+    """Return what the server says of how well a tool fits."""
+    return tool.get("_meta", {}).get(EXTENSION_ID, {}).get("score", 0)
+
+
+@fault("empty-start-ends")
+class EmptyStartEnds(Client):
+    begun = False
+
+    def all_pages(self, query: str) -> list[Json]:
+        self.begun = False
+        return super().all_pages(query)
+
+    def is_last(self, page: Json) -> bool:
+        first, self.begun = not self.begun, True
+        return super().is_last(page) or (first and not page["tools"])
+
+
+@fault("empty-page-ends")
+class EmptyPageEnds(Client):
+    def is_last(self, page: Json) -> bool:
+        return super().is_last(page) or not page["tools"]
+
+
+@fault("empty-cursor-ends")
+class EmptyCursorEnds(Client):
+    def is_last(self, page: Json) -> bool:
+        return not page.get("nextCursor")
+
+
+@fault("circle-is-the-end")
+class CircleIsTheEnd(Client):
+    def in_a_circle(self) -> None:
+        return
+
+
+@fault("circle-followed")
+class CircleFollowed(Client):
+    def all_pages(self, query: str) -> list[Json]:
+        try:
+            return super().all_pages(query)
+        except Refused as error:
+            if error.code is not None:
+                raise
+        params: Json = {"query": query}
+        while not self.is_last(page := self.page(params)):
+            params = self.next_params(query, page["nextCursor"])
+        return []
+
+
+@fault("circle-of-one-found-only")
+class CircleOfOneFoundOnly(Client):
+    def all_pages(self, query: str) -> list[Json]:
+        tools: list[Json] = []
+        params: Json = {"query": query}
+        while True:
+            try:
+                page = self.page(params)
+            except Refused as error:
+                if "cursor" not in params or error.code != -32602:
+                    raise
+                return self.cursor_refused(query, tools)
+            tools += page["tools"]
+            if self.is_last(page):
+                return tools
+            if page["nextCursor"] == params.get("cursor"):
+                self.in_a_circle()
+            params = self.next_params(query, page["nextCursor"])
+
+
+@fault("scores-compared")
+class ScoresCompared(Client):
+    def all_pages(self, query: str) -> list[Json]:
+        return sorted(super().all_pages(query), key=lambda tool: -score_of(tool))
+
+
+@fault("refused-cursor-keeps-pages")
+class RefusedCursorKeepsPages(Client):
+    def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
+        return tools
+
+
+@fault("refused-cursor-keeps-cache")
+class RefusedCursorKeepsCache(Client):
+    def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
+        return self.page({"query": query})["tools"]
+
+
+@fault("refused-cursor-adds-pages")
+class RefusedCursorAddsPages(Client):
+    def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
+        return tools + self.all_pages(query)
