@@ -199,12 +199,13 @@ async def test_a_flood_ends_the_connection(limits: Limits, fault: str):
         assert answer.fault == fault
 
 
-async def test_what_a_target_started_ends_with_it(tmp_path: Path):
+@pytest.mark.parametrize("how", ["", ", start_new_session=True"])
+async def test_what_a_target_started_ends_with_it(how: str, tmp_path: Path):
     # The grandchild holds the pipe open for as long as it lives.
     pipe = tmp_path / "alive"
     os.mkfifo(pipe)
     child = f"import time; pipe = open({str(pipe)!r}, 'w'); pipe.write('born'); pipe.flush(); time.sleep(600)"
-    program = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {child!r}])\n" + ECHO
+    program = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {child!r}]{how})\n" + ECHO
     async with speaking_to(program) as transport:
         reading = await anyio.to_thread.run_sync(pipe.open, abandon_on_cancel=True)
         assert await anyio.to_thread.run_sync(reading.read, 4, abandon_on_cancel=True) == "born"

@@ -76,13 +76,20 @@ def grandchild(number: Any) -> Iterator[bytes]:
     yield b""
 
 
+def daemon(number: Any) -> Iterator[bytes]:
+    """End, and leave a child behind that has left the process group."""
+    subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], start_new_session=True)
+    os._exit(4)
+    yield b""
+
+
 def garbage(number: Any) -> Iterator[bytes]:
     yield b'\xff\xfenot json {\n[1,2]\n{"jsonrpc":"2.0"\n'
 
 
 def others(number: Any) -> Iterator[bytes]:
     """Answer what somebody else has asked."""
-    for identity in (number + 1000, str(number), None, {"id": number}, [number]):
+    for identity in (number + 1000, f"{number}.", None, {"id": number}, [number]):
         yield result_of(identity, b"{}")
 
 
@@ -120,7 +127,8 @@ RESULTS: Final[dict[str, Callable[[], bytes]]] = {
 }
 
 KINDS: Final[dict[str, Answer]] = {
-    kind.__name__: kind for kind in (line, lines, notifications, drip, mute, hang, crash, grandchild, garbage, others)
+    kind.__name__: kind
+    for kind in (line, lines, notifications, drip, mute, hang, crash, grandchild, daemon, garbage, others)
 } | {name: sends(value) for name, value in RESULTS.items()}
 
 

@@ -1,4 +1,4 @@
-"""A target's process: started without a shell, in a group of its own, and ended whole."""
+"""A target's process: started without a shell, in a group of its own, and ended with all that it started."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Final
 
 import anyio
 from anyio.abc import ByteReceiveStream, Process, TaskGroup
+
+from tools_search_conformance.wire.leftovers import MARK, end_leftovers, new_mark
 
 __all__ = ["STDERR_BYTES", "Grace", "TargetError", "TargetProcess", "environment"]
 
@@ -61,8 +63,9 @@ class Grace:
 class TargetProcess:
     """One running target. Its stderr is drained into a ring, so that a chatty target never blocks."""
 
-    def __init__(self, process: Process, argv: Sequence[str], grace: Grace) -> None:
+    def __init__(self, process: Process, argv: Sequence[str], mark: str, grace: Grace) -> None:
         self.argv = tuple(argv)
+        self._mark = mark
         self._process = process
         self._grace = grace
         self._stderr = bytearray()
@@ -83,11 +86,13 @@ class TargetProcess:
         Raises:
             TargetError: the program cannot be run.
         """
+        mark = new_mark()
+        inherited = environment(env) | {MARK: mark}
         try:
-            process = await anyio.open_process(list(argv), env=environment(env), cwd=cwd, start_new_session=True)
+            process = await anyio.open_process(list(argv), env=inherited, cwd=cwd, start_new_session=True)
         except (OSError, ValueError) as error:
             raise TargetError(f"cannot start `{shlex.join(argv)}`: {error}") from error
-        target = cls(process, argv, grace or Grace())
+        target = cls(process, argv, mark, grace or Grace())
         assert process.stderr is not None  # noqa: S101 - open_process pipes all three by default
         tasks.start_soon(target._keep, process.stderr)
         return target
@@ -141,7 +146,7 @@ class TargetProcess:
         return self._process.returncode is not None
 
     async def end(self, *, politely: bool = True) -> None:
-        """End the process and everything it started in its group, politely first."""
+        """End the process and everything it started, politely first."""
         with anyio.CancelScope(shield=True):
             await self.close_stdin(_GRACE_SECONDS if politely else 0)
             if politely:
@@ -149,6 +154,7 @@ class TargetProcess:
                     self._signal(signal.SIGTERM)
                 await self._wait_then(signal.SIGKILL)
             self._signal(signal.SIGKILL)
+            end_leftovers(self._mark)  # a daemon leaves the group
             with anyio.move_on_after(_GRACE_SECONDS):
                 await self._process.aclose()
 
