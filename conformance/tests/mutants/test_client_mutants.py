@@ -12,18 +12,16 @@ import pytest
 import yaml
 from tools_search_conformance.clients.checks import client_checks, select_client_checks
 from tools_search_conformance.clients.judge import ClientOptions, judge_client
-from tools_search_conformance.model import Cell, Check, Run
+from tools_search_conformance.model import Cell, Check
 from tools_search_conformance.runner import say_nothing
 from tools_search_conformance.wire.eras import ERAS, Era
-from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.transport import TransportName
 
 pytestmark = pytest.mark.anyio
 
 Command = Callable[..., tuple[str, ...]]
 
-AT_ONCE: Final = 3
-SOME: Final = 6
+SOME: Final = 12
 TRANSPORTS: Final[tuple[TransportName, ...]] = ("stdio", "http")
 CHECKS: Final[dict[str, Check]] = {check.rule: check for check in client_checks()}
 
@@ -75,67 +73,26 @@ MUTANTS: Final = _read()
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     each = metafunc.config.getoption("--every-mutant") or metafunc.config.getoption("--all-cells")
     if "mutant" in metafunc.fixturenames:
-        metafunc.parametrize("mutant", list(MUTANTS)[:: 1 if each else SOME])
+        one_each = {mutant.kills: name for name, mutant in reversed(MUTANTS.items())}
+        sample = sorted(one_each.values()) if metafunc.config.getoption("--every-check") else list(MUTANTS)[::SOME]
+        metafunc.parametrize("mutant", list(MUTANTS) if each else sample)
 
 
-class Verdicts:
-    """Judges all the mutants that were asked for, several at once, when the first verdict is wanted."""
-
-    def __init__(self, names: list[str], options: Callable[[str], ClientOptions]) -> None:
-        self._names = names
-        self._options = options
-        self._runs: dict[str, Run | Exception] = {}
-
-    async def of(self, name: str) -> Run:
-        """Return what was found out about one mutant.
-
-        Raises:
-            Exception: Whatever kept it from being judged.
-        """
-        if not self._runs:
-            limiter = anyio.CapacityLimiter(AT_ONCE)
-            async with anyio.create_task_group() as tasks:
-                for each in self._names:
-                    tasks.start_soon(self._judge, each, limiter)
-        run = self._runs[name]
-        if isinstance(run, Exception):
-            raise run
-        return run
-
-    async def _judge(self, name: str, limiter: anyio.CapacityLimiter) -> None:
-        async with limiter:
-            try:
-                with anyio.fail_after(300):
-                    self._runs[name] = await judge_client(self._options(name), say_nothing)
-            except (TargetError, TimeoutError) as error:
-                self._runs[name] = error
-
-
-@pytest.fixture(scope="module")
-def verdicts(request: pytest.FixtureRequest, target: Command, tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
-    every = bool(request.config.getoption("--all-cells"))
-
-    def options(name: str) -> ClientOptions:
-        transport, era = MUTANTS[name].turn
-        return ClientOptions(
-            checks=select_client_checks([]),
-            out=tmp_path_factory.mktemp(name),
-            argv=target("miniature_client", "--fault", name),
-            effort="quick",
-            era="auto" if every else era,
-            transport="auto" if every else transport,
-        )
-
-    specs = [
-        item.callspec.params
-        for item in request.session.items
-        if isinstance(item, pytest.Function) and item.path == Path(__file__) and hasattr(item, "callspec")
-    ]
-    return Verdicts([str(params["mutant"]) for params in specs if "mutant" in params], options)
-
-
-async def test_each_fault_of_a_client_turns_exactly_its_checks_red(mutant: str, verdicts: Verdicts):
-    run = await verdicts.of(mutant)
+async def test_each_fault_of_a_client_turns_exactly_its_checks_red(
+    mutant: str, target: Command, pytestconfig: pytest.Config, tmp_path: Path
+):
+    every = bool(pytestconfig.getoption("--all-cells"))
+    transport, era = MUTANTS[mutant].turn
+    options = ClientOptions(
+        checks=select_client_checks([]),
+        out=tmp_path,
+        argv=target("miniature_client", "--fault", mutant),
+        effort="quick",
+        era="auto" if every else era,
+        transport="auto" if every else transport,
+    )
+    with anyio.fail_after(300):
+        run = await judge_client(options, say_nothing)
     seen: set[str] = set()
     for cell in run.cells:
         of_cell = {

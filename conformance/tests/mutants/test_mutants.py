@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,14 +16,12 @@ from tools_search_conformance.invocation import Options, judge_servers
 from tools_search_conformance.model import CHECK_PREFIX, FIXTURE_FEATURES, Cell, Effort, FixtureFeature, Run
 from tools_search_conformance.runner import say_nothing
 from tools_search_conformance.wire.eras import ERAS, Era
-from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.transport import TransportName
 
 pytestmark = pytest.mark.anyio
 
 Command = Callable[..., tuple[str, ...]]
 
-AT_ONCE: Final = 3
 ANY: Final = ("any",)
 TRANSPORTS: Final[tuple[TransportName, ...]] = ("stdio", "http")
 CHECKS: Final = {check.id.removeprefix(CHECK_PREFIX): check for check in registered()}
@@ -99,138 +97,63 @@ OF_LIVE_SERVERS: Final = [
     if mutant.live and any("live" in CHECKS[rule].profiles for rule in mutant.kills)
 ]
 OF_THE_REFERENCE: Final = [name for name, mutant in MUTANTS.items() if mutant.reference]
-SOME: Final = 6
-FEW: Final = 16
-SEVERAL: Final = 3
-RARE: Final = 24
+SOME: Final = 12
+FEW: Final = 24
+SEVERAL: Final = 6
+RARE: Final = 48
 CORE: Final = Path(catalogs.__file__).parent / "core.json"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     everything = bool(metafunc.config.getoption("--all-cells"))
     each = bool(metafunc.config.getoption("--every-mutant")) or everything
+    of_each = bool(metafunc.config.getoption("--every-check"))
     if "mutant" in metafunc.fixturenames:
-        metafunc.parametrize("mutant", list(MUTANTS)[:: 1 if each else SOME])
+        one_each = {mutant.kills: name for name, mutant in reversed(MUTANTS.items())}
+        sample = sorted(one_each.values()) if of_each else list(MUTANTS)[::SOME]
+        metafunc.parametrize("mutant", list(MUTANTS) if each else sample)
     if "broken_reference" in metafunc.fixturenames:
         metafunc.parametrize("broken_reference", OF_THE_REFERENCE[:: 1 if everything else SEVERAL if each else FEW])
     if "live_mutant" in metafunc.fixturenames:
         metafunc.parametrize("live_mutant", OF_LIVE_SERVERS[:: 1 if everything else RARE])
 
 
-class Verdicts:
-    """Judges all the mutants that were asked for, several at once, when the first verdict is wanted."""
-
-    def __init__(self, names: list[str], command: Callable[[str], Options]) -> None:
-        self._names = names
-        self._options = command
-        self._runs: dict[str, Run | Exception] = {}
-
-    async def of(self, name: str) -> Run:
-        """Return what was found out about one mutant.
-
-        Raises:
-            Exception: Whatever kept it from being judged.
-        """
-        if not self._runs:
-            limiter = anyio.CapacityLimiter(AT_ONCE)
-            async with anyio.create_task_group() as tasks:
-                for each in self._names:
-                    tasks.start_soon(self._judge, each, limiter)
-        run = self._runs[name]
-        if isinstance(run, Exception):
-            raise run
-        return run
-
-    async def _judge(self, name: str, limiter: anyio.CapacityLimiter) -> None:
-        async with limiter:
-            try:
-                with anyio.fail_after(300):
-                    self._runs[name] = await judge_servers(self._options(name), say_nothing)
-            except (TargetError, TimeoutError) as error:
-                self._runs[name] = error
-
-
-def _wanted(request: pytest.FixtureRequest, parameter: str) -> list[str]:
-    specs = [
-        item.callspec.params
-        for item in request.session.items
-        if isinstance(item, pytest.Function) and item.path == Path(__file__) and hasattr(item, "callspec")
-    ]
-    return [str(params[parameter]) for params in specs if parameter in params]
-
-
-@pytest.fixture(scope="module")
-def miniatures(request: pytest.FixtureRequest, target: Command, tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
-    every = bool(request.config.getoption("--all-cells"))
-
-    def options(name: str) -> Options:
-        argv = target("miniature", "--fault", name)
-        transport, era = MUTANTS[name].turn
-        # All checks together would take minutes there.
-        chosen = [CHECK_PREFIX + rule for rule in MUTANTS[name].kills] if MUTANTS[name].effort == "deep" else []
-        return Options(
-            checks=select(chosen),
-            out=tmp_path_factory.mktemp(name),
-            argv=argv if every or transport == "stdio" else (),
-            http_argv=(*argv, "--http") if every or transport == "http" else (),
-            era="auto" if every or name in _IN_BOTH_ERAS else era,
-            fixture_features=frozenset(FIXTURE_FEATURES) if every else MUTANTS[name].features,
-            seed=1,
-            effort=MUTANTS[name].effort,
-            brief=MUTANTS[name].in_brief,
-            timeout=5,
-        )
-
-    return Verdicts(_wanted(request, "mutant"), options)
-
-
 # Their target advertises the extension in one era only, so the other one has to be seen too.
 _IN_BOTH_ERAS: Final = {"not-discovered", "advertised-as-true", "legacy-unadvertised"}
 
+Judge = Callable[..., Awaitable[Run]]
 
-@pytest.fixture(scope="module")
-def references(request: pytest.FixtureRequest, target: Command, tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
-    # In all four cells each would take a minute, and the faults are those of the miniature.
-    def options(name: str) -> Options:
-        argv = target("reference_mutant", name, "--page-size", "20")
-        transport, era = MUTANTS[name].turn
-        return Options(
+
+@pytest.fixture
+def judge(pytestconfig: pytest.Config, tmp_path: Path) -> Judge:
+    everywhere = bool(pytestconfig.getoption("--all-cells"))
+
+    async def run(mutant: Mutant, argv: tuple[str, ...], *http: str, all_cells: bool = False, **more: Any) -> Run:
+        transport, era = mutant.turn
+        every = everywhere and all_cells
+        whole = Options(
             checks=select([]),
-            out=tmp_path_factory.mktemp(name),
-            argv=argv if transport == "stdio" else (),
-            http_argv=(*argv, "--http", "127.0.0.1:0") if transport == "http" else (),
-            era="auto" if name in _IN_BOTH_ERAS else era,
-            fixture_features=MUTANTS[name].features,
+            out=tmp_path,
+            argv=argv if every or transport == "stdio" else (),
+            http_argv=(*argv, *http) if every or transport == "http" else (),
+            era="auto" if every or mutant.name in _IN_BOTH_ERAS else era,
+            fixture_features=frozenset(FIXTURE_FEATURES) if every else mutant.features,
             seed=1,
-            effort="quick",
-            brief=MUTANTS[name].in_brief,
-            timeout=20,
-            start_timeout=60,
+            effort=mutant.effort,
+            brief=mutant.in_brief,
+            **more,
         )
+        with anyio.fail_after(300):
+            if mutant.in_brief or not mutant.brief or (every and mutant.effort != "deep"):
+                return await judge_servers(whole, say_nothing)
+            # All checks with such an effort would take a minute: its own are run with it, the others briefly.
+            its_own = select([CHECK_PREFIX + rule for rule in mutant.kills])
+            seen = await judge_servers(replace(whole, checks=its_own), say_nothing)
+            others = await judge_servers(replace(whole, effort="quick", brief=True), say_nothing)
+            rest_of_all = [result for result in others.results if result.check not in {check.id for check in its_own}]
+            return replace(others, results=(*seen.results, *rest_of_all))
 
-    return Verdicts(_wanted(request, "broken_reference"), options)
-
-
-@pytest.fixture(scope="module")
-def live_servers(request: pytest.FixtureRequest, target: Command, tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
-    def options(name: str) -> Options:
-        argv = target("miniature", "--fault", name)
-        transport, era = MUTANTS[name].turn
-        return Options(
-            checks=select([]),
-            out=tmp_path_factory.mktemp(name),
-            profile="live",
-            env={"TOOLS_SEARCH_CATALOG": str(CORE)},
-            argv=argv if transport == "stdio" else (),
-            http_argv=(*argv, "--http") if transport == "http" else (),
-            era="auto" if name in _IN_BOTH_ERAS else era,
-            seed=1,
-            effort="quick",
-            brief=MUTANTS[name].in_brief,
-            timeout=5,
-        )
-
-    return Verdicts(_wanted(request, "live_mutant"), options)
+    return run
 
 
 def _assert_exact(mutant: Mutant, run: Run) -> None:
@@ -250,16 +173,24 @@ def _assert_exact(mutant: Mutant, run: Run) -> None:
     assert seen == set(mutant.kills)
 
 
-async def test_each_fault_turns_exactly_its_checks_red(mutant: str, miniatures: Verdicts):
-    _assert_exact(MUTANTS[mutant], await miniatures.of(mutant))
+async def test_each_fault_turns_exactly_its_checks_red(mutant: str, target: Command, judge: Judge):
+    argv = target("miniature", "--fault", mutant)
+    _assert_exact(MUTANTS[mutant], await judge(MUTANTS[mutant], argv, "--http", all_cells=True, timeout=5))
 
 
-async def test_each_fault_of_the_reference_turns_exactly_its_checks_red(broken_reference: str, references: Verdicts):
-    _assert_exact(MUTANTS[broken_reference], await references.of(broken_reference))
+async def test_each_fault_of_the_reference_turns_exactly_its_checks_red(
+    broken_reference: str, target: Command, judge: Judge
+):
+    # In all four cells each would take a minute, and the faults are those of the miniature.
+    chosen = MUTANTS[broken_reference]
+    argv = target("reference_mutant", broken_reference, "--page-size", "20")
+    _assert_exact(chosen, await judge(chosen, argv, "--http", "127.0.0.1:0", timeout=20, start_timeout=60))
 
 
-async def test_each_fault_shows_in_a_live_server_unless_it_says_so(live_mutant: str, live_servers: Verdicts):
-    run, mutant = await live_servers.of(live_mutant), MUTANTS[live_mutant]
+async def test_each_fault_shows_in_a_live_server_unless_it_says_so(live_mutant: str, target: Command, judge: Judge):
+    mutant, argv = MUTANTS[live_mutant], target("miniature", "--fault", live_mutant)
+    own_tools: dict[str, Any] = {"profile": "live", "timeout": 5, "env": {"TOOLS_SEARCH_CATALOG": str(CORE)}}
+    run = await judge(mutant, argv, "--http", **own_tools)
     live = {rule for rule in mutant.kills if "live" in CHECKS[rule].profiles}
     where = [cell for cell in run.cells if mutant.shows_in(cell.name)]
     shown = [result for result in run.results if result.cell in where or result.cell not in run.cells]

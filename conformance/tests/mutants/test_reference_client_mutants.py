@@ -9,15 +9,13 @@ from typing import Final
 import anyio
 import pytest
 from tools_search_conformance.clients.judge import ClientOptions, judge_client
-from tools_search_conformance.model import Run
 from tools_search_conformance.runner import say_nothing
 from tools_search_conformance.wire.eras import ERAS, LEGACY, MODERN, Era
 from tools_search_conformance.wire.transport import TransportName
 
 pytestmark = pytest.mark.anyio
 
-AT_ONCE: Final = 2
-SOME: Final = 5
+SOME: Final = 7
 
 
 @dataclass(frozen=True)
@@ -46,36 +44,23 @@ FAULTS: Final = {
 }
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    each = metafunc.config.getoption("--every-mutant") or metafunc.config.getoption("--all-cells")
+    if "mutant" in metafunc.fixturenames:
+        metafunc.parametrize("mutant", list(FAULTS)[:: 1 if each else SOME])
+
+
 async def test_each_fault_of_the_reference_client_turns_exactly_its_check_red(
-    target: Callable[..., tuple[str, ...]],
-    client_options: Callable[..., ClientOptions],
-    pytestconfig: pytest.Config,
-    tmp_path_factory: pytest.TempPathFactory,
+    mutant: str, target: Callable[..., tuple[str, ...]], client_options: Callable[..., ClientOptions]
 ):
-    every = bool(pytestconfig.getoption("--every-mutant") or pytestconfig.getoption("--all-cells"))
-    runs: dict[str, Run] = {}
-    limiter = anyio.CapacityLimiter(AT_ONCE)
-
-    async def judge(name: str, transport: TransportName, era: Era) -> None:
-        async with limiter:
-            argv = target("reference_client_mutant", name)
-            out = tmp_path_factory.mktemp(name)
-            options = client_options(argv=argv, era=era, transport=transport, effort="quick", out=out)
-            runs[name] = await judge_client(options, say_nothing)
-
-    with anyio.fail_after(900):
-        async with anyio.create_task_group() as tasks:
-            for turn, name in enumerate(list(FAULTS)[:: 1 if every else SOME]):
-                transport: TransportName = "stdio" if turn % 4 == 0 else "http"
-                tasks.start_soon(judge, name, transport, FAULTS[name].eras[turn % len(FAULTS[name].eras)])
-    red = {
-        name: {result.check.removeprefix("tools-search-client-") for result in run.of("fail", "warn")}
-        for name, run in runs.items()
-    }
-    assert red == {name: {FAULTS[name].kills} for name in runs}
-    assert {name: [result.message for result in run.of("unverified", "error")] for name, run in runs.items()} == {
-        name: [] for name in runs
-    }
+    turn, fault = list(FAULTS).index(mutant), FAULTS[mutant]
+    transport: TransportName = "stdio" if turn % 4 == 0 else "http"
+    era = fault.eras[turn % len(fault.eras)]
+    argv = target("reference_client_mutant", mutant)
+    with anyio.fail_after(300):
+        run = await judge_client(client_options(argv=argv, era=era, transport=transport, effort="quick"), say_nothing)
+    assert {result.check.removeprefix("tools-search-client-") for result in run.of("fail", "warn")} == {fault.kills}
+    assert [result.message for result in run.of("unverified", "error")] == []
 
 
 def test_the_faults_are_those_that_the_target_knows():
