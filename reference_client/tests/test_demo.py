@@ -62,6 +62,7 @@ def test_the_demo_shows_every_link_over_published_servers():
     assert sum(server["tools"] for server in steps["fallback"]["servers"]) == 60
     assert steps["compare"]["listing"]["tools"] == 60
     assert steps["compare"]["savedPercent"]["tokens"] > 80
+    assert steps["compare"]["listing"]["messages"] >= 2
     assert "CONFORMANT" in steps["judge"]["verdict"]
 
 
@@ -290,6 +291,9 @@ class Gateway:
     async def search(self, query: str, *, limit: int) -> FederatedSearch:
         report = ServerReport("", "list", "modern", 1.0)
         return FederatedSearch(found("x").tools, (report,))
+
+    def forget(self) -> None:
+        """There is nothing."""
 
     async def list(self) -> FederatedListing:
         return FederatedListing((), ())

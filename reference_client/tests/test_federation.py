@@ -261,6 +261,18 @@ async def test_a_server_that_says_how_many_tools_it_has_is_not_listed_for_it(lia
     assert described[0].settings == {"catalogSize": 4}
 
 
+async def test_what_was_forgotten_is_asked_for_again(liar: Any):
+    server = liar(era="legacy", tools=4)  # it says nothing of time, so that its listing is kept
+    with anyio.fail_after(10):
+        async with open_federation(configured(one=server.target)) as federation:
+            for _ in range(2):
+                await federation.list()
+            assert server.asked("tools/list") == ["tools/list"]
+            federation.forget()
+            await federation.list()
+    assert server.asked("tools/list") == ["tools/list"] * 2
+
+
 async def test_a_tool_that_fails_is_a_result_and_no_exception(plain_server: StdioTarget):
     with anyio.fail_after(10):
         async with open_federation(configured(plain=plain_server)) as federation:

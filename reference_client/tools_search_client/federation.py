@@ -115,6 +115,13 @@ class Federation:
         answers = await ask_all(self.supervised, _tool_count, deadline=deadline)
         return tuple(_description(answer) for answer in answers)
 
+    def forget(self) -> None:
+        """Drop what was kept of every server, so that what is asked next is answered by the servers."""
+        self._known.clear()
+        for server in self.supervised.values():
+            if server.connected is not None:
+                server.connected.forget()
+
     async def resolve(self, name: str, *, deadline: float | None = DEFAULT_DEADLINE) -> FederatedTool:
         """Return the tool that `name` means, with its whole definition.
 

@@ -14,6 +14,7 @@ __all__ = ["compare"]
 
 async def compare(stage: Stage) -> Shown:
     """List everything once, and set it against the mean of the searches."""
+    stage.gateway.forget()  # it may have been listed before, to count the tools of a gateway that had just started
     before = stage.meter.traffic
     listing = await stage.gateway.list()
     if not listing.tools or not stage.answers:
