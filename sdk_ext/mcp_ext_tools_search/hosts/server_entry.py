@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast
 
 from dotenv import dotenv_values
+
 from mcp_ext_tools_search.hosts.expansion import UnresolvedVariable
 from mcp_ext_tools_search.hosts.targets import HttpTarget, ServerEntry, StdioTarget, Target
 
