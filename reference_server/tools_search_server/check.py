@@ -10,7 +10,7 @@ import anyio
 import click
 
 from tools_search_server.gateway import Gateway
-from tools_search_server.health import gateway_health
+from tools_search_server.health import Health, gateway_health
 from tools_search_server.revealing import printable
 from tools_search_server.serving import stop_on_signal
 from tools_search_server.tables import print_servers
@@ -27,16 +27,18 @@ async def check(gateway: Gateway) -> bool:
         Whether all of them can be used.
     """
     stop = anyio.Event()
+    health: Health = {}
+    offered: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
     async with anyio.create_task_group() as tasks:
         await tasks.start(stop_on_signal, stop)
         async with gateway.running():
             tasks.start_soon(_set_when_settled, gateway, stop)
             await stop.wait()
             health = gateway_health(gateway)
-            offered = {upstream.name: (upstream.features, list(upstream.tools)) for upstream in gateway.upstreams}
+            offered = {upstream.name: (list(upstream.tools), upstream.features) for upstream in gateway.upstreams}
         tasks.cancel_scope.cancel()
     print_servers(health["servers"])
-    for name, (features, tools) in offered.items():
+    for name, (tools, features) in offered.items():
         _print_offer(name, tools, features)
     return health["status"] == "ok"
 

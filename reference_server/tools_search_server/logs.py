@@ -38,8 +38,7 @@ class _JsonLines(logging.Formatter):
             "message": record.getMessage(),
         }
         entry |= {name: getattr(record, name) for name in _FIELDS if hasattr(record, name)}
-        if record.exc_info and record.exc_info[0]:
-            kind, _, frames = record.exc_info
+        if record.exc_info and (error := record.exc_info[1]):
             # Not its text, which may hold what a caller has sent.
-            entry |= {"error": kind.__name__, "traceback": "".join(traceback.format_tb(frames))}
+            entry |= {"error": type(error).__name__, "traceback": "".join(traceback.format_tb(error.__traceback__))}
         return json.dumps(entry, ensure_ascii=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote_plus, urlsplit
 
 from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target
 
@@ -39,8 +39,8 @@ def _secrets(target: Target) -> Iterator[str]:
         case HttpTarget(url=url, headers=headers):
             parts = urlsplit(url)
             values = [word for header in headers.values() for word in (header, *header.split())]
-            values += [parts.password or "", *(value for _, value in parse_qsl(parts.query))]
+            values += [parts.password or "", *(member.partition("=")[2] for member in parts.query.split("&"))]
             values += [segment for segment in parts.path.split("/") if len(segment) >= _LONG_SEGMENT]
     for value in values:
         if len(value) >= _SHORTEST_SECRET:
-            yield from (value, unquote(value))
+            yield from (value, unquote_plus(value))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from typing import Any, Final, cast
+from urllib.parse import urljoin
 
 import click
 import httpx2
@@ -42,18 +43,17 @@ def status(*, url: str, as_json: bool) -> None:
 
 def _asked(url: str) -> dict[str, Any]:
     try:
-        address = httpx2.URL(url).copy_with(path=HEALTH_PATH, query=None)
         # Without the proxies of the environment: the gateway is near, and they would be asked for loopback too.
-        with httpx2.Client(timeout=_SECONDS, trust_env=False) as client:
-            answer = client.get(address)
-        health = answer.json() if answer.is_success else None
-    except (httpx2.InvalidURL, httpx2.UnsupportedProtocol):
+        answer = httpx2.get(urljoin(url, HEALTH_PATH), timeout=_SECONDS, trust_env=False)
+    except (httpx2.InvalidURL, httpx2.UnsupportedProtocol, ValueError):
         raise click.UsageError(f"{url!r} is no address. Write for example http://127.0.0.1:8000/mcp.") from None
     except httpx2.HTTPError as error:
-        message = f"no gateway answers at {address}: {error or type(error).__name__}. Is it started with --http?"
-        raise click.ClickException(message) from None
+        reason = f"{error}" or type(error).__name__
+        raise click.ClickException(f"no gateway answers at {url}: {reason}. Is it started with --http?") from None
+    try:
+        health = answer.json() if answer.is_success else None
     except ValueError:
         health = None
     if not isinstance(health, dict) or "status" not in health:
-        raise click.ClickException(f"what answers at {address} is no gateway of this kind (HTTP {answer.status_code}).")
+        raise click.ClickException(f"what answers at {url} is no gateway of this kind (HTTP {answer.status_code}).")
     return cast("dict[str, Any]", health)
