@@ -194,6 +194,15 @@ def test_a_check_needs_a_configuration() -> None:
     assert "--config" in refused.stderr
 
 
+@pytest.mark.parametrize("arguments", [["--config", "{}"], ["--http", "127.0.0.1:0", "--config={}"]])
+def test_a_gateway_that_would_start_itself_is_refused(configuration: Any, arguments: list[str], tmp_path: Path) -> None:
+    mine = [argument.format(tmp_path / "mcp.json") for argument in arguments]
+    file = configuration(tools={"command": "tools-search-server", "args": mine}, other={"command": "no-such"})
+    refused = CliRunner().invoke(command, ["--config", str(file), "--check"])
+    assert refused.exit_code == 2
+    assert "server 'tools': is a gateway over this same file" in refused.stderr
+
+
 async def test_the_json_log_holds_the_states_of_servers_and_nothing_of_requests(
     servers: Any, configuration: Any, raw: Any, tmp_path: Path
 ) -> None:
@@ -214,6 +223,26 @@ async def test_the_json_log_holds_the_states_of_servers_and_nothing_of_requests(
     states = {entry["server"]: (entry["state"], entry["level"]) for entry in entries if "state" in entry}
     assert states == {"good": ("ready", "info"), "bad": ("down", "warning")}
     assert SECRET not in log.read_text()
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_the_log_tells_where_the_program_failed_and_not_what_it_was_sent(form: str) -> None:
+    source = (
+        "import logging, sys\n"
+        "from tools_search_server.logs import log_to_stderr\n"
+        "log_to_stderr(sys.argv[1])\n"
+        "try:\n"
+        "    int(sys.argv[2])\n"
+        "except ValueError:\n"
+        "    logging.getLogger('any').exception('it failed')\n"
+    )
+    logged = subprocess.run([sys.executable, "-c", source, form, SECRET], capture_output=True, text=True, check=True)
+    assert "it failed" in logged.stderr
+    assert "line 5, in <module>" in logged.stderr
+    assert "ValueError" in logged.stderr
+    assert SECRET not in logged.stderr
+    if form == "json":
+        assert json.loads(logged.stderr)["level"] == "error"
 
 
 async def test_each_server_has_its_own_limit_for_a_call(gateway: Any, versatile: Any, tmp_path: Path) -> None:

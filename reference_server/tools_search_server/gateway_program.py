@@ -20,6 +20,7 @@ from tools_search_server.faults import hide_faults
 from tools_search_server.gateway import Gateway
 from tools_search_server.health import gateway_health
 from tools_search_server.limits import Limits
+from tools_search_server.own_file import refuse_itself
 from tools_search_server.relay import relay_call
 from tools_search_server.serving import Program
 from tools_search_server.unknown_tool import unknown_tool
@@ -52,8 +53,10 @@ def configured_gateway(file: Path, limits: Limits, options: GatewayOptions) -> G
     Raises:
         ConfigurationError: The configuration cannot be used.
     """
+    entries = load_host_file(file).servers
+    refuse_itself(file, entries)
     return Gateway(
-        load_host_file(file).servers,
+        entries,
         page_size=limits.page_size,
         call_seconds=options.call_timeout,
         client_info=Implementation(name=_NAME, version=version("mcp-ext-tools-search")),

@@ -20,8 +20,7 @@ _FIELDS: Final = ("server", "state", "reason", "tools", "protocol")
 def log_to_stderr(form: LogFormat) -> None:
     """Send what is logged to standard error, in `form`."""
     handler = logging.StreamHandler(sys.stderr)
-    plain = logging.Formatter("%(levelname)s %(name)s: %(message)s")
-    handler.setFormatter(_JsonLines() if form == "json" else plain)
+    handler.setFormatter(_JsonLines() if form == "json" else _Lines("%(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.getLogger("tools_search_server").setLevel(logging.INFO)
     # What upstream servers do is reported once and in one line; the SDK adds a traceback for each stray line.
@@ -29,7 +28,14 @@ def log_to_stderr(form: LogFormat) -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
-class _JsonLines(logging.Formatter):
+class _Lines(logging.Formatter):
+    def formatException(self, ei: Any) -> str:
+        """Return the place and the type of an error; its text may hold what a caller has sent."""
+        kind, _, frames = ei
+        return "".join([*traceback.format_tb(frames), getattr(kind, "__name__", "")])
+
+
+class _JsonLines(_Lines):
     def format(self, record: logging.LogRecord) -> str:
         entry: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
@@ -38,7 +44,6 @@ class _JsonLines(logging.Formatter):
             "message": record.getMessage(),
         }
         entry |= {name: getattr(record, name) for name in _FIELDS if hasattr(record, name)}
-        if record.exc_info and (error := record.exc_info[1]):
-            # Not its text, which may hold what a caller has sent.
-            entry |= {"error": type(error).__name__, "traceback": "".join(traceback.format_tb(error.__traceback__))}
+        if record.exc_info:
+            entry["error"] = self.formatException(record.exc_info)
         return json.dumps(entry, ensure_ascii=False)
