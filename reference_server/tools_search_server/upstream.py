@@ -37,6 +37,9 @@ _STEADY_SECONDS: Final = 30
 _RETURN_SECONDS: Final = 10
 _CHECK_SECONDS: Final = 5
 
+_PERHAPS_OLD: Final = frozenset({400, 404, 405})
+"""How a server on the old HTTP+SSE transport answers a POST to its address, as the protocol says."""
+
 
 class Upstream:
     """A configured server: its tools while it is connected, and the way to ask it.
@@ -92,7 +95,7 @@ class Upstream:
         waits = pauses()
         while True:
             began = anyio.current_time()
-            reason = without_secrets(await self._connection(), self._target)
+            reason = without_secrets(await self._connected(), self._target)
             if anyio.current_time() - began > _STEADY_SECONDS:
                 waits = pauses()
             pause = next(waits)
@@ -156,6 +159,20 @@ class Upstream:
             self._ended.set()
             self._ready = anyio.Event()
             self._move(State("down", datetime.now(UTC), "the connection was lost"), {})
+
+    async def _connected(self) -> str:
+        """Hold one connection, over the old transport if that is what the server speaks; return why it ended."""
+        reason = await self._connection()
+        tried = self._target
+        if not isinstance(tried, HttpTarget) or tried.transport == "sse" or self.protocol is not None:
+            return reason
+        if self._ended.http_status in _PERHAPS_OLD:
+            self._target = replace(tried, transport="sse")
+            old_reason = await self._connection()
+            if self.protocol is not None:
+                return old_reason
+            self._target = tried
+        return reason
 
     async def _connection(self) -> str:
         """Hold one connection for as long as it lasts, and return why it ended."""
