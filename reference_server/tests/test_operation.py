@@ -208,7 +208,7 @@ async def test_the_json_log_holds_the_states_of_servers_and_nothing_of_requests(
 ) -> None:
     log = tmp_path / "log"
     with anyio.fail_after(SECONDS), log.open("w") as stderr:
-        file = configuration(good=raw("good"), bad={"command": "no-such"})
+        file = configuration(good=raw("good"), bad={"command": "no-such"}, crashing=raw("crashing"))
         arguments = ("--log-format", "json", "--config", str(file))
         url = await anyio.to_thread.run_sync(lambda: servers.start_http(*arguments, stderr=stderr))
         async with Client(url, extensions=[TOOLS_SEARCH]) as client:
@@ -221,7 +221,8 @@ async def test_the_json_log_holds_the_states_of_servers_and_nothing_of_requests(
     entries = [json.loads(line) for line in log.read_text().splitlines()]
     assert all({"time", "level", "logger", "message"} <= entry.keys() for entry in entries)
     states = {entry["server"]: (entry["state"], entry["level"]) for entry in entries if "state" in entry}
-    assert states == {"good": ("ready", "info"), "bad": ("down", "warning")}
+    assert states == {"good": ("ready", "info"), "bad": ("down", "warning"), "crashing": ("down", "warning")}
+    assert ("crashing", "crashing: I always crash") in {(entry.get("server"), entry["message"]) for entry in entries}
     assert SECRET not in log.read_text()
 
 

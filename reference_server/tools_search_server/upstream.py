@@ -198,7 +198,8 @@ class Upstream:
         return outcome
 
     async def _hold(self, start: anyio.CancelScope) -> None:
-        transport = open_transport(self._target, self._ended, read_seconds=self._call_seconds + _LIST_SECONDS)
+        read_seconds = self._call_seconds + _LIST_SECONDS
+        transport = open_transport(self._target, self._ended, read_seconds=read_seconds, server=self.name)
         client = Client(transport, client_info=self._client_info, message_handler=self._on_message, cache=None)
         async with client, anyio.create_task_group() as tasks:
             tools = await read_tools(client, self.name, page_seconds=_LIST_SECONDS)
