@@ -70,6 +70,11 @@ def test_timeouts_are_read_in_the_units_of_each_host(
     assert (entry.start_seconds, entry.call_seconds) == (start_seconds, call_seconds)
 
 
+@pytest.mark.parametrize("member", ["url", "httpUrl", "serverUrl"])
+def test_an_address_is_read_under_the_names_that_hosts_give_it(member: str) -> None:
+    assert only_server(Path(), **{member: "https://host/mcp"}).target == HttpTarget("https://host/mcp")
+
+
 def test_a_file_of_variables_is_read_literally_and_gives_way_to_those_in_the_entry(tmp_path: Path) -> None:
     editor = tmp_path / ".vscode"
     (tmp_path / "keys.env").write_text("# mine\nexport A='one $B'\nB=two\nNOTHING\n")
@@ -86,7 +91,7 @@ def test_a_file_as_an_editor_writes_it_is_read_and_what_is_only_the_editors_is_p
           "inputs": [{"id": "key", "type": "promptString", "description": "A key", "password": true}],
           "servers": {
             "here": {"type": "stdio", "command": "${HOME_OF_IT:-/opt}/x", "cwd": "${workspaceFolder}",
-                     "dev": {"watch": "*.py"}, "sandboxEnabled": true},
+                     "env": {"PORT": 80}, "dev": {"watch": "*.py"}, "sandboxEnabled": true},
             "there": {"type": "http", "url": "https://host/mcp", "headers": {"Authorization": "Bearer ${env:KEY}"}},
             "off": {"command": "${NOT_SET}", "disabled": true},
             "off_too": {"command": "${NOT_SET}", "enabled": false}, /* and a comma too many */
@@ -94,6 +99,6 @@ def test_a_file_as_an_editor_writes_it_is_read_and_what_is_only_the_editors_is_p
         }"""
     )
     assert load_host_file(file, environment={"KEY": "k"}).servers == (
-        ServerEntry("here", StdioTarget("/opt/x", cwd=str(tmp_path))),
+        ServerEntry("here", StdioTarget("/opt/x", (), {"PORT": "80"}, cwd=str(tmp_path))),
         ServerEntry("there", HttpTarget("https://host/mcp", {"Authorization": "Bearer k"})),
     )

@@ -26,6 +26,9 @@ _TRANSPORTS: Final[Mapping[str, Literal["stdio", "streamable-http", "sse"]]] = {
     "sse": "sse",
 }
 
+_ADDRESSES: Final = ("url", "httpUrl", "serverUrl")
+"""How hosts call the address of a server."""
+
 _LEAST_MILLISECONDS: Final = 1000
 """What `timeout` holds below this are seconds: hosts differ in its unit, and none lets a call run for so short."""
 
@@ -59,18 +62,19 @@ class EntryReader:
 
     def _target(self) -> Target:
         transport = self._transport()
-        if "url" in self.members and "command" in self.members:
-            raise ValueError("has both `command` and `url`: keep the one that is meant")
-        if "url" not in self.members and "command" not in self.members:
+        address = next((member for member in _ADDRESSES if member in self.members), None)
+        if address is not None and "command" in self.members:
+            raise ValueError(f"has both `command` and `{address}`: keep the one that is meant")
+        if address is None and "command" not in self.members:
             raise ValueError("needs `command` (to start it) or `url` (to reach it)")
-        if "url" not in self.members:
+        if address is None:
             if transport not in (None, "stdio"):
                 raise ValueError(f"is of type {transport!r}, which needs `url` rather than `command`")
             env = {**self._env_file(), **self._text_map("env")}
             return StdioTarget(self._text("command"), self._texts("args"), env, self._text("cwd") or None)
         if transport == "stdio":
             raise ValueError("is of type 'stdio', which needs `command` rather than `url`")
-        return HttpTarget(self._text("url"), self._text_map("headers"), transport or "streamable-http")
+        return HttpTarget(self._text(address), self._text_map("headers"), transport or "streamable-http")
 
     def _transport(self) -> Literal["stdio", "streamable-http", "sse"] | None:
         named = self.members.get("transport", self.members.get("type"))
@@ -138,6 +142,8 @@ class EntryReader:
         for name, text in cast("dict[str, Any]", value).items():
             if isinstance(text, str):
                 read[name] = self._expanded(f"{member}.{name}", text)
+            elif isinstance(text, int) and not isinstance(text, bool):  # as editors allow
+                read[name] = str(text)
             else:
                 self._problem(f"`{member}.{name}` must be a text: write it in quotes")
         return read
