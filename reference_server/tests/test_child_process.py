@@ -128,6 +128,21 @@ async def test_what_a_server_writes_to_its_standard_error_is_logged_with_its_nam
     assert max(map(len, caplog.messages)) < 4200
 
 
+async def test_a_server_that_floods_its_standard_error_is_cut_and_keeps_nobody_waiting(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    longest = 0.0
+    with anyio.fail_after(30):
+        async with child_streams(StdioTarget("sh", ("-c", "yes >&2")), Ending(), server="flood"):
+            while not any("flood writes too much" in message for message in caplog.messages):
+                began = anyio.current_time()
+                await anyio.sleep(0.01)
+                longest = max(longest, anyio.current_time() - began)
+    assert longest < 1
+    assert len(caplog.messages) < 3000
+
+
 async def test_a_grandchild_that_outlives_its_server_delays_the_end_no_longer_than_a_moment(
     is_alive: Any, until: Any, tmp_path: Path
 ) -> None:

@@ -16,6 +16,11 @@ logger = logging.getLogger(__name__)
 _MAX_LINE_BYTES: Final = 4096
 """What is kept of one line."""
 
+_MAX_LINES: Final = 500
+"""What is logged of one server in a second; one that writes without end must not keep the others waiting."""
+
+_FLOOD_PAUSE: Final = 0.05
+
 
 class ChildWords:
     """Passes on the standard error of one process.
@@ -30,6 +35,9 @@ class ChildWords:
         self._server = server
         self._ended = anyio.Event()
         self._scope = anyio.CancelScope(shield=True)
+        self._second_ends = 0.0
+        self._told = 0
+        self._left_out = 0
 
     async def pass_on(self) -> None:
         """Log each line until the stream ends or `finish` is called: a server that is being stopped still speaks."""
@@ -43,7 +51,10 @@ class ChildWords:
                     buffer = b""
                 for line in lines:
                     self._tell(line)
+                if self._left_out:
+                    await anyio.sleep(_FLOOD_PAUSE)
         self._tell(buffer)
+        self._begin_second()
         self._ended.set()
 
     async def finish(self, seconds: float) -> None:
@@ -53,6 +64,18 @@ class ChildWords:
         self._scope.cancel()
 
     def _tell(self, line: bytes) -> None:
+        if anyio.current_time() >= self._second_ends:
+            self._begin_second()
+        if self._told == _MAX_LINES:
+            self._left_out += 1
+            return
+        self._told += 1
         text = line[:_MAX_LINE_BYTES].decode("utf-8", "replace")
         if shown := "".join(char if char.isprintable() else " " for char in text).rstrip():
             logger.info("%s: %s", self._server, shown, extra={"server": self._server})
+
+    def _begin_second(self) -> None:
+        if self._left_out:
+            extra = {"server": self._server}
+            logger.warning("%s writes too much: %d lines are left out", self._server, self._left_out, extra=extra)
+        self._second_ends, self._told, self._left_out = anyio.current_time() + 1, 0, 0
