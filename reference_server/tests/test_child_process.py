@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -104,6 +106,56 @@ async def test_sending_to_a_server_that_has_ended_fails_cleanly() -> None:
         async with child_streams(python(""), ended) as (_, outgoing):
             await ended.wait()
             await outgoing.send(message("x" * 1_000_000))
+
+
+async def test_what_a_server_writes_to_its_standard_error_is_logged_with_its_name_to_the_last_word(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    source = (
+        "import sys\n"
+        "sys.stderr.write('first\\n\\n  \\x1b[31msecond\\n' + 'x' * 1_000_000 + '\\n')\n"
+        "sys.stderr.flush()\n"
+        "sys.stdin.read()\n"
+        "sys.stderr.write('y' * 200_000 + '\\nlast')\n"
+    )
+    with anyio.fail_after(30):
+        async with child_streams(python(source), Ending(), server="talker"):
+            while "talker:    [31msecond" not in caplog.messages:  # noqa: ASYNC110 - a log sets no events
+                await anyio.sleep(0.01)
+    assert caplog.messages[0] == "talker: first"
+    assert caplog.messages[-1] == "talker: last"
+    assert max(map(len, caplog.messages)) < 4200
+
+
+async def test_a_server_that_floods_its_standard_error_is_cut_and_keeps_nobody_waiting(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    longest = 0.0
+    with anyio.fail_after(30):
+        async with child_streams(StdioTarget("sh", ("-c", "yes >&2")), Ending(), server="flood"):
+            while not any("flood writes too much" in message for message in caplog.messages):
+                began = anyio.current_time()
+                await anyio.sleep(0.01)
+                longest = max(longest, anyio.current_time() - began)
+    assert longest < 1
+    assert len(caplog.messages) < 3000
+
+
+async def test_a_grandchild_that_outlives_its_server_delays_the_end_no_longer_than_a_moment(
+    is_alive: Any, until: Any, tmp_path: Path
+) -> None:
+    note = tmp_path / "pid"
+    source = (
+        "import subprocess, sys\n"
+        "p = subprocess.Popen(['sleep', '60'], start_new_session=True)\n"
+        "open(sys.argv[1], 'w').write(str(p.pid))\n"
+    )
+    with anyio.fail_after(10):
+        async with child_streams(python(source, str(note)), Ending()):
+            await until(lambda: note.exists() and note.read_text())
+    os.kill(int(note.read_text()), signal.SIGKILL)
 
 
 async def test_a_program_that_does_not_exist_cannot_be_started() -> None:

@@ -173,9 +173,12 @@ async def test_a_server_that_imitates_the_name_of_anothers_tool_takes_nothing_fr
             assert await names(client) == {imitated, qualified_name("a_b", imitation)}
 
 
-async def test_a_server_on_the_old_transport_is_served(servers: Any, gateway: Any, unused_tcp_port: int) -> None:
+@pytest.mark.parametrize("named", [{"type": "sse"}, {}])
+async def test_a_server_on_the_old_transport_is_served(
+    servers: Any, gateway: Any, unused_tcp_port: int, named: dict[str, str]
+) -> None:
     servers.start(str(UPSTREAMS / "over_sse.py"), str(unused_tcp_port))
-    entry = {"url": f"http://127.0.0.1:{unused_tcp_port}/sse", "type": "sse"}
+    entry = {"url": f"http://127.0.0.1:{unused_tcp_port}/sse", **named}
     with anyio.fail_after(60):
         async with gateway("auto", old=entry) as client:
             await wait_for(client, {"old__ancient"})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import Final, TypeAlias, cast
@@ -22,6 +23,7 @@ from mcp_ext_tools_search.hosts import StdioTarget
 from mcp_ext_tools_search.hosts.environment import handed_down
 from mcp_types import jsonrpc_message_adapter
 
+from tools_search_server.child_words import ChildWords
 from tools_search_server.ending import Ending
 
 __all__ = ["child_streams"]
@@ -39,29 +41,33 @@ _Streams: TypeAlias = tuple[MemoryObjectReceiveStream[_Incoming], MemoryObjectSe
 
 
 @asynccontextmanager
-async def child_streams(target: StdioTarget, ended: Ending) -> AsyncGenerator[_Streams]:
+async def child_streams(target: StdioTarget, ended: Ending, *, server: str = "") -> AsyncGenerator[_Streams]:
     """Start a server and yield its messages and where to send others; stop it and all that it started at the end.
 
     Args:
         target: What to start.
         ended: Set with the reason as soon as the server has nothing more to say.
+        server: Its name, under which its standard error is logged; that of the program unless given.
 
     Raises:
         OSError: It cannot be started.
     """
     process = await _start(target)
+    words = ChildWords(cast("ByteReceiveStream", process.stderr), server or target.command)
     to_us, incoming = anyio.create_memory_object_stream[_Incoming]()
     outgoing, to_it = anyio.create_memory_object_stream[SessionMessage]()
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_read, process, to_us, ended)
-            tasks.start_soon(_write, process, to_it)
-            with incoming, outgoing:
-                yield incoming, outgoing
-            tasks.cancel_scope.cancel()
-    finally:
-        with anyio.CancelScope(shield=True):
-            await _stop(process)
+    async with anyio.create_task_group() as listening:
+        listening.start_soon(words.pass_on)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_read, process, to_us, ended)
+                tasks.start_soon(_write, process, to_it)
+                with incoming, outgoing:
+                    yield incoming, outgoing
+                tasks.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await _stop(process, words)
 
 
 async def _start(target: StdioTarget) -> Process:
@@ -69,7 +75,7 @@ async def _start(target: StdioTarget) -> Process:
         [target.command, *target.args],
         env={**get_default_environment(), **handed_down(), **target.env},
         cwd=target.cwd,
-        stderr=None,  # ours: the operator sees what the server has to say
+        stderr=subprocess.PIPE,
         start_new_session=True,
     )
 
@@ -102,7 +108,7 @@ async def _reason(process: Process, stray: int, unread: int) -> str:
         return "it closed its standard output"
     code = process.returncode or 0
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return f"it {how}; its last words are on standard error"
+    return f"it {how}; its last words are in the log"
 
 
 def _parsed(line: bytes) -> _Incoming:
@@ -120,7 +126,7 @@ async def _write(process: Process, messages: MemoryObjectReceiveStream[SessionMe
             await _pipe_to(process).send(text.encode() + b"\n")
 
 
-async def _stop(process: Process) -> None:
+async def _stop(process: Process, words: ChildWords) -> None:
     """End a server as the protocol says (standard input first, then signals), and with it whatever it started."""
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         await _pipe_to(process).aclose()
@@ -128,6 +134,7 @@ async def _stop(process: Process) -> None:
         _signal_group(process, signal.SIGTERM)
         await _exits_within(process, _GRACE_SECONDS)
     _signal_group(process, signal.SIGKILL)
+    await words.finish(_LAST_WORDS_SECONDS)
     with anyio.move_on_after(_GRACE_SECONDS):
         await process.aclose()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,14 @@ import click
 from mcp_ext_tools_search.hosts import ConfigurationError
 
 from tools_search_server.catalog_program import CATALOG_VARIABLE, catalog_program, chosen_catalog
+from tools_search_server.check import check
 from tools_search_server.connecting import first_error
-from tools_search_server.gateway_program import GatewayOptions, gateway_program
+from tools_search_server.gateway_program import GatewayOptions, configured_gateway, gateway_program
 from tools_search_server.limits import CURSOR_KEY_VARIABLE, Limits, read_cursor_key
+from tools_search_server.logs import LogFormat, log_to_stderr
 from tools_search_server.mendable import Mendable
 from tools_search_server.serving import Address, Program, serve
+from tools_search_server.status_command import status
 
 __all__ = ["command"]
 
@@ -28,12 +30,14 @@ Examples:
   tools-search-server                               the bundled catalogue, on stdio
   tools-search-server --config mcp.json             your own servers as one, on stdio
   tools-search-server --http 127.0.0.1:8000         the same over Streamable HTTP
+  tools-search-server --config mcp.json --check     what each of your servers offers, or why it cannot be used
+  tools-search-server status                        how a gateway on HTTP and its servers are
 \b
 Environment:
   {CATALOG_VARIABLE}      catalogue file of a conformance run; calls answer with themselves
   {CURSOR_KEY_VARIABLE}   key that authenticates search cursors, shared by replicas
 \b
-Exit codes: 0 stopped as told, 1 could not serve, 2 something to mend first.
+Exit codes: 0 stopped as told, 1 could not serve or (--check) some server cannot be used, 2 something to mend first.
 """
 
 
@@ -47,7 +51,12 @@ class _AddressType(click.ParamType[Address]):
         return Address(host.strip("[]"), int(port))
 
 
-@click.command(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    invoke_without_command=True,
+    subcommand_metavar="[COMMAND]",
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.option("--config", type=_FILE, metavar="FILE", help="Serve all MCP servers of this mcp.json as one.")
 @click.option("--catalog", type=_FILE, metavar="FILE", help='Serve the tools of this file, {"tools": [...]}.')
 @click.option("--http", type=_AddressType(), help="Serve Streamable HTTP here, not stdio. Port 0: any free one.")
@@ -60,8 +69,13 @@ class _AddressType(click.ParamType[Address]):
               help="How long the first request waits for servers that are slow to start.")  # fmt: skip
 @click.option("--call-timeout", type=click.FloatRange(0, min_open=True), default=600, show_default=True,
               metavar="SECONDS", help="When a tool call is given up.")  # fmt: skip
+@click.option("--check", "only_check", is_flag=True, help="Say what each server of --config offers, and stop.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
+              help="How standard error is written.")  # fmt: skip
 @click.version_option(package_name="mcp-ext-tools-search", prog_name="tools-search-server")
+@click.pass_context
 def command(
+    ctx: click.Context,
     *,
     config: Path | None,
     catalog: Path | None,
@@ -73,22 +87,31 @@ def command(
     cursor_key_file: Path | None,
     start_deadline: float,
     call_timeout: float,
+    only_check: bool,
+    log_format: LogFormat,
 ) -> None:
     """Serve MCP tools that clients can search with `tools/search`.
 
     Without options it serves a bundled catalogue of tools with canned answers. With --config it is a gateway: the
     servers of an mcp.json as one server, searchable although they know nothing of search.
     """
+    if ctx.invoked_subcommand is not None:
+        return
     if config is not None and catalog is not None:
         raise click.UsageError("--config and --catalog are two different servers. Give one of them.")
+    if only_check and config is None:
+        raise click.UsageError("--check is about the servers of a --config file. Name one.")
     if http is not None and not allow_remote and not _is_loopback(http.host):
         message = f"{http.host} can be reached from other machines, and every caller may use all tools. "
         raise click.UsageError(message + "Use 127.0.0.1, or add --allow-remote if that is meant.")
-    _log_to_stderr()
+    log_to_stderr(log_format)
     try:
         limits = Limits(page_size, min(default_limit, max_limit), max_limit, read_cursor_key(cursor_key_file))
+        options = GatewayOptions(start_deadline, call_timeout)
+        if config is not None and only_check:
+            sys.exit(0 if anyio.run(check, configured_gateway(config, limits, options)) else 1)
         if config is not None:
-            program = gateway_program(config, limits, GatewayOptions(start_deadline, call_timeout))
+            program = gateway_program(config, limits, options)
         else:
             program = catalog_program(chosen_catalog(catalog), limits)
     except (ConfigurationError, Mendable) as error:
@@ -124,9 +147,4 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _log_to_stderr() -> None:
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    logging.getLogger("tools_search_server").setLevel(logging.INFO)
-    # What upstream servers do is reported once and in one line; the SDK adds a traceback for each stray line.
-    for name in ("client", "mcp.client"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+command.add_command(status)

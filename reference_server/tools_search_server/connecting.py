@@ -32,17 +32,20 @@ _Message: TypeAlias = SessionMessage | Exception
 
 
 @asynccontextmanager
-async def open_transport(target: Target, ended: Ending, *, read_seconds: float) -> AsyncGenerator[Any]:
+async def open_transport(
+    target: Target, ended: Ending, *, read_seconds: float, server: str = ""
+) -> AsyncGenerator[Any]:
     """Open the streams to a server, for the SDK's `Client`.
 
     Args:
         target: The server.
         ended: Set as soon as the server has nothing more to say, which the SDK tells nobody.
         read_seconds: How long an HTTP server may be silent during a request.
+        server: Its name, for the log.
     """
     match target:
         case StdioTarget():
-            async with child_streams(target, ended) as streams:
+            async with child_streams(target, ended, server=server) as streams:
                 yield streams
         case HttpTarget(transport="sse"):
             sse = sse_client(target.url, dict(target.headers), _CONNECT_SECONDS, read_seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -17,12 +18,14 @@ from mcp_types import CallToolRequestParams, Implementation, ListToolsResult, Pa
 from tools_search_server import orientation
 from tools_search_server.faults import hide_faults
 from tools_search_server.gateway import Gateway
+from tools_search_server.health import gateway_health
 from tools_search_server.limits import Limits
+from tools_search_server.own_file import refuse_itself
 from tools_search_server.relay import relay_call
 from tools_search_server.serving import Program
 from tools_search_server.unknown_tool import unknown_tool
 
-__all__ = ["GatewayOptions", "gateway_program", "gateway_server"]
+__all__ = ["GatewayOptions", "configured_gateway", "gateway_program", "gateway_server"]
 
 _NAME: Final = "tools-search-gateway"
 _TTL_MS: Final = 5_000
@@ -44,20 +47,32 @@ class GatewayOptions:
     """Seconds after which a call is given up."""
 
 
-def gateway_program(file: Path, limits: Limits, options: GatewayOptions) -> Program:
+def configured_gateway(file: Path, limits: Limits, options: GatewayOptions) -> Gateway:
     """Build the gateway of a configuration; nothing is started yet.
 
     Raises:
         ConfigurationError: The configuration cannot be used.
     """
-    gateway = Gateway(
-        load_host_file(file).servers,
+    entries = load_host_file(file).servers
+    refuse_itself(file, entries)
+    return Gateway(
+        entries,
         page_size=limits.page_size,
         call_seconds=options.call_timeout,
         client_info=Implementation(name=_NAME, version=version("mcp-ext-tools-search")),
     )
+
+
+def gateway_program(file: Path, limits: Limits, options: GatewayOptions) -> Program:
+    """Build the server in front of a configuration; nothing is started yet.
+
+    Raises:
+        ConfigurationError: The configuration cannot be used.
+    """
+    gateway = configured_gateway(file, limits, options)
     server = gateway_server(gateway, limits, options)
-    return Program(server, beside=gateway.running, farewell=gateway.changes.close)
+    health = partial(gateway_health, gateway)
+    return Program(server, beside=gateway.running, farewell=gateway.changes.close, health=health)
 
 
 def gateway_server(gateway: Gateway, limits: Limits, options: GatewayOptions) -> Server[Any]:

@@ -18,9 +18,10 @@ from anyio.abc import TaskStatus
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
+from tools_search_server.health import Health, health_route
 from tools_search_server.standard_streams import standard_streams
 
-__all__ = ["Address", "Program", "listening", "serve"]
+__all__ = ["Address", "Program", "listening", "serve", "stop_on_signal"]
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +37,10 @@ class Address:
     port: int
 
 
+def _healthy() -> Health:
+    return {"status": "ok"}
+
+
 @dataclass(frozen=True)
 class Program:
     """A server, and what has to run beside it."""
@@ -48,6 +53,9 @@ class Program:
     farewell: Callable[[], None]
     """Called when the server is told to stop, while clients can still be reached."""
 
+    health: Callable[[], Health] = _healthy
+    """Tells over HTTP how the server is."""
+
 
 async def serve(program: Program, address: Address | None) -> None:
     """Serve on `address`, or on stdio without one, until SIGINT, SIGTERM, SIGHUP or the end of standard input.
@@ -57,13 +65,13 @@ async def serve(program: Program, address: Address | None) -> None:
     """
     stop = anyio.Event()
     async with anyio.create_task_group() as tasks:
-        await tasks.start(_stop_on_signal, stop)
+        await tasks.start(stop_on_signal, stop)
         async with program.beside():
             await (_serve_stdio(program, stop) if address is None else _serve_http(program, address, stop))
         tasks.cancel_scope.cancel()
 
 
-async def _stop_on_signal(stop: anyio.Event, *, task_status: TaskStatus[None]) -> None:
+async def stop_on_signal(stop: anyio.Event, *, task_status: TaskStatus[None]) -> None:
     """Set `stop` on a signal. Further ones change nothing: stopping takes a few seconds and must not be cut short."""
     # What `nohup` has switched off stays off.
     closed = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
@@ -97,6 +105,7 @@ async def _serve_stdio(program: Program, stop: anyio.Event) -> None:
 async def _serve_http(program: Program, address: Address, stop: anyio.Event) -> None:
     with listening(address) as listener:
         app = program.server.streamable_http_app(host=address.host)
+        app.routes.append(health_route(program.health, program.server.session_manager.security_settings))
         quiet: dict[str, Any] = {"log_config": None, "access_log": False, "ws": "none"}
         web = _WebServer(uvicorn.Config(app, timeout_graceful_shutdown=_GOODBYE_SECONDS, **quiet))
         host, port = listener.getsockname()[:2]

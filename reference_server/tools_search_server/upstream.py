@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -21,8 +21,9 @@ from mcp_types import Implementation, Tool, ToolListChangedNotification
 
 from tools_search_server.connecting import explain, open_transport
 from tools_search_server.ending import Ending
+from tools_search_server.revealing import without_secrets
 from tools_search_server.upstream_listing import read_tools
-from tools_search_server.upstream_session import is_modern, is_session_gone
+from tools_search_server.upstream_session import features_beside_tools, is_modern, is_session_gone
 from tools_search_server.upstream_state import Forgotten, State, Unavailable, pauses
 
 __all__ = ["Upstream"]
@@ -36,6 +37,9 @@ _STEADY_SECONDS: Final = 30
 _RETURN_SECONDS: Final = 10
 _CHECK_SECONDS: Final = 5
 
+_PERHAPS_OLD: Final = frozenset({400, 404, 405})
+"""How a server on the old HTTP+SSE transport answers a POST to its address, as the protocol says."""
+
 
 class Upstream:
     """A configured server: its tools while it is connected, and the way to ask it.
@@ -43,7 +47,7 @@ class Upstream:
     Args:
         entry: Its name, and how to reach it.
         on_change: Called with this object when its tools or its state have changed.
-        call_seconds: When a request is given up.
+        call_seconds: When a request is given up, unless the entry says otherwise.
         client_info: Who is asking.
     """
 
@@ -59,11 +63,16 @@ class Upstream:
         self._target = entry.target
         self.tools: Mapping[str, Tool] = {}
         self.about = ""
+        self.protocol: str | None = None
+        """The revision spoken on the latest connection."""
+        self.features: Sequence[str] = ()
+        """What it offered on the latest connection beside tools."""
         self.settled = anyio.Event()
         """Set once the server has been reached or has failed for the first time."""
         self._state = State("starting", datetime.now(UTC))
         self._on_change = on_change
-        self._call_seconds = call_seconds
+        self._start_seconds = entry.start_seconds or _START_SECONDS
+        self._call_seconds = entry.call_seconds or call_seconds
         self._client_info = client_info
         self._client: Client | None = None
         self._ready = anyio.Event()
@@ -76,17 +85,24 @@ class Upstream:
         """How the server is now."""
         return self._state
 
+    @property
+    def transport(self) -> str:
+        """How the server is reached: `stdio`, `streamable-http` or `sse`."""
+        return self._target.transport if isinstance(self._target, HttpTarget) else "stdio"
+
     async def run(self) -> None:
         """Keep the server connected; never returns and never raises but when it is cancelled."""
         waits = pauses()
         while True:
             began = anyio.current_time()
-            reason = await self._connection()
+            reason = without_secrets(await self._connected(), self._target)
             if anyio.current_time() - began > _STEADY_SECONDS:
                 waits = pauses()
             pause = next(waits)
             is_news = reason != self._state.reason
-            logger.log(logging.WARNING if is_news else logging.DEBUG, "%s is down: %s", self.name, reason)
+            told = {"server": self.name, "state": "down", "reason": reason}
+            level = logging.WARNING if is_news else logging.DEBUG
+            logger.log(level, "%s is down: %s", self.name, reason, extra=told)
             self._move(State("down", datetime.now(UTC), reason), {})
             await anyio.sleep(pause)
 
@@ -144,6 +160,20 @@ class Upstream:
             self._ready = anyio.Event()
             self._move(State("down", datetime.now(UTC), "the connection was lost"), {})
 
+    async def _connected(self) -> str:
+        """Hold one connection, over the old transport if that is what the server speaks; return why it ended."""
+        reason = await self._connection()
+        tried = self._target
+        if not isinstance(tried, HttpTarget) or tried.transport == "sse" or self.protocol is not None:
+            return reason
+        if self._ended.http_status in _PERHAPS_OLD:
+            self._target = replace(tried, transport="sse")
+            old_reason = await self._connection()
+            if self.protocol is not None:
+                return old_reason
+            self._target = tried
+        return reason
+
     async def _connection(self) -> str:
         """Hold one connection for as long as it lasts, and return why it ended."""
         outcome = "the connection broke"
@@ -152,9 +182,9 @@ class Upstream:
         async def hold() -> None:
             nonlocal outcome
             try:
-                with anyio.CancelScope(deadline=anyio.current_time() + _START_SECONDS) as start:
+                with anyio.CancelScope(deadline=anyio.current_time() + self._start_seconds) as start:
                     await self._hold(start)
-                late = f"it did not answer within {_START_SECONDS} s"
+                late = f"it did not answer within {self._start_seconds:g} s"
                 outcome = late if start.cancelled_caught else self._ended.reason or "it closed the connection"
             except Exception as error:  # the supervisor's boundary: whatever an upstream does costs only itself
                 logger.debug("%s: the connection failed", self.name, exc_info=error)
@@ -168,7 +198,8 @@ class Upstream:
         return outcome
 
     async def _hold(self, start: anyio.CancelScope) -> None:
-        transport = open_transport(self._target, self._ended, read_seconds=self._call_seconds + _LIST_SECONDS)
+        read_seconds = self._call_seconds + _LIST_SECONDS
+        transport = open_transport(self._target, self._ended, read_seconds=read_seconds, server=self.name)
         client = Client(transport, client_info=self._client_info, message_handler=self._on_message, cache=None)
         async with client, anyio.create_task_group() as tasks:
             tools = await read_tools(client, self.name, page_seconds=_LIST_SECONDS)
@@ -176,7 +207,9 @@ class Upstream:
             self._client = client
             self._ready.set()
             self.about = _about(client)
-            logger.info("%s is ready: %d tools, protocol %s", self.name, len(tools), client.protocol_version)
+            self.protocol, self.features = client.protocol_version, features_beside_tools(client)
+            told = {"server": self.name, "state": "ready", "tools": len(tools), "protocol": self.protocol}
+            logger.info("%s is ready: %d tools, protocol %s", self.name, len(tools), self.protocol, extra=told)
             self._move(State("ready", datetime.now(UTC)), tools)
             tasks.start_soon(self._listen, client)
             tasks.start_soon(self._keep_fresh, client)
@@ -224,7 +257,8 @@ class Upstream:
             self._stale = anyio.Event()
             tools = await read_tools(client, self.name, page_seconds=_LIST_SECONDS)
             if tools != self.tools:
-                logger.info("%s changed: %d tools", self.name, len(tools))
+                told = {"server": self.name, "state": "ready", "tools": len(tools)}
+                logger.info("%s changed: %d tools", self.name, len(tools), extra=told)
                 self._move(self._state, tools)
             await anyio.sleep(_QUIET_SECONDS)
 

@@ -35,7 +35,7 @@ async def read_tools(client: Client, server: str, *, page_seconds: float) -> dic
     tools = _usable(await _entries(client, server, page_seconds), server)
     kept = {tool.name: tool for tool in absorb_tools(client, list(tools.values()))}
     for name in tools.keys() - kept.keys():
-        logger.warning("%s: tool %r is left out: its x-mcp-header is invalid", server, name)
+        logger.warning("%s: tool %r is left out: its x-mcp-header is invalid", server, name, extra={"server": server})
     return kept
 
 
@@ -54,8 +54,11 @@ async def _entries(client: Client, server: str, page_seconds: float) -> list[Any
         if cursor in seen or len(entries) > _MAX_TOOLS:
             break
         seen.add(cursor)
-    logger.warning("%s: its list of tools does not end; the first %d are used", server, len(entries[:_MAX_TOOLS]))
-    return entries[:_MAX_TOOLS]
+    used = entries[:_MAX_TOOLS]
+    logger.warning(
+        "%s: its list of tools does not end; the first %d are used", server, len(used), extra={"server": server}
+    )
+    return used
 
 
 def _usable(entries: Sequence[Any], server: str) -> dict[str, Tool]:
@@ -65,10 +68,10 @@ def _usable(entries: Sequence[Any], server: str) -> dict[str, Tool]:
             tool = Tool.model_validate(entry, by_name=False)
         except ValidationError as error:
             place = ".".join(map(str, error.errors()[0]["loc"]))
-            logger.warning("%s: a tool is left out: it is invalid at %r", server, place)
+            logger.warning("%s: a tool is left out: it is invalid at %r", server, place, extra={"server": server})
             continue
         if tool.name in tools:
-            logger.warning("%s: the second tool named %r is left out", server, tool.name)
+            logger.warning("%s: the second tool named %r is left out", server, tool.name, extra={"server": server})
             continue
         tools[tool.name] = tool
     return tools

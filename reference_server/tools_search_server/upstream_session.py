@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mcp import Client, MCPError
+from mcp_ext_tools_search.types import EXTENSION_ID, METHOD
 from mcp_types import (
     CONNECTION_CLOSED,
     INVALID_REQUEST,
@@ -18,8 +19,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-__all__ = ["absorb_tools", "is_modern", "is_session_gone"]
-
+__all__ = ["absorb_tools", "features_beside_tools", "is_modern", "is_session_gone"]
 
 _SESSION_CODES: Final = frozenset({CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT})
 """-32000, -32600 and -32001: what official SDKs have used for a session that they do not know."""
@@ -28,6 +28,14 @@ _SESSION_CODES: Final = frozenset({CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_T
 def is_modern(client: Client) -> bool:
     """Tell whether the server speaks 2026-07-28 or later."""
     return client.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def features_beside_tools(client: Client) -> Sequence[str]:
+    """Name what the server offers beside a list of tools."""
+    offered = client.server_capabilities
+    named = {"resources": offered.resources, "prompts": offered.prompts, "completions": offered.completions}
+    features = [name for name, capability in named.items() if capability is not None]
+    return [*features, METHOD] if EXTENSION_ID in (offered.extensions or {}) else features
 
 
 def is_session_gone(client: Client, error: MCPError) -> bool:

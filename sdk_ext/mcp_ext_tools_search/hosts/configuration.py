@@ -1,8 +1,9 @@
 """The file that names the servers: the one that hosts already have.
 
-Read are `mcpServers` (most hosts) and `servers` (VS Code and others), each server with `command`, `args`, `env`, `cwd`
-or with `url`, `headers`, and `type` or `transport`. `disabled` and `enabled` switch a server off. Members that only
-other hosts know are ignored.
+Read are `mcpServers` (most hosts) and `servers` (VS Code and others), each server with `command`, `args`, `env`,
+`envFile`, `cwd` or with `url`, `headers`, and `type` or `transport`. `startup_timeout_sec`, `tool_timeout_sec` and
+`timeout` bound its start and its calls; `disabled` and `enabled` switch it off. Members that only other hosts know are
+ignored.
 """
 
 from __future__ import annotations

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Literal, cast
+
+from dotenv import dotenv_values
 
 from mcp_ext_tools_search.hosts.expansion import UnresolvedVariable
 from mcp_ext_tools_search.hosts.targets import HttpTarget, ServerEntry, StdioTarget, Target
@@ -13,12 +18,19 @@ __all__ = ["EntryReader"]
 
 _TRANSPORTS: Final[Mapping[str, Literal["stdio", "streamable-http", "sse"]]] = {
     "stdio": "stdio",
+    "local": "stdio",
     "http": "streamable-http",
     "streamable-http": "streamable-http",
     "streamableHttp": "streamable-http",
     "streamable_http": "streamable-http",
     "sse": "sse",
 }
+
+_ADDRESSES: Final = ("url", "httpUrl", "serverUrl")
+"""How hosts call the address of a server."""
+
+_LEAST_MILLISECONDS: Final = 1000
+"""What `timeout` holds below this are seconds: hosts differ in its unit, and none lets a call run for so short."""
 
 
 @dataclass
@@ -39,24 +51,30 @@ class EntryReader:
         except ValueError as error:
             self._problem(str(error))
             return None
-        deferred = self._flag("defer_loading")
-        return None if self.problems else ServerEntry(self.name, target, deferred)
+        entry = ServerEntry(
+            self.name,
+            target,
+            self._flag("defer_loading"),
+            start_seconds=self._number("startup_timeout_sec") or self._number("startup_timeout_ms", per_second=1000),
+            call_seconds=self._number("tool_timeout_sec") or self._timeout(),
+        )
+        return None if self.problems else entry
 
     def _target(self) -> Target:
         transport = self._transport()
-        if "url" in self.members and "command" in self.members:
-            raise ValueError("has both `command` and `url`: keep the one that is meant")
-        if "url" not in self.members and "command" not in self.members:
+        address = next((member for member in _ADDRESSES if member in self.members), None)
+        if address is not None and "command" in self.members:
+            raise ValueError(f"has both `command` and `{address}`: keep the one that is meant")
+        if address is None and "command" not in self.members:
             raise ValueError("needs `command` (to start it) or `url` (to reach it)")
-        if "url" not in self.members:
+        if address is None:
             if transport not in (None, "stdio"):
                 raise ValueError(f"is of type {transport!r}, which needs `url` rather than `command`")
-            return StdioTarget(
-                self._text("command"), self._texts("args"), self._text_map("env"), self._text("cwd") or None
-            )
+            env = {**self._env_file(), **self._text_map("env")}
+            return StdioTarget(self._text("command"), self._texts("args"), env, self._text("cwd") or None)
         if transport == "stdio":
             raise ValueError("is of type 'stdio', which needs `command` rather than `url`")
-        return HttpTarget(self._text("url"), self._text_map("headers"), transport or "streamable-http")
+        return HttpTarget(self._text(address), self._text_map("headers"), transport or "streamable-http")
 
     def _transport(self) -> Literal["stdio", "streamable-http", "sse"] | None:
         named = self.members.get("transport", self.members.get("type"))
@@ -72,6 +90,34 @@ class EntryReader:
             self._problem(f"`{member}` must be true or false, not {_kind(value)}")
             return default
         return value
+
+    def _timeout(self) -> float | None:
+        stated = self._number("timeout")
+        return stated / 1000 if stated and stated >= _LEAST_MILLISECONDS else stated
+
+    def _number(self, member: str, *, per_second: float = 1) -> float | None:
+        """Return seconds, or `None` where nothing is said."""
+        value = self.members.get(member)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            self._problem(f"`{member}` must be a number above 0, without quotes")
+            return None
+        return value / per_second
+
+    def _env_file(self) -> dict[str, str]:
+        """Return the variables of the file that `envFile` names, from the workspace where its path is relative."""
+        named = self._text("envFile")
+        if not named:
+            return {}
+        try:
+            text = Path(self.expand("${workspaceFolder}"), named).read_text(encoding="utf-8-sig")
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            self._problem(f"`envFile` cannot be read ({reason}): name a file of lines like NAME=value")
+            return {}
+        variables = dotenv_values(stream=io.StringIO(text), interpolate=False)
+        return {name: value for name, value in variables.items() if value is not None}
 
     def _text(self, member: str) -> str:
         value = self.members.get(member, "")
@@ -96,6 +142,8 @@ class EntryReader:
         for name, text in cast("dict[str, Any]", value).items():
             if isinstance(text, str):
                 read[name] = self._expanded(f"{member}.{name}", text)
+            elif isinstance(text, int) and not isinstance(text, bool):  # as editors allow
+                read[name] = str(text)
             else:
                 self._problem(f"`{member}.{name}` must be a text: write it in quotes")
         return read

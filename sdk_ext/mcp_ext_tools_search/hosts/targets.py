@@ -71,6 +71,12 @@ class ServerEntry:
     defer_loading: bool = False
     """Whether a host keeps this server's tools from its model until they are searched for."""
 
+    start_seconds: float | None = None
+    """How long the server may take until its tools are known; `None` where the program decides."""
+
+    call_seconds: float | None = None
+    """When a call is given up; `None` where the program decides."""
+
 
 def _is_http_address(url: str) -> bool:
     try:

@@ -1,0 +1,266 @@
+"""What operators see of a gateway: its health, its status, what a check tells, and its log."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import httpx2
+import pytest
+from anyio.abc import SocketAttribute, SocketStream
+from click.testing import CliRunner, Result
+from mcp import Client
+from mcp_ext_tools_search.client import TOOLS_SEARCH, search_tools
+from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target
+from starlette.applications import Starlette
+from tools_search_server.command_line import command
+from tools_search_server.health import health_route
+from tools_search_server.revealing import without_secrets
+
+pytestmark = pytest.mark.anyio
+
+SECONDS = 30
+SECRET = "s3cret-and-long-enough"  # noqa: S105
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tools_search_server", *arguments],
+        capture_output=True, text=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def ask_status(url: str, *options: str) -> Result:
+    return CliRunner().invoke(command, ["status", "--url", url, *options])
+
+
+def health_of(url: str) -> dict[str, Any]:
+    answer = httpx2.get(url.replace("/mcp", "/healthz"), trust_env=False)
+    assert answer.status_code == 200
+    return answer.json()
+
+
+async def until_settled(url: str) -> dict[str, Any]:
+    while (health := await anyio.to_thread.run_sync(health_of, url))["starting"]:  # noqa: ASYNC110
+        await anyio.sleep(0.05)
+    return health
+
+
+@pytest.fixture
+def telling(raw: Any) -> dict[str, Any]:
+    """A server whose error repeats the key that it was given."""
+    source = (
+        "import json, os, sys\n"
+        "for line in sys.stdin:\n"
+        "    m = json.loads(line)\n"
+        "    e = {'code': -32000, 'message': 'bad key ' + os.environ['KEY'] + '\\x1b[2J'}\n"
+        "    print(json.dumps({'jsonrpc': '2.0', 'id': m['id'], 'error': e}), flush=True)\n"
+    )
+    return {"command": sys.executable, "args": ["-c", source], "env": {"KEY": SECRET}}
+
+
+async def test_health_tells_the_state_of_each_server_and_status_shows_it(
+    servers: Any, configuration: Any, raw: Any, telling: dict[str, Any], kill: Any, tmp_path: Path
+) -> None:
+    file = configuration(
+        good=raw("good", tmp_path),
+        crashing=raw("crashing"),
+        closed={"url": f"http://127.0.0.1:9/{SECRET}/mcp", "headers": {"Authorization": f"Bearer {SECRET}"}},
+        telling=telling,
+        stuck=raw("hanging") | {"startup_timeout_sec": 0.5},
+    )
+    with anyio.fail_after(SECONDS):
+        url = await anyio.to_thread.run_sync(lambda: servers.start_http("--config", str(file)))
+        health = await until_settled(url)
+        by_name: dict[str, dict[str, Any]] = {server["name"]: server for server in health["servers"]}
+        shown = await anyio.to_thread.run_sync(ask_status, url)
+        as_json = await anyio.to_thread.run_sync(ask_status, url, "--json")
+    assert (health["status"], health["tools"], health["ready"], health["down"]) == ("degraded", 1, 1, 4)
+    good = by_name["good"]
+    assert (good["state"], good["transport"], good["tools"], good["protocol"]) == ("ready", "stdio", 1, "2025-11-25")
+    assert good["since"].endswith("+00:00")
+    assert by_name["crashing"]["reason"].startswith("it ended with exit code 1")
+    assert by_name["stuck"]["reason"] == "it did not answer within 0.5 s"
+    assert by_name["closed"]["reason"] == "nothing answers at http://127.0.0.1:9/…/mcp"
+    assert by_name["telling"]["reason"] == "it answered with error -32000: bad key … [2J"
+    assert SECRET not in json.dumps(health)
+    assert shown.exit_code == as_json.exit_code == 1
+    assert json.loads(as_json.stdout)["servers"] == health["servers"]
+    assert "degraded: 1 ready, 0 starting, 4 down, 1 tools" in shown.stdout
+    [row] = [line for line in shown.stdout.splitlines() if line.startswith("crashing")]
+    assert row.split()[1] == "down"
+    assert "it ended with exit code 1" in row
+
+
+async def test_health_changes_with_the_servers(
+    servers: Any, configuration: Any, raw: Any, kill: Any, tmp_path: Path
+) -> None:
+    file = configuration(good=raw("good", tmp_path))
+    with anyio.fail_after(SECONDS):
+        url = await anyio.to_thread.run_sync(lambda: servers.start_http("--config", str(file)))
+        assert (await until_settled(url))["status"] == "ok"
+        assert (await anyio.to_thread.run_sync(ask_status, url)).exit_code == 0
+        kill(tmp_path)
+        while (health := health_of(url))["status"] == "ok":  # noqa: ASYNC110 - another process sets no events
+            await anyio.sleep(0.02)
+        assert health["servers"][0]["state"] == "down"
+        while health_of(url)["status"] != "ok":  # noqa: ASYNC110
+            await anyio.sleep(0.02)
+
+
+def test_a_page_of_another_site_cannot_read_the_health(servers: Any) -> None:
+    url = servers.start_http().replace("/mcp", "/healthz")
+    assert httpx2.get(url, trust_env=False).json() == {"status": "ok"}
+    assert httpx2.get(url, headers={"Host": "evil.example"}, trust_env=False).status_code == 421
+    assert httpx2.get(url, headers={"Origin": "http://evil.example"}, trust_env=False).status_code == 403
+
+
+@pytest.mark.parametrize(("peer", "sees"), [("127.0.0.1", True), ("::1", True), ("192.0.2.7", False), ("", False)])
+async def test_only_callers_on_the_same_machine_learn_which_servers_there_are(peer: str, sees: bool) -> None:
+    app = Starlette(routes=[health_route(lambda: {"status": "ok", "down": 1, "servers": [{"name": "private"}]}, None)])
+    transport = httpx2.ASGITransport(app, client=(peer, 1))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://gateway") as client:
+        health = (await client.get("/healthz")).json()
+    assert ("servers" in health) == sees
+    assert health["down"] == 1
+
+
+def test_status_says_what_is_wrong_with_the_address(unused_tcp_port: int) -> None:
+    closed = ask_status(f"http://127.0.0.1:{unused_tcp_port}/mcp")
+    assert (closed.exit_code, closed.stdout) == (1, "")
+    assert "no gateway answers" in closed.stderr
+    none = ask_status("127.0.0.1")
+    assert none.exit_code == 2
+    assert "is no address" in none.stderr
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[1]", b"{}"])
+async def test_status_says_when_something_else_answers(body: bytes) -> None:
+    async def answer(client: SocketStream) -> None:
+        async with client:
+            await client.receive()
+            await client.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+
+    with anyio.fail_after(SECONDS):
+        async with (
+            await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(listener.serve, answer)
+            url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}"  # noqa: S610 - of anyio
+            asked = await anyio.to_thread.run_sync(ask_status, url)
+            assert asked.exit_code == 1
+            assert "is no gateway of this kind (HTTP 200)" in asked.stderr
+            tasks.cancel_scope.cancel()
+
+
+def test_a_check_says_what_each_server_offers_and_leaves_nothing_running(
+    configuration: Any, raw: Any, versatile: Any, is_alive: Callable[[int], bool], tmp_path: Path
+) -> None:
+    checked = run("--check", "--config", str(configuration(good=raw("good", tmp_path))))
+    assert checked.returncode == 0, checked.stderr
+    assert "good\n  tools: plain\n" in checked.stdout
+    assert not is_alive(int((tmp_path / "pid").read_text()))
+    partly = run("--check", "--config", str(configuration(busy=versatile(tmp_path), missing={"command": "no-such"})))
+    assert partly.returncode == 1
+    assert "'no-such' was not found" in partly.stdout
+    assert "busy\n  tools: ask, count, " in partly.stdout
+    assert not is_alive(int((tmp_path / "pid").read_text()))
+
+
+async def test_a_check_that_is_told_to_stop_leaves_nothing_running(
+    servers: Any, configuration: Any, raw: Any, is_alive: Callable[[int], bool], until: Any, tmp_path: Path
+) -> None:
+    file = configuration(stuck=raw("hanging", tmp_path))
+    process = servers.start("-m", "tools_search_server", "--check", "--config", str(file))
+    with anyio.fail_after(SECONDS):
+        await until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+        process.send_signal(signal.SIGTERM)
+        assert await anyio.to_thread.run_sync(process.wait) == 1
+    assert "starting" in process.stdout.read()
+    assert not is_alive(int((tmp_path / "pid").read_text()))
+
+
+def test_a_check_needs_a_configuration() -> None:
+    refused = CliRunner().invoke(command, ["--check"])
+    assert refused.exit_code == 2
+    assert "--config" in refused.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--config", "{}"], ["--http", "127.0.0.1:0", "--config={}"]])
+def test_a_gateway_that_would_start_itself_is_refused(configuration: Any, arguments: list[str], tmp_path: Path) -> None:
+    mine = [argument.format(tmp_path / "mcp.json") for argument in arguments]
+    file = configuration(tools={"command": "tools-search-server", "args": mine}, other={"command": "no-such"})
+    refused = CliRunner().invoke(command, ["--config", str(file), "--check"])
+    assert refused.exit_code == 2
+    assert "server 'tools': is a gateway over this same file" in refused.stderr
+
+
+async def test_the_json_log_holds_the_states_of_servers_and_nothing_of_requests(
+    servers: Any, configuration: Any, raw: Any, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with anyio.fail_after(SECONDS), log.open("w") as stderr:
+        file = configuration(good=raw("good"), bad={"command": "no-such"}, crashing=raw("crashing"))
+        arguments = ("--log-format", "json", "--config", str(file))
+        url = await anyio.to_thread.run_sync(lambda: servers.start_http(*arguments, stderr=stderr))
+        async with Client(url, extensions=[TOOLS_SEARCH]) as client:
+            assert (await search_tools(client, f"plain {SECRET}")).tools
+            await client.session.call_tool("good__plain", {"query": SECRET})
+            with pytest.raises(Exception, match="Unknown tool"):
+                await client.session.call_tool(SECRET, {})
+        servers.running[-1].send_signal(signal.SIGTERM)
+        assert await anyio.to_thread.run_sync(servers.running[-1].wait) == 0
+    entries = [json.loads(line) for line in log.read_text().splitlines()]
+    assert all({"time", "level", "logger", "message"} <= entry.keys() for entry in entries)
+    states = {entry["server"]: (entry["state"], entry["level"]) for entry in entries if "state" in entry}
+    assert states == {"good": ("ready", "info"), "bad": ("down", "warning"), "crashing": ("down", "warning")}
+    assert ("crashing", "crashing: I always crash") in {(entry.get("server"), entry["message"]) for entry in entries}
+    assert SECRET not in log.read_text()
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_the_log_tells_where_the_program_failed_and_not_what_it_was_sent(form: str) -> None:
+    source = (
+        "import logging, sys\n"
+        "from tools_search_server.logs import log_to_stderr\n"
+        "log_to_stderr(sys.argv[1])\n"
+        "try:\n"
+        "    int(sys.argv[2])\n"
+        "except ValueError:\n"
+        "    logging.getLogger('any').exception('it failed')\n"
+    )
+    logged = subprocess.run([sys.executable, "-c", source, form, SECRET], capture_output=True, text=True, check=True)
+    assert "it failed" in logged.stderr
+    assert "line 5, in <module>" in logged.stderr
+    assert "ValueError" in logged.stderr
+    assert SECRET not in logged.stderr
+    if form == "json":
+        assert json.loads(logged.stderr)["level"] == "error"
+
+
+async def test_each_server_has_its_own_limit_for_a_call(gateway: Any, versatile: Any, tmp_path: Path) -> None:
+    with anyio.fail_after(SECONDS):
+        async with gateway("auto", slow=versatile(tmp_path) | {"tool_timeout_sec": 0.2}) as client:
+            with pytest.raises(Exception, match="did not answer in time"):
+                await client.session.call_tool("slow__wait", {})
+
+
+@pytest.mark.parametrize(
+    ("target", "text", "shown"),
+    [
+        (StdioTarget("x", ("--key=abcdefgh", "abcd"), {"A": "ijklmnop"}), "abcdefgh ijklmnop abcd", "… … abcd"),
+        (HttpTarget("https://me:password1@host/mcp?k=abcd%20efg"), "password1 abcd efg abcd%20efg mcp", "… … … mcp"),
+        (HttpTarget("https://host", {"Authorization": "Bearer abcdefgh"}), "key abcdefgh; Bearer abcdefgh", "key …; …"),
+        (StdioTarget("x"), "a\x1b[2J\n\u202eb", "a [2J b"),
+    ],
+)
+def test_what_the_configuration_keeps_secret_is_not_repeated(target: Target, text: str, shown: str) -> None:
+    assert without_secrets(text, target) == shown

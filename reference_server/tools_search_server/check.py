@@ -1,0 +1,57 @@
+"""`--check`: what each server of a configuration offers, or why it cannot be used."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Final
+
+import anyio
+import click
+
+from tools_search_server.gateway import Gateway
+from tools_search_server.health import Health, gateway_health
+from tools_search_server.revealing import printable
+from tools_search_server.serving import stop_on_signal
+from tools_search_server.tables import print_servers
+
+__all__ = ["check"]
+
+_WIDTH: Final = 100
+
+
+async def check(gateway: Gateway) -> bool:
+    """Start every server, print what it offers, and stop them all.
+
+    Returns:
+        Whether all of them can be used.
+    """
+    stop = anyio.Event()
+    health: Health = {}
+    offered: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(stop_on_signal, stop)
+        async with gateway.running():
+            tasks.start_soon(_set_when_settled, gateway, stop)
+            await stop.wait()
+            health = gateway_health(gateway)
+            offered = {upstream.name: (list(upstream.tools), upstream.features) for upstream in gateway.upstreams}
+        tasks.cancel_scope.cancel()
+    print_servers(health["servers"])
+    for name, (tools, features) in offered.items():
+        _print_offer(name, tools, features)
+    return health["status"] == "ok"
+
+
+async def _set_when_settled(gateway: Gateway, stop: anyio.Event) -> None:
+    for upstream in gateway.upstreams:
+        await upstream.settled.wait()
+    stop.set()
+
+
+def _print_offer(name: str, tools: Sequence[str], features: Sequence[str]) -> None:
+    lines = [f"{what}: {', '.join(listed)}" for what, listed in (("tools", tools), ("also", features)) if listed]
+    if lines:
+        click.echo(f"\n{printable(name)}")
+    for line in lines:
+        click.echo(textwrap.fill(printable(line), _WIDTH, initial_indent="  ", subsequent_indent="    "))

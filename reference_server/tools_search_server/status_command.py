@@ -1,0 +1,59 @@
+"""`tools-search-server status`: how a running gateway and its servers are."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any, Final, cast
+from urllib.parse import urljoin
+
+import click
+import httpx2
+
+from tools_search_server.health import HEALTH_PATH
+from tools_search_server.revealing import printable
+from tools_search_server.tables import print_servers
+
+__all__ = ["status"]
+
+_SECONDS: Final = 10
+
+
+@click.command()
+@click.option("--url", default="http://127.0.0.1:8000/mcp", show_default=True, help="As the gateway printed it.")
+@click.option("--json", "as_json", is_flag=True, help="Print the health document as it came.")
+def status(*, url: str, as_json: bool) -> None:
+    """Show the servers of a running gateway: state, since when (UTC), and why.
+
+    Exit codes: 0 every server is ready, 1 one is not or the gateway does not answer.
+    """
+    health = _asked(url)
+    if as_json:
+        click.echo(json.dumps(health, indent=2))
+    else:
+        servers = health.get("servers")
+        if isinstance(servers, list):
+            print_servers(cast("list[dict[str, Any]]", servers))
+        else:
+            click.echo("which servers: only told on the machine of the gateway", err=True)
+        counts = [f"{health[name]} {name}" for name in ("ready", "starting", "down", "tools") if name in health]
+        click.echo(printable(f"{health['status']}: {', '.join(counts)}" if counts else str(health["status"])))
+    sys.exit(0 if health["status"] == "ok" else 1)
+
+
+def _asked(url: str) -> dict[str, Any]:
+    try:
+        # Without the proxies of the environment: the gateway is near, and they would be asked for loopback too.
+        answer = httpx2.get(urljoin(url, HEALTH_PATH), timeout=_SECONDS, trust_env=False)
+    except (httpx2.InvalidURL, httpx2.UnsupportedProtocol, ValueError):
+        raise click.UsageError(f"{url!r} is no address. Write for example http://127.0.0.1:8000/mcp.") from None
+    except httpx2.HTTPError as error:
+        reason = f"{error}" or type(error).__name__
+        raise click.ClickException(f"no gateway answers at {url}: {reason}. Is it started with --http?") from None
+    try:
+        health = answer.json() if answer.is_success else None
+    except ValueError:
+        health = None
+    if not isinstance(health, dict) or "status" not in health:
+        raise click.ClickException(f"what answers at {url} is no gateway of this kind (HTTP {answer.status_code}).")
+    return cast("dict[str, Any]", health)

@@ -1,0 +1,35 @@
+"""Servers and their states as a table for people."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tools_search_server.revealing import printable
+
+__all__ = ["print_servers"]
+
+_WIDTH_OF_A_FILE: Final = 200
+_COLUMNS: Final = ("server", "state", "since", "tools", "protocol", "why")
+_STYLES: Final = {"ready": "green", "starting": "yellow", "down": "red"}
+
+
+def print_servers(servers: Sequence[Mapping[str, Any]]) -> None:
+    """Print the `servers` of a health document to standard output."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in _COLUMNS:
+        table.add_column(name, overflow="fold", no_wrap=name != "why", justify="right" if name == "tools" else "left")
+    for server in servers:
+        state = str(server.get("state", ""))
+        cells = (
+            server.get("name", ""), state, str(server.get("since", ""))[:19].replace("T", " "),
+            server.get("tools", ""), server.get("protocol") or "", server.get("reason", ""),
+        )  # fmt: skip
+        styles = ("", _STYLES.get(state, ""), "", "", "", "")
+        table.add_row(*(Text(printable(str(cell)), style) for cell, style in zip(cells, styles, strict=True)))
+    Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE).print(table)
