@@ -130,8 +130,9 @@ def _require_guard(program: Program, http: Address | None, toolset: str | None) 
     """Refuse to serve what a gateway offers to whoever can reach it."""
     if http is not None and program.guard is None and not _is_loopback(http.host):
         raise click.UsageError(
-            f"{http.host} can be reached from other machines, and the configuration names no `principals`. Make a token "
-            "with `tools-search-server token NAME` and put the entry that it prints into the file, or use 127.0.0.1."
+            f"{http.host} can be reached from other machines, and the configuration names no `principals`. Make a "
+            "token with `tools-search-server token NAME` and put the entry that it prints into the file, or use "
+            "127.0.0.1."
         )
     if http is not None and program.guard is not None and toolset is not None:
         raise click.UsageError("--toolset is not for principals: give each its `toolset` in the configuration.")

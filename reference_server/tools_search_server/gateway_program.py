@@ -83,7 +83,7 @@ def gateway_program(file: Path, limits: Limits, options: GatewayOptions) -> Prog
     program = Program(server, beside=gateway.running, farewell=gateway.changes.close)
     if principals := gateway.access.principals:
         # The health document needs no token: it then says nothing of servers and tools.
-        return replace(program, guard=lambda app: Guard(app, principals))
+        return replace(program, guard=partial(Guard, principals=principals))
     return replace(program, health=partial(gateway_health, gateway))
 
 

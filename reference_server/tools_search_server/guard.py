@@ -1,4 +1,4 @@
-"""The door of the HTTP endpoint: who shows no token of a principal is turned away, who asks too much is told to wait."""
+"""The door of the HTTP endpoint: only principals pass, and who asks too much is told to wait."""
 
 from __future__ import annotations
 

@@ -39,7 +39,11 @@ class ToolPages:
     def part(self, names: Container[str]) -> ToolPages:
         """Return the listing that holds the tools with these names alone."""
         part = ToolPages([tool for tool in self.tools if tool.name in names], self._size)
-        part._of_era = cache(lambda protocol_version: self._of_era(protocol_version).part(names))
+
+        def of_era(protocol_version: str) -> _Era:
+            return self._of_era(protocol_version).part(names)
+
+        part._of_era = cache(of_era)
         return part
 
     def wire(self, protocol_version: str) -> dict[str, dict[str, Any]]:

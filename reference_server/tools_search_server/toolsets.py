@@ -101,8 +101,8 @@ def _rule(stated: Any) -> Rule:
             if not stated:
                 raise ValueError("names no tool: leave the server out to hide it")
             return Rule(_names(cast("list[Any]", stated)), excludes=False)
-        case {"exclude": list(names), **others} if not others:
-            return Rule(_names(cast("list[Any]", names)))
+        case {"exclude": list(), **others} if not others:
+            return Rule(_names(cast("list[Any]", stated["exclude"])))
         case _:
             raise ValueError(_FORMS)
 

@@ -76,7 +76,7 @@ class IndexCache:
                 same; all parts of a catalogue share one index.
         """
         work = partial(self._rank, tools, query, catalogue)
-        if len(tools) < _LARGE:
+        if max(len(tools), 0 if catalogue is None else len(catalogue.tools)) < _LARGE:
             return work()
         return await anyio.to_thread.run_sync(work, limiter=self._limiter)
 
