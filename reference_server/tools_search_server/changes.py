@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import anyio
 from mcp.server import Server
@@ -12,13 +12,25 @@ from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp_types import NotificationParams, SubscriptionsListenRequestParams
 
-__all__ = ["ListChanges"]
+__all__ = ["Announcer", "ListChanges", "declare_changes"]
 
 _MAX_SESSIONS: Final = 1024
 """Legacy sessions that are told; the oldest are forgotten first, since no session says goodbye."""
 
 _SEND_SECONDS: Final = 5
 """How long one subscriber that does not read may hold up an announcement."""
+
+
+class Announcer(Protocol):
+    """Tells clients of changes."""
+
+    async def announce(self) -> None:
+        """Tell those whose list has changed."""
+        ...
+
+    def close(self) -> None:
+        """End the open subscriptions in good order."""
+        ...
 
 
 class ListChanges:
@@ -29,14 +41,15 @@ class ListChanges:
 
     def __init__(self) -> None:
         self._bus = InMemorySubscriptionBus()
-        self._listen = ListenHandler(self._bus)
+        self.listen = ListenHandler(self._bus)
+        """Serves `subscriptions/listen`."""
         self._sessions: deque[ServerSession] = deque(maxlen=_MAX_SESSIONS)
 
     def install(self, server: Server[Any]) -> None:
         """Serve subscriptions on `server` and say so in its capabilities."""
-        server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, self._listen)
-        server.add_notification_handler("notifications/initialized", NotificationParams, self._remember)
-        server.middleware.append(_declare)
+        server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, self.listen)
+        server.add_notification_handler("notifications/initialized", NotificationParams, self.remember)
+        server.middleware.append(declare_changes)
 
     async def announce(self) -> None:
         """Send `notifications/tools/list_changed` to all subscribers; returns when each was told or given up."""
@@ -47,9 +60,10 @@ class ListChanges:
 
     def close(self) -> None:
         """End the open subscriptions of modern clients in good order."""
-        self._listen.close()
+        self.listen.close()
 
-    async def _remember(self, ctx: ServerRequestContext[Any, Any], _: NotificationParams) -> None:
+    async def remember(self, ctx: ServerRequestContext[Any, Any], _: NotificationParams) -> None:
+        """Tell the legacy client of `ctx` from now on."""
         self._sessions.append(ctx.session)
 
 
@@ -58,7 +72,7 @@ async def _tell(session: ServerSession) -> None:
         await session.send_tool_list_changed()
 
 
-async def _declare(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+async def declare_changes(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
     """Say `tools.listChanged` in `initialize`: the SDK's HTTP entry has no option for it."""
     result = await call_next(ctx)
     if ctx.method == "initialize" and isinstance(result, dict):

@@ -20,6 +20,7 @@ from tools_search_server.logs import LogFormat, log_to_stderr
 from tools_search_server.mendable import Mendable
 from tools_search_server.serving import Address, Program, serve
 from tools_search_server.status_command import status
+from tools_search_server.token_command import token
 
 __all__ = ["command"]
 
@@ -31,6 +32,7 @@ Examples:
   tools-search-server --config mcp.json             your own servers as one, on stdio
   tools-search-server --http 127.0.0.1:8000         the same over Streamable HTTP
   tools-search-server --config mcp.json --check     what each of your servers offers, or why it cannot be used
+  tools-search-server token alice                   the bearer token of a principal, and its entry for mcp.json
   tools-search-server status                        how a gateway on HTTP and its servers are
 \b
 Environment:
@@ -60,7 +62,8 @@ class _AddressType(click.ParamType[Address]):
 @click.option("--config", type=_FILE, metavar="FILE", help="Serve all MCP servers of this mcp.json as one.")
 @click.option("--catalog", type=_FILE, metavar="FILE", help='Serve the tools of this file, {"tools": [...]}.')
 @click.option("--http", type=_AddressType(), help="Serve Streamable HTTP here, not stdio. Port 0: any free one.")
-@click.option("--allow-remote", is_flag=True, help="Listen beyond this machine. Anyone who connects may use all tools.")
+@click.option("--allow-remote", is_flag=True, help="Serve a catalogue beyond this machine, to anyone.")
+@click.option("--toolset", metavar="NAME", help="Show only what this toolset of --config names.")
 @click.option("--page-size", type=click.IntRange(1, 1000), default=100, show_default=True, help="Tools per list page.")
 @click.option("--default-limit", type=click.IntRange(1, 20), default=10, show_default=True, help="Tools per search.")
 @click.option("--max-limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Most tools per search.")
@@ -81,6 +84,7 @@ def command(
     catalog: Path | None,
     http: Address | None,
     allow_remote: bool,
+    toolset: str | None,
     page_size: int,
     default_limit: int,
     max_limit: int,
@@ -101,22 +105,37 @@ def command(
         raise click.UsageError("--config and --catalog are two different servers. Give one of them.")
     if only_check and config is None:
         raise click.UsageError("--check is about the servers of a --config file. Name one.")
-    if http is not None and not allow_remote and not _is_loopback(http.host):
+    if toolset is not None and config is None:
+        raise click.UsageError("--toolset is about the tools of a --config file. Name one.")
+    if http is not None and config is None and not allow_remote and not _is_loopback(http.host):
         message = f"{http.host} can be reached from other machines, and every caller may use all tools. "
         raise click.UsageError(message + "Use 127.0.0.1, or add --allow-remote if that is meant.")
     log_to_stderr(log_format)
     try:
         limits = Limits(page_size, min(default_limit, max_limit), max_limit, read_cursor_key(cursor_key_file))
-        options = GatewayOptions(start_deadline, call_timeout)
+        options = GatewayOptions(start_deadline, call_timeout, toolset)
         if config is not None and only_check:
             sys.exit(0 if anyio.run(check, configured_gateway(config, limits, options)) else 1)
         if config is not None:
             program = gateway_program(config, limits, options)
+            _require_guard(program, http, toolset)
         else:
             program = catalog_program(chosen_catalog(catalog), limits)
     except (ConfigurationError, Mendable) as error:
         raise _MendFirst(str(error)) from None
     _run(program, http)
+
+
+def _require_guard(program: Program, http: Address | None, toolset: str | None) -> None:
+    """Refuse to serve what a gateway offers to whoever can reach it."""
+    if http is not None and program.guard is None and not _is_loopback(http.host):
+        raise click.UsageError(
+            f"{http.host} can be reached from other machines, and the configuration names no `principals`. Make a "
+            "token with `tools-search-server token NAME` and put the entry that it prints into the file, or use "
+            "127.0.0.1."
+        )
+    if http is not None and program.guard is not None and toolset is not None:
+        raise click.UsageError("--toolset is not for principals: give each its `toolset` in the configuration.")
 
 
 def _run(program: Program, http: Address | None) -> None:
@@ -148,3 +167,4 @@ def _is_loopback(host: str) -> bool:
 
 
 command.add_command(status)
+command.add_command(token)

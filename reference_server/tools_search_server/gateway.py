@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import anyio
-from mcp_ext_tools_search.hosts import ServerEntry, qualified_name, split_candidates
+from mcp_ext_tools_search.hosts import ServerEntry, qualified_name
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Implementation, Tool
 
-from tools_search_server.changes import ListChanges
+from tools_search_server.access import Access
+from tools_search_server.changes import Announcer, ListChanges
+from tools_search_server.orientation import Described
 from tools_search_server.paging import ToolPages
 from tools_search_server.upstream import Upstream
 
@@ -40,15 +41,23 @@ class Gateway:
         page_size: Tools on one page of the listing.
         call_seconds: When a request to a server is given up.
         client_info: Who the servers are told is asking.
+        access: Who may see what of it.
     """
 
     def __init__(
-        self, entries: Sequence[ServerEntry], *, page_size: int, call_seconds: float, client_info: Implementation
+        self,
+        entries: Sequence[ServerEntry],
+        *,
+        page_size: int,
+        call_seconds: float,
+        client_info: Implementation,
+        access: Access | None = None,
     ) -> None:
+        self.access = access or Access()
         self.upstreams = [
             Upstream(entry, self._on_change, call_seconds=call_seconds, client_info=client_info) for entry in entries
         ]
-        self.changes = ListChanges()
+        self.changes: Announcer = ListChanges()
         self.offers: Mapping[str, Offer] = {}
         self.pages = ToolPages([], page_size)
         self._offers_of: dict[str, Sequence[Offer]] = {}
@@ -67,22 +76,11 @@ class Gateway:
             yield
             tasks.cancel_scope.cancel()
 
-    async def settled(self, seconds: float) -> None:
-        """Wait until each server has answered or failed once, or until `seconds` have passed since the start."""
+    async def settled(self, seconds: float, servers: Iterable[Described]) -> None:
+        """Wait until each of `servers` has answered or failed once, or until `seconds` have passed since the start."""
         with anyio.CancelScope(deadline=self._began + seconds):
-            for upstream in self.upstreams:
+            for upstream in servers:
                 await upstream.settled.wait()
-
-    def input_schema(self, name: str) -> dict[str, Any] | None:
-        """Return what a tool takes, or `None` for a name that is not offered."""
-        offer = self.offers.get(name)
-        return None if offer is None else offer.tool.input_schema
-
-    def unavailable(self, name: str) -> Upstream | None:
-        """Return the server that a name belongs to, if it is one that is not ready."""
-        down = {upstream.name: upstream for upstream in self.upstreams if upstream.state.kind != "ready"}
-        readings = split_candidates(name, list(down))
-        return down[readings[0][0]] if readings else None
 
     def _on_change(self, changed: Upstream) -> None:
         self._offers_of[changed.name] = [_offer(changed, *named) for named in changed.tools.items()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -16,14 +16,19 @@ from mcp_ext_tools_search.server import ToolsSearch
 from mcp_types import CallToolRequestParams, Implementation, ListToolsResult, PaginatedRequestParams
 
 from tools_search_server import orientation
+from tools_search_server.access import read_access
+from tools_search_server.callers import remember_caller
 from tools_search_server.faults import hide_faults
 from tools_search_server.gateway import Gateway
+from tools_search_server.guard import Guard
 from tools_search_server.health import gateway_health
 from tools_search_server.limits import Limits
 from tools_search_server.own_file import refuse_itself
 from tools_search_server.relay import relay_call
 from tools_search_server.serving import Program
 from tools_search_server.unknown_tool import unknown_tool
+from tools_search_server.view_changes import ViewChanges
+from tools_search_server.views import Views
 
 __all__ = ["GatewayOptions", "configured_gateway", "gateway_program", "gateway_server"]
 
@@ -46,6 +51,9 @@ class GatewayOptions:
     call_timeout: float
     """Seconds after which a call is given up."""
 
+    toolset: str | None = None
+    """Name of the toolset of callers who are no principals; `None` shows them everything."""
+
 
 def configured_gateway(file: Path, limits: Limits, options: GatewayOptions) -> Gateway:
     """Build the gateway of a configuration; nothing is started yet.
@@ -53,13 +61,14 @@ def configured_gateway(file: Path, limits: Limits, options: GatewayOptions) -> G
     Raises:
         ConfigurationError: The configuration cannot be used.
     """
-    entries = load_host_file(file).servers
-    refuse_itself(file, entries)
+    hosts = load_host_file(file)
+    refuse_itself(file, hosts.servers)
     return Gateway(
-        entries,
+        hosts.servers,
         page_size=limits.page_size,
         call_seconds=options.call_timeout,
         client_info=Implementation(name=_NAME, version=version("mcp-ext-tools-search")),
+        access=read_access(hosts, str(file), options.toolset),
     )
 
 
@@ -71,55 +80,66 @@ def gateway_program(file: Path, limits: Limits, options: GatewayOptions) -> Prog
     """
     gateway = configured_gateway(file, limits, options)
     server = gateway_server(gateway, limits, options)
-    health = partial(gateway_health, gateway)
-    return Program(server, beside=gateway.running, farewell=gateway.changes.close, health=health)
+    program = Program(server, beside=gateway.running, farewell=gateway.changes.close)
+    if principals := gateway.access.principals:
+        # The health document needs no token: it then says nothing of servers and tools.
+        return replace(program, guard=partial(Guard, principals=principals))
+    return replace(program, health=partial(gateway_health, gateway))
 
 
 def gateway_server(gateway: Gateway, limits: Limits, options: GatewayOptions) -> Server[Any]:
     """Build the server that lists, searches and relays for `gateway`."""
+    access = gateway.access
+    views = Views(gateway, access)
 
     async def list_tools(ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None) -> ListToolsResult:
-        return gateway.pages.page(params.cursor if params else None, ctx.protocol_version)
+        return views.seen_by(ctx).pages.page(params.cursor if params else None, ctx.protocol_version)
 
     async def call_tool(ctx: ServerRequestContext[Any], params: CallToolRequestParams) -> HandlerResult:
-        offer = gateway.offers.get(params.name)
-        upstream = offer.upstream if offer else gateway.unavailable(params.name)
+        seen = views.seen_by(ctx)
+        offer = seen.offers.get(params.name)
+        upstream = offer.upstream if offer else seen.unavailable(params.name)
         if upstream is None:
-            raise unknown_tool(params.name, gateway.offers)
+            raise unknown_tool(params.name, seen.offers)
         return await relay_call(upstream, offer.original_name if offer else params.name, ctx)
 
     server = Server[Any](
         _NAME,
         version=version("mcp-ext-tools-search"),
         on_list_tools=list_tools,
-        get_tool_input_schema=gateway.input_schema,
-        cache_hints={"tools/list": CacheHint(ttl_ms=_TTL_MS, scope="public")},
+        get_tool_input_schema=views.input_schema,
+        cache_hints={"tools/list": CacheHint(ttl_ms=_TTL_MS, scope="private" if access.principals else "public")},
     )
     server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
     ToolsSearch(
-        settings=lambda: orientation.settings(gateway.upstreams, len(gateway.offers), limits.max_limit),
+        settings=lambda: views.settings(limits.max_limit),
         default_limit=limits.default_limit,
         max_limit=limits.max_limit,
         cursor_key=limits.cursor_key,
+        catalogue=views.catalogue,
     ).install(server)
-    server.middleware.append(_patience(gateway, options.start_deadline))
-    gateway.changes.install(server)
+    server.middleware.append(_patience(gateway, views, options.start_deadline))
+    changes = ViewChanges(views, access.toolsets)
+    changes.install(server)
+    gateway.changes = changes
+    server.middleware.insert(0, remember_caller(access.principals))
     hide_faults(server)
     return server
 
 
-def _patience(gateway: Gateway, start_deadline: float) -> ServerMiddleware[Any]:
+def _patience(gateway: Gateway, views: Views, start_deadline: float) -> ServerMiddleware[Any]:
     """Return what lets requests wait for servers that are starting, and greets with what they offer."""
 
     async def patience(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if ctx.method in _ABOUT_TOOLS:
-            await gateway.settled(start_deadline)
+            await gateway.settled(start_deadline, views.seen_by(ctx).upstreams)
         if ctx.method not in _GREETINGS:
             return await call_next(ctx)
-        await gateway.settled(min(start_deadline, _GREETING_SECONDS))
+        await gateway.settled(min(start_deadline, _GREETING_SECONDS), views.seen_by(ctx).upstreams)
         result = await call_next(ctx)
         if isinstance(result, dict):
-            result["instructions"] = orientation.instructions(gateway.upstreams, len(gateway.offers))
+            seen = views.seen_by(ctx)
+            result["instructions"] = orientation.instructions(seen.upstreams, len(seen.offers))
         return result
 
     return patience

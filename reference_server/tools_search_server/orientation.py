@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
 
+import anyio
 from mcp_ext_tools_search.types import ServerSettings
 
-from tools_search_server.upstream import Upstream
+from tools_search_server.upstream_state import State
 
-__all__ = ["instructions", "settings"]
+__all__ = ["Described", "instructions", "settings"]
 
 _MAX_TOPICS: Final = 64
 _MAX_TOPIC_CHARS: Final = 80
@@ -17,15 +18,50 @@ _MAX_CHARS: Final = 3000
 """Under 1,000 tokens, however many servers there are."""
 
 
-def settings(upstreams: Sequence[Upstream], tool_count: int, max_limit: int) -> ServerSettings:
-    """Say what can be searched: the names of the servers, and how many tools once that is known."""
+class Described(Protocol):
+    """A server as a caller may know it."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the configuration."""
+        ...
+
+    @property
+    def about(self) -> str:
+        """What it says it is for."""
+        ...
+
+    @property
+    def state(self) -> State:
+        """How it is."""
+        ...
+
+    @property
+    def settled(self) -> anyio.Event:
+        """Set once it has been reached or has failed."""
+        ...
+
+    @property
+    def tools(self) -> Mapping[str, object]:
+        """Its tools that the caller sees."""
+        ...
+
+
+def settings(upstreams: Sequence[Described], tool_count: int | None, max_limit: int) -> ServerSettings:
+    """Say what can be searched: the names of the servers, and how many tools once that is known.
+
+    Args:
+        upstreams: The servers that the caller sees.
+        tool_count: Tools that it sees; `None` where that differs from caller to caller.
+        max_limit: Most tools on one page of a search.
+    """
     facts: dict[str, Any] = {"topics": [upstream.name[:_MAX_TOPIC_CHARS] for upstream in upstreams[:_MAX_TOPICS]]}
-    if _all_settled(upstreams):
+    if tool_count is not None and _all_settled(upstreams):
         facts["catalog_size"] = tool_count
     return ServerSettings(max_limit=max_limit, **facts)
 
 
-def instructions(upstreams: Sequence[Upstream], tool_count: int) -> str:
+def instructions(upstreams: Sequence[Described], tool_count: int) -> str:
     """Return what a model needs to know: the servers with their tools and purposes, within a fixed length."""
     counted = f"{tool_count} tools" if _all_settled(upstreams) else "the tools"
     opening = (
@@ -44,7 +80,7 @@ def instructions(upstreams: Sequence[Upstream], tool_count: int) -> str:
     return opening + "\n".join(lines)
 
 
-def _line(upstream: Upstream) -> str:
+def _line(upstream: Described) -> str:
     name = upstream.name[:_MAX_TOPIC_CHARS]
     if upstream.state.kind != "ready":
         return f"- {name}: {'still starting' if upstream.state.kind == 'starting' else 'not available at the moment'}"
@@ -52,5 +88,5 @@ def _line(upstream: Upstream) -> str:
     return f"- {name} ({len(upstream.tools)} tools){about}"
 
 
-def _all_settled(upstreams: Sequence[Upstream]) -> bool:
+def _all_settled(upstreams: Sequence[Described]) -> bool:
     return all(upstream.settled.is_set() for upstream in upstreams)

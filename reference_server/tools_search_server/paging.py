@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Final
+from functools import cache, cached_property
+from typing import Any, Final
 
 from mcp import MCPError
 from mcp_ext_tools_search.server import sieve_tools
-from mcp_types import INVALID_PARAMS, ListToolsResult, Tool
+from mcp_types import INVALID_PARAMS, ListToolsResult, Tool, methods
 
 __all__ = ["ToolPages"]
 
@@ -34,7 +34,24 @@ class ToolPages:
     def __init__(self, tools: Sequence[Tool], size: int) -> None:
         self.tools = tools
         self._size = size
-        self._of_era = cache(self._sieve)
+        self._of_era: Callable[[str], _Era] = cache(self._sieve)
+
+    def part(self, names: Container[str]) -> ToolPages:
+        """Return the listing that holds the tools with these names alone."""
+        part = ToolPages([tool for tool in self.tools if tool.name in names], self._size)
+
+        def of_era(protocol_version: str) -> _Era:
+            return self._of_era(protocol_version).part(names)
+
+        part._of_era = cache(of_era)
+        return part
+
+    def wire(self, protocol_version: str) -> dict[str, dict[str, Any]]:
+        """Return the definitions by name as a listing in that version carries them."""
+        listing = ListToolsResult(tools=list(self._of_era(protocol_version).tools))
+        dumped = listing.model_dump(by_alias=True, mode="json", exclude_none=True)
+        sent = methods.serialize_server_result("tools/list", protocol_version, dumped)
+        return {tool["name"]: tool for tool in sent["tools"]}
 
     def page(self, cursor: str | None, protocol_version: str) -> ListToolsResult:
         """Return the page after `cursor`, without the definitions that are invalid in that version.
@@ -68,15 +85,22 @@ class ToolPages:
             logger.info(
                 "left out for callers of %s, where they are invalid: %s", protocol_version, left_out[:_REPORTED]
             )
-        positions = {_cursor(tool): position for position, tool in enumerate(tools, start=1)}
-        return _Era(tools, positions, [len(tool.model_dump_json(by_alias=True)) for tool in tools])
+        return _Era(tools, [len(tool.model_dump_json(by_alias=True)) for tool in tools])
 
 
 @dataclass(frozen=True)
 class _Era:
     tools: Sequence[Tool]
-    positions: Mapping[str, int]
     sizes: Sequence[int]
+
+    @cached_property
+    def positions(self) -> Mapping[str, int]:
+        """Where the page begins that follows a cursor."""
+        return {_cursor(tool): position for position, tool in enumerate(self.tools, start=1)}
+
+    def part(self, names: Container[str]) -> _Era:
+        kept = [place for place, tool in enumerate(self.tools) if tool.name in names]
+        return _Era([self.tools[place] for place in kept], [self.sizes[place] for place in kept])
 
 
 def _cursor(last: Tool) -> str:

@@ -17,6 +17,7 @@ import uvicorn
 from anyio.abc import TaskStatus
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
+from starlette.types import ASGIApp
 
 from tools_search_server.health import Health, health_route
 from tools_search_server.standard_streams import standard_streams
@@ -55,6 +56,9 @@ class Program:
 
     health: Callable[[], Health] = _healthy
     """Tells over HTTP how the server is."""
+
+    guard: Callable[[ASGIApp], ASGIApp] | None = None
+    """What stands before the HTTP endpoint and lets nobody in who may not use it."""
 
 
 async def serve(program: Program, address: Address | None) -> None:
@@ -107,7 +111,8 @@ async def _serve_http(program: Program, address: Address, stop: anyio.Event) -> 
         app = program.server.streamable_http_app(host=address.host)
         app.routes.append(health_route(program.health, program.server.session_manager.security_settings))
         quiet: dict[str, Any] = {"log_config": None, "access_log": False, "ws": "none"}
-        web = _WebServer(uvicorn.Config(app, timeout_graceful_shutdown=_GOODBYE_SECONDS, **quiet))
+        guarded = app if program.guard is None else program.guard(app)
+        web = _WebServer(uvicorn.Config(guarded, timeout_graceful_shutdown=_GOODBYE_SECONDS, **quiet))
         host, port = listener.getsockname()[:2]
         authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         click.echo(json.dumps({"url": f"http://{authority}/mcp"}))

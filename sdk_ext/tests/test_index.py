@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp_ext_tools_search.ranking import Hit, ToolIndex
-from mcp_ext_tools_search.server.index import IndexCache
+from mcp_ext_tools_search.server.index import Catalogue, IndexCache
 from mcp_types import Tool
 
 pytestmark = pytest.mark.anyio
@@ -129,3 +129,20 @@ async def test_no_more_large_catalogues_are_ranked_at_once_than_allowed() -> Non
 async def test_what_is_no_valid_tool_is_not_indexed(cache: IndexCache, ranker: Recording) -> None:
     await cache.rank({"broken": {"name": "broken"}, **_listing(1)}, "tool")
     assert ranker.indexed == [["tool_0"]]
+
+
+async def test_all_parts_of_a_catalogue_share_one_index(cache: IndexCache, ranker: Recording) -> None:
+    whole = Catalogue(_listing(4))
+    part = {name: tool for name, tool in _listing(4).items() if name != "tool_2"}
+    found = [hit.name for hit in await cache.rank(part, "tool", catalogue=whole)]
+    assert found == ["tool_0", "tool_1", "tool_3"]
+    assert len(await cache.rank(_listing(4), "tool", catalogue=whole)) == 4
+    assert [len(indexed) for indexed in ranker.indexed] == [4]
+
+
+@pytest.mark.parametrize("unlike", [_listing(2, "rewritten"), _listing(5)])
+async def test_a_listing_that_the_catalogue_does_not_cover_has_an_index_of_its_own(
+    cache: IndexCache, ranker: Recording, unlike: dict[str, dict[str, Any]]
+) -> None:
+    assert len(await cache.rank(unlike, "tool", catalogue=Catalogue(_listing(4)))) == len(unlike)
+    assert [len(indexed) for indexed in ranker.indexed] == [len(unlike)]

@@ -16,7 +16,7 @@ from mcp_ext_tools_search.ranking import FieldedRanker, Ranker
 from mcp_ext_tools_search.server._lowlevel import lowlevel_server
 from mcp_ext_tools_search.server.failure import internal_faults_hidden
 from mcp_ext_tools_search.server.gate import is_modern, require_declared
-from mcp_ext_tools_search.server.index import IndexCache
+from mcp_ext_tools_search.server.index import Catalogue, IndexCache
 from mcp_ext_tools_search.server.listing import Listing, read_listing
 from mcp_ext_tools_search.server.middleware import SearchMiddleware, caller_listing
 from mcp_ext_tools_search.server.page import cut_page
@@ -50,6 +50,9 @@ class ToolsSearch(Extension):
         max_limit: Largest page of all. A request for more gets this many.
         max_query_chars: Longest query, at least 1,024 characters.
         max_concurrency: Number of searches over large catalogues that are ranked at the same time.
+        catalogue: For servers whose callers see different parts of one catalogue: gives all of its tools in a protocol
+            version. One index of it then serves every caller, with statistics over what that caller sees, so that
+            answers are those of a catalogue without the rest. Without it each part has an index of its own.
 
     Raises:
         ValueError: An argument is out of its bounds.
@@ -67,6 +70,7 @@ class ToolsSearch(Extension):
         max_limit: int = 50,
         max_query_chars: int = 4096,
         max_concurrency: int = 4,
+        catalogue: Callable[[str], Catalogue] | None = None,
     ) -> None:
         if not 1 <= default_limit <= _MOST_BY_DEFAULT:
             raise ValueError(f"default_limit must be from 1 to {_MOST_BY_DEFAULT}, not {default_limit}")
@@ -79,6 +83,7 @@ class ToolsSearch(Extension):
         self._default_limit = default_limit
         self._max_limit = max_limit
         self._max_query_chars = max_query_chars
+        self._catalogue = catalogue
         self._indexes = IndexCache(ranker or FieldedRanker(), max_concurrency=max_concurrency)
 
     def settings(self) -> dict[str, Any]:
@@ -133,7 +138,8 @@ class ToolsSearch(Extension):
         params = read_params(ctx.params, protocol_version=ctx.protocol_version, max_query_chars=self._max_query_chars)
         with internal_faults_hidden(METHOD):
             listing = await read_listing(caller_listing(ctx))
-            hits = await self._indexes.rank(listing.tools, params.query)
+            catalogue = self._catalogue(ctx.protocol_version) if self._catalogue else None
+            hits = await self._indexes.rank(listing.tools, params.query, catalogue=catalogue)
             page = cut_page(params, hits, listing.tools, size=self._page_size(params), cursors=self._cursors)
             return page | _caching(ctx, listing)
 

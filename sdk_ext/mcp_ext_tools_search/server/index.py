@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final
 
 import anyio
@@ -19,13 +19,33 @@ from pydantic_core import to_json
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex, floored
 from mcp_ext_tools_search.ranking.hits import names_of
 
-__all__ = ["IndexCache"]
+__all__ = ["Catalogue", "IndexCache"]
 
 _KEPT: Final = 8
 """Listings whose index is kept: callers that see different tools have different listings."""
 
 _LARGE: Final = 200
 """Number of tools from which on ranking leaves the event loop for a thread."""
+
+
+class Catalogue:
+    """All tools of a server in which callers see different parts of one catalogue. It never changes.
+
+    Args:
+        tools: Definitions by name, as a listing carries them over the wire.
+    """
+
+    def __init__(self, tools: Mapping[str, dict[str, Any]]) -> None:
+        self.tools = tools
+
+    @cached_property
+    def digest(self) -> bytes:
+        """What the content is known by."""
+        return _digest(list(self.tools.values()))
+
+    def covers(self, listing: Mapping[str, dict[str, Any]]) -> bool:
+        """Tell whether every definition of a listing is here, and is the same here."""
+        return all(self.tools.get(name) == tool for name, tool in listing.items())
 
 
 class IndexCache:
@@ -44,20 +64,29 @@ class IndexCache:
         self._lock = threading.Lock()
         self._indexes: OrderedDict[bytes, Future[ToolIndex]] = OrderedDict()
 
-    async def rank(self, tools: Mapping[str, dict[str, Any]], query: str) -> Sequence[Hit]:
+    async def rank(
+        self, tools: Mapping[str, dict[str, Any]], query: str, *, catalogue: Catalogue | None = None
+    ) -> Sequence[Hit]:
         """Return every tool that fits `query`, best first, none twice.
 
         Args:
             tools: Wire definitions by name.
             query: Text that is not blank.
+            catalogue: Searched instead, with `tools` as what is visible of it, if it covers them. The answer is the
+                same; all parts of a catalogue share one index.
         """
-        work = partial(self._rank, tools, query)
-        if len(tools) < _LARGE:
+        work = partial(self._rank, tools, query, catalogue)
+        if max(len(tools), 0 if catalogue is None else len(catalogue.tools)) < _LARGE:
             return work()
         return await anyio.to_thread.run_sync(work, limiter=self._limiter)
 
-    def _rank(self, tools: Mapping[str, dict[str, Any]], query: str) -> Sequence[Hit]:
-        hits = self._indexed(list(tools.values())).search(query)
+    def _rank(self, tools: Mapping[str, dict[str, Any]], query: str, catalogue: Catalogue | None) -> Sequence[Hit]:
+        if catalogue is not None and catalogue.covers(tools):
+            whole = self._indexed(list(catalogue.tools.values()), catalogue.digest)
+            hits = whole.search(query, visible=None if len(tools) == len(catalogue.tools) else tools.keys())
+        else:
+            listed = list(tools.values())
+            hits = self._indexed(listed, _digest(listed)).search(query)
         names = names_of(hits)
         # A ranker may be anyone's: what it names twice, or what the caller does not see, is not another match.
         if len(tools.keys() & names) == len(names):
@@ -68,8 +97,7 @@ class IndexCache:
                 found.setdefault(hit.name, hit)
         return list(found.values())
 
-    def _indexed(self, tools: list[dict[str, Any]]) -> ToolIndex:
-        key = hashlib.sha256(to_json(tools)).digest()
+    def _indexed(self, tools: list[dict[str, Any]], key: bytes) -> ToolIndex:
         with self._lock:
             pending = self._indexes.get(key)
             is_new = pending is None
@@ -90,6 +118,10 @@ class IndexCache:
             with self._lock:
                 self._indexes.pop(key, None)  # a failure is not remembered
             pending.set_exception(error)
+
+
+def _digest(tools: list[dict[str, Any]]) -> bytes:
+    return hashlib.sha256(to_json(tools)).digest()
 
 
 def _parsed(tools: list[dict[str, Any]]) -> list[Tool]:

@@ -1,0 +1,85 @@
+"""The door of the HTTP endpoint: only principals pass, and who asks too much is told to wait."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import anyio
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tools_search_server.callers import HTTP_CALLER, note_caller
+from tools_search_server.health import HEALTH_PATH
+from tools_search_server.principals import Principal, principal_of
+from tools_search_server.throttle import Throttle
+
+__all__ = ["Guard"]
+
+_SCHEME: Final = "bearer "
+_SERVER_ERROR: Final = -32000
+
+
+class Guard:
+    """Lets the requests of principals through to an ASGI application, and nobody else's.
+
+    The health document stays open, since monitors have no tokens.
+
+    Args:
+        app: What is behind the door.
+        principals: Who may pass.
+    """
+
+    def __init__(self, app: ASGIApp, principals: Mapping[str, Principal]) -> None:
+        self._app = app
+        self._principals = principals
+        self._throttles = {
+            name: Throttle(principal.requests_per_minute, principal.open_requests)
+            for name, principal in principals.items()
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, as ASGI asks for."""
+        if scope["type"] != "http" or scope["path"] == HEALTH_PATH:
+            await self._app(scope, receive, send)
+            return
+        token = _bearer_token(scope)
+        principal = None if token is None else principal_of(token, self._principals.values())
+        if principal is None:
+            await _unauthorized(is_shown=token is not None)(scope, receive, send)
+            return
+        throttle = self._throttles[principal.name]
+        if wait := throttle.enter(anyio.current_time()):
+            await _too_many(wait)(scope, receive, send)
+            return
+        note_caller(scope, principal)
+        noted = HTTP_CALLER.set(principal)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            HTTP_CALLER.reset(noted)
+            throttle.leave()
+
+
+def _bearer_token(scope: Scope) -> str | None:
+    shown = Headers(scope=scope).get("authorization", "")
+    return shown[len(_SCHEME) :].strip() if shown.lower().startswith(_SCHEME) else None
+
+
+def _unauthorized(*, is_shown: bool) -> JSONResponse:
+    # RFC 6750: who has shown nothing is told no error, only what to show.
+    challenge = 'Bearer error="invalid_token"' if is_shown else "Bearer"
+    text = "The bearer token is not valid here" if is_shown else "Show a bearer token in the Authorization header"
+    return _refusal(401, text, {"WWW-Authenticate": challenge})
+
+
+def _too_many(seconds: float) -> JSONResponse:
+    wait = math.ceil(seconds)
+    return _refusal(429, f"Too many requests: try again in {wait} s", {"Retry-After": str(wait)})
+
+
+def _refusal(status: int, message: str, headers: Mapping[str, str]) -> JSONResponse:
+    body: dict[str, Any] = {"jsonrpc": "2.0", "id": None, "error": {"code": _SERVER_ERROR, "message": message}}
+    return JSONResponse(body, status, headers)

@@ -1,0 +1,62 @@
+"""Announcing changes of the tools to those callers who see them, and to nobody else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+from mcp.server import Server, ServerRequestContext
+from mcp.server.context import HandlerResult
+from mcp_types import NotificationParams, SubscriptionsListenRequestParams
+
+from tools_search_server.changes import ListChanges, declare_changes
+from tools_search_server.toolsets import Toolset
+from tools_search_server.views import View, Views
+
+__all__ = ["ViewChanges"]
+
+
+class ViewChanges:
+    """Tells every client that asked when its own `tools/list` answers differently.
+
+    Args:
+        views: What the callers see.
+        toolsets: Those that may be theirs.
+    """
+
+    def __init__(self, views: Views, toolsets: tuple[Toolset, ...]) -> None:
+        self._views = views
+        self._audiences = {toolset.name: ListChanges() for toolset in toolsets}
+        self._toolsets = toolsets
+        self._told: dict[str, View] = {toolset.name: views.of(toolset) for toolset in toolsets}
+
+    def install(self, server: Server[Any]) -> None:
+        """Serve subscriptions on `server` and say so in its capabilities."""
+        server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, self._listen)
+        server.add_notification_handler("notifications/initialized", NotificationParams, self._remember)
+        server.middleware.append(declare_changes)
+
+    async def announce(self) -> None:
+        """Tell those whose view has changed since they were told last; returns when each was told or given up."""
+        async with anyio.create_task_group() as tasks:
+            for toolset in self._toolsets:
+                view = self._views.of(toolset)
+                if view.offers != self._told[toolset.name].offers:
+                    tasks.start_soon(self._audiences[toolset.name].announce)
+                self._told[toolset.name] = view
+
+    def close(self) -> None:
+        """End the open subscriptions of modern clients in good order."""
+        for audience in self._audiences.values():
+            audience.close()
+
+    def _audience(self, ctx: ServerRequestContext[Any, Any]) -> ListChanges:
+        return self._audiences[self._views.toolset_of(ctx).name]
+
+    async def _listen(
+        self, ctx: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams
+    ) -> HandlerResult:
+        return await self._audience(ctx).listen(ctx, params)
+
+    async def _remember(self, ctx: ServerRequestContext[Any, Any], params: NotificationParams) -> None:
+        await self._audience(ctx).remember(ctx, params)

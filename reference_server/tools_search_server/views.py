@@ -1,0 +1,172 @@
+"""What each toolset shows of a gateway: what its callers can list, find, call and are told about.
+
+Every answer to a caller is made from one `View`, so that nothing of what is hidden enters it. All views are searched in
+one index, with statistics over their own tools alone (`Views.catalogue`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+from mcp.server import ServerRequestContext
+from mcp_ext_tools_search.hosts import split_candidates
+from mcp_ext_tools_search.server import Catalogue
+from mcp_ext_tools_search.types import ServerSettings
+from mcp_types import Tool
+
+from tools_search_server import orientation
+from tools_search_server.access import Access
+from tools_search_server.callers import HTTP_CALLER, caller_of
+from tools_search_server.gateway import Gateway, Offer
+from tools_search_server.paging import ToolPages
+from tools_search_server.toolsets import Rule, Toolset
+from tools_search_server.upstream import Upstream
+from tools_search_server.upstream_state import State
+
+__all__ = ["SeenUpstream", "View", "Views"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenUpstream:
+    """A server as the callers of one toolset see it."""
+
+    upstream: Upstream
+    rule: Rule
+
+    @property
+    def name(self) -> str:
+        """Its name in the configuration."""
+        return self.upstream.name
+
+    @property
+    def about(self) -> str:
+        """What it says it is for."""
+        return self.upstream.about
+
+    @property
+    def state(self) -> State:
+        """How it is now."""
+        return self.upstream.state
+
+    @property
+    def settled(self) -> anyio.Event:
+        """Set once it has been reached or has failed."""
+        return self.upstream.settled
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """The tools that are shown, by the names that the server gives them."""
+        return {name: tool for name, tool in self.upstream.tools.items() if self.rule.shows(name)}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One state of what the callers of a toolset see."""
+
+    upstreams: Sequence[SeenUpstream]
+    offers: Mapping[str, Offer]
+    """By public name, in the order of the listing."""
+    pages: ToolPages
+
+    def unavailable(self, name: str) -> Upstream | None:
+        """Return the server that a name belongs to, if it is one that is not ready."""
+        down = {seen.name: seen.upstream for seen in self.upstreams if seen.state.kind != "ready"}
+        readings = split_candidates(name, list(down))
+        return down[readings[0][0]] if readings else None
+
+
+class Views:
+    """The views of a gateway, by toolset.
+
+    Args:
+        gateway: Whose tools these are.
+        access: Who sees what.
+    """
+
+    def __init__(self, gateway: Gateway, access: Access) -> None:
+        self._gateway = gateway
+        self._access = access
+        self._of_toolset: dict[str, tuple[Mapping[str, Offer], View]] = {}
+        self._catalogues: dict[str, tuple[ToolPages, Catalogue]] = {}
+        self._reported: set[tuple[str, str]] = set()
+
+    def toolset_of(self, ctx: ServerRequestContext[Any, Any]) -> Toolset:
+        """Return the toolset of the caller of `ctx`.
+
+        Raises:
+            MCPError: Principals are configured, and an HTTP caller is none of them.
+        """
+        principal = caller_of(ctx, self._access.principals)
+        return self._access.toolset if principal is None else principal.toolset
+
+    def current(self) -> View:
+        """Return what the caller sees whose request this task is answering."""
+        principal = HTTP_CALLER.get()
+        return self.of(self._access.toolset if principal is None else principal.toolset)
+
+    def settings(self, max_limit: int) -> ServerSettings:
+        """Say to that caller what can be searched."""
+        view = self.current()
+        # Draft, Server Settings: where callers see different numbers of tools, none is told.
+        varies = HTTP_CALLER.get() is not None and len({p.toolset.name for p in self._access.principals.values()}) > 1
+        return orientation.settings(view.upstreams, None if varies else len(view.offers), max_limit)
+
+    def input_schema(self, name: str) -> dict[str, Any] | None:
+        """Return what a tool takes, or `None` for a name that this caller is not offered."""
+        offer = self.current().offers.get(name)
+        return None if offer is None else offer.tool.input_schema
+
+    def seen_by(self, ctx: ServerRequestContext[Any, Any]) -> View:
+        """Return what the caller of `ctx` sees now.
+
+        Raises:
+            MCPError: Principals are configured, and an HTTP caller is none of them.
+        """
+        return self.of(self.toolset_of(ctx))
+
+    def of(self, toolset: Toolset) -> View:
+        """Return what a toolset shows now."""
+        made_of, view = self._of_toolset.get(toolset.name, (None, None))
+        if view is None or made_of is not self._gateway.offers:
+            view = self._view(toolset, view)
+            self._of_toolset[toolset.name] = self._gateway.offers, view
+        return view
+
+    def catalogue(self, protocol_version: str) -> Catalogue:
+        """Return the tools of all views as they stand in a listing of that version."""
+        made_of, catalogue = self._catalogues.get(protocol_version, (None, None))
+        if catalogue is None or made_of is not self._gateway.pages:
+            catalogue = Catalogue(self._gateway.pages.wire(protocol_version))
+            self._catalogues[protocol_version] = self._gateway.pages, catalogue
+        return catalogue
+
+    def _view(self, toolset: Toolset, before: View | None) -> View:
+        gateway = self._gateway
+        seen = [SeenUpstream(up, rule) for up in gateway.upstreams if (rule := toolset.rule(up.name)) is not None]
+        rules = {server.name: server.rule for server in seen}
+        offers = {
+            name: offer
+            for name, offer in gateway.offers.items()
+            if (rule := rules.get(offer.upstream.name)) is not None and rule.shows(offer.original_name)
+        }
+        self._report_unknown(toolset, seen)
+        if len(offers) == len(gateway.offers):
+            return View(seen, offers, gateway.pages)
+        if before is not None and before.offers == offers:
+            return View(seen, offers, before.pages)
+        return View(seen, offers, gateway.pages.part(offers))
+
+    def _report_unknown(self, toolset: Toolset, seen: Sequence[SeenUpstream]) -> None:
+        """Warn once of names that a server has no tool for: what they were meant to hide is shown."""
+        for server in seen:
+            unknown = sorted(server.rule.names - server.upstream.tools.keys())
+            place = toolset.name, server.name
+            if unknown and server.state.kind == "ready" and place not in self._reported:
+                self._reported.add(place)
+                logger.warning("toolset %r names tools that %s does not have: %s", *place, unknown)
