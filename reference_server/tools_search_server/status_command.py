@@ -35,7 +35,7 @@ def status(*, url: str, as_json: bool) -> None:
         if isinstance(servers, list):
             print_servers(cast("list[dict[str, Any]]", servers))
         else:
-            click.echo("which servers: only told on the machine of the gateway", err=True)
+            click.echo("which servers: told on the machine of the gateway only, and by none with principals", err=True)
         counts = [f"{health[name]} {name}" for name in ("ready", "starting", "down", "tools") if name in health]
         click.echo(printable(f"{health['status']}: {', '.join(counts)}" if counts else str(health["status"])))
     sys.exit(0 if health["status"] == "ok" else 1)
