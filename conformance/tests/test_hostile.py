@@ -19,8 +19,6 @@ import pytest
 from junitparser import JUnitXml
 from tools_search_conformance.model import CHECK_PREFIX, CLIENT_PREFIX
 
-pytestmark = pytest.mark.xdist_group("hostile")  # they are judged together, once
-
 HERE: Final = Path(__file__).parent
 LAUNCHER: Final = HERE / "target.py"
 MEGABYTES: Final = 300

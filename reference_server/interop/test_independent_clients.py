@@ -16,8 +16,6 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("independent")  # the SDKs are installed once
-
 HERE = Path(__file__).parent
 QUERY = "refund a payment"
 INSTALL_SECONDS = 300

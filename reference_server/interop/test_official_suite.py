@@ -17,8 +17,6 @@ from typing import Any
 import pytest
 from tools_search_spec import requirements
 
-pytestmark = pytest.mark.xdist_group("official")  # it is installed once
-
 OFFICIAL = Path(__file__).parent / "official"
 DRIVER = Path(__file__).parents[2] / "conformance" / "drivers" / "reference_client.py"
 SEP = "9999"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
@@ -57,7 +59,13 @@ async def test_a_collector_receives_a_span_for_each_request_and_no_query(
             "OTEL_METRICS_EXPORTER": "none",
             "OTEL_LOGS_EXPORTER": "none",
         }
-        serving = ["tools-search-server", "--http", "127.0.0.1:0", "--config", str(configuration(good=raw("good")))]
+        serving = [
+            str(Path(sys.executable).with_name("tools-search-server")),
+            "--http",
+            "127.0.0.1:0",
+            "--config",
+            str(configuration(good=raw("good"))),
+        ]
         process = servers.start("-c", INSTRUMENTED, "--", *serving, env=env)
         line = await anyio.to_thread.run_sync(process.stdout.readline)
         async with Client(line.split('"')[3], extensions=[TOOLS_SEARCH]) as client:
