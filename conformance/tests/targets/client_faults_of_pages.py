@@ -59,22 +59,8 @@ class CircleFollowed(Client):
 
 @fault("circle-of-one-found-only")
 class CircleOfOneFoundOnly(Client):
-    def all_pages(self, query: str) -> list[Json]:
-        tools: list[Json] = []
-        params: Json = {"query": query}
-        while True:
-            try:
-                page = self.page(params)
-            except Refused as error:
-                if "cursor" not in params or error.code != -32602:
-                    raise
-                return self.cursor_refused(query, tools)
-            tools += page["tools"]
-            if self.is_last(page):
-                return tools
-            if page["nextCursor"] == params.get("cursor"):
-                self.in_a_circle()
-            params = self.next_params(query, page["nextCursor"])
+    def came_before(self, cursor: str, cursors: list[str]) -> bool:
+        return cursors[-1:] == [cursor]
 
 
 @fault("scores-compared")

@@ -131,9 +131,13 @@ class Client:
             raise error
         return self.ranked(query, self.listed())
 
+    def came_before(self, cursor: str, cursors: list[str]) -> bool:
+        """Tell whether a cursor is one of those that were followed, oldest first."""
+        return cursor in cursors
+
     def all_pages(self, query: str) -> list[Json]:
         tools: list[Json] = []
-        cursors: set[str] = set()
+        cursors: list[str] = []
         params: Json = {"query": query}
         while True:
             try:
@@ -145,10 +149,10 @@ class Client:
             tools += page["tools"]
             if self.is_last(page):
                 return tools
-            if page["nextCursor"] in cursors:
+            if self.came_before(page["nextCursor"], cursors):
                 self.in_a_circle()
                 return tools
-            cursors.add(page["nextCursor"])
+            cursors.append(page["nextCursor"])
             params = self.next_params(query, page["nextCursor"])
 
     def is_last(self, page: Json) -> bool:
