@@ -215,9 +215,13 @@ def test_a_check_is_explained_with_its_sentence(run: Run):
     assert "sent " in explained
 
 
-def test_a_fault_of_the_suite_ends_in_4(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+@pytest.mark.parametrize("in_a_task", [False, True])
+def test_a_fault_of_the_suite_ends_in_4(
+    in_a_task: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     def broken() -> None:
-        raise RuntimeError("oops")
+        fault = RuntimeError("oops")
+        raise ExceptionGroup("tasks", [ExceptionGroup("tasks", [fault])]) if in_a_task else fault
 
     monkeypatch.setattr(cli, "cli", broken)
     monkeypatch.setenv("HYPOTHESIS_STORAGE_DIRECTORY", "its own")  # which the command would set for all later tests

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -37,16 +38,18 @@ def pids_in(file: Path) -> list[int]:
     return [int(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
-@pytest.mark.parametrize(("catalog", "started"), [("core", 3), ("single", 2), (None, 2)])
-async def test_each_connection_has_a_process_of_its_own_and_fixtures_one_ahead(
-    catalog: str | None, started: int, tmp_path: Path
+@pytest.mark.parametrize(
+    ("catalog", "needed", "started"), [("core", math.inf, 3), ("core", 2, 2), ("single", math.inf, 2), (None, 9, 2)]
+)
+async def test_each_connection_has_a_process_of_its_own_and_fixtures_one_ahead_while_more_are_needed(
+    catalog: str | None, needed: float, started: int, tmp_path: Path
 ):
     file = tmp_path / "pids"
     pids: list[int] = []
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             argv = (sys.executable, "-c", TELLS_WHO_IT_IS, str(file))
-            target = StdioTarget(argv, tasks=tasks, folder=tmp_path, env={}, cwd=None, start_seconds=5)
+            target = StdioTarget(argv, tasks=tasks, folder=tmp_path, env={}, cwd=None, start_seconds=5, needed=needed)
             transports = [await target.connect(lambda _: None, catalog) for _ in range(2)]
             while len(pids := pids_in(file)) < started:
                 await anyio.lowlevel.checkpoint()

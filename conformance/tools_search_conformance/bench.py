@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
+import anyio
+
 from tools_search_conformance.expectations import Expectations
 from tools_search_conformance.link import Link, Opening, Params, Setting
 from tools_search_conformance.pages import Listing, Page, Walk, read_page
@@ -104,11 +106,12 @@ class Bench(Link, Expectations):
         self._target.place(catalog, document)
 
     async def aclose(self) -> None:
-        """Close the connection and every bench beside this one."""
+        """Close the connection and every bench beside this one, all at the same time: a process may take a second."""
         beside, self._beside = self._beside, {}
-        for other in beside.values():
-            await other.aclose()
-        await super().aclose()
+        async with anyio.create_task_group() as closing:
+            for other in beside.values():
+                closing.start_soon(other.aclose)
+            await super().aclose()
 
     async def vocabulary(self) -> Vocabulary:
         """Return the words of what the target lists."""

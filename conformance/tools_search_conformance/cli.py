@@ -326,11 +326,20 @@ def _keep_the_folder_clean() -> None:
         os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(Path(caches, "tools-search-conformance")))
 
 
+def _causes(error: Exception) -> list[Exception]:
+    """Return what went wrong where several tasks ran; the group that carries it says nothing."""
+    if not isinstance(error, ExceptionGroup):
+        return [error]
+    several: ExceptionGroup[Exception] = error  # pyright: ignore[reportUnknownVariableType] - of exceptions, whichever
+    return [cause for each in several.exceptions for cause in _causes(each)]
+
+
 def main() -> None:
     """Run the command; whatever the suite itself gets wrong ends in exit status 4."""
     _keep_the_folder_clean()
     try:
         cli()
     except Exception as error:
-        click.echo(f"tools-search-conformance: the suite failed: {type(error).__name__}: {error}", err=True)
+        for cause in _causes(error):
+            click.echo(f"tools-search-conformance: the suite failed: {type(cause).__name__}: {cause}", err=True)
         sys.exit(EXIT_SUITE)

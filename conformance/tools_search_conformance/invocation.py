@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -63,6 +64,11 @@ class Options:
     """Whether a cell has one start of its target, and some cases stand for many; `None` for where effort is quick."""
 
     @property
+    def eras(self) -> Sequence[Era]:
+        """The protocol revisions to speak."""
+        return ERAS if self.era == "auto" else (self.era,)
+
+    @property
     def effective_brief(self) -> bool:
         """Whether the run is a brief one."""
         return self.effort == "quick" if self.brief is None else self.brief
@@ -96,7 +102,7 @@ async def judge_servers(options: Options, progress: Callable[[Result], None]) ->
     plan = Plan(
         checks=options.checks,
         wants=options.wants,
-        eras=ERAS if options.era == "auto" else (options.era,),
+        eras=options.eras,
         profile=options.effective_profile,
         effort=options.effort,
         seed=options.seed,
@@ -130,8 +136,9 @@ async def _run(options: Options, plan: Plan) -> Run:
                 except TargetError as error:
                     failure = error  # raised outside the group, which would wrap it
             with anyio.CancelScope(shield=True):
-                for target in targets:
-                    await target.aclose()
+                async with anyio.create_task_group() as ending:
+                    for target in targets:
+                        ending.start_soon(target.aclose)
             tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
@@ -188,11 +195,19 @@ def targets_of(options: Options, tasks: TaskGroup, folder: Path) -> list[Target]
     targets: list[Target] = []
     if options.argv:
         files = _made(folder / "stdio")
-        targets.append(StdioTarget(options.argv, ahead=not options.effective_brief, folder=files, **started))
+        targets.append(StdioTarget(options.argv, needed=_starts(options), folder=files, **started))
     if options.http_argv:
         files = _made(folder / "http")
         targets.append(HttpCommandTarget(options.http_argv, headers=options.headers, folder=files, **started))
     return targets
+
+
+def _starts(options: Options) -> float:
+    """Return how many usual fixtures are started over stdio: one a cell in a brief run, or else nobody knows."""
+    if not options.effective_brief:
+        return math.inf
+    cells = [Cell(transport="stdio", era=era) for era in options.eras]
+    return sum(any(options.wants(check, cell) for check in options.checks) for cell in cells)
 
 
 def _made(folder: Path) -> Path:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EXAMPLES", "explore", "limits", "queries", "texts"]
 
-EXAMPLES: Final[dict[Effort, int]] = {"quick": 5, "default": 30, "deep": 1000}
+EXAMPLES: Final[dict[Effort, int]] = {"quick": 3, "default": 30, "deep": 1000}
 """How many generated cases one property gets."""
 
 Case = TypeVar("Case")

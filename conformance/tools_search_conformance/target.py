@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -110,15 +111,17 @@ class _Started:
 class StdioTarget(_Started):
     """A program that speaks over its stdin and stdout: one process a connection.
 
-    Starting is what takes longest, so that one more fixture is always started ahead and is ready when it is needed. Of
-    a live server there are only as many as there are connections: two may be in each other's way.
+    Starting is what takes longest, so that one more fixture is always started ahead and is ready when it is needed, and
+    ending one is not waited for. Of a live server there are only as many as there are connections: two may be in each
+    other's way.
     """
 
     transport: TransportName = "stdio"
 
-    def __init__(self, argv: Sequence[str], *, ahead: bool = True, **options: Any) -> None:
+    def __init__(self, argv: Sequence[str], *, needed: float = math.inf, **options: Any) -> None:
+        """Take the command; `needed` is how many fixtures of the usual kind will be asked for, if that is known."""
         super().__init__(argv, **options)
-        self._ahead = ahead
+        self._needed = needed
         self._ready: TargetProcess | None = None
 
     @property
@@ -134,15 +137,21 @@ class StdioTarget(_Started):
             process = await self.start(catalog, env)
         else:
             process, self._ready = ready, None
-        if usual and self._ahead and self._ready is None:
+        self._needed -= usual
+        if usual and self._needed > 0 and self._ready is None:
             self._ready = await self.start(catalog, env)
-        return StdioTransport(process, tasks=self._tasks, note=note)
+        leave = TargetProcess.end if catalog is None else self._end_soon
+        return StdioTransport(process, tasks=self._tasks, note=note, leave=leave)
 
     async def aclose(self) -> None:
         """End the process that is ready; each transport ends its own."""
         if self._ready is not None:
             await self._ready.end()
             self._ready = None
+
+    async def _end_soon(self, process: TargetProcess) -> None:
+        """Have a fixture end while the next one is judged already."""
+        self._tasks.start_soon(process.end)
 
 
 class UrlTarget:
@@ -202,7 +211,7 @@ class HttpCommandTarget(_Started):
         if process is None or process.returncode is not None:
             if process is not None:
                 note(process.obituary())
-                await process.end()
+                await _end(process)
             await self._end_outlived(catalog)
             process = await self.start(catalog, env)
             url = await self._address(process)
@@ -216,9 +225,10 @@ class HttpCommandTarget(_Started):
         )
 
     async def aclose(self) -> None:
-        """End every process."""
-        for process, _ in self._running.values():
-            await process.end()
+        """End every process, all at the same time: each may take its leave of its callers first."""
+        async with anyio.create_task_group() as ending:
+            for process, _ in self._running.values():
+                ending.start_soon(_end, process)
         self._running.clear()
 
     async def _end_outlived(self, catalog: str | None) -> None:
@@ -226,7 +236,7 @@ class HttpCommandTarget(_Started):
         generated = [kind for kind in self._running if kind[0] is not None and Path(kind[0]).is_absolute()]
         for other in generated if catalog is not None and Path(catalog).is_absolute() else ():
             process, _ = self._running.pop(other)
-            await process.end()
+            await _end(process)
 
     async def _address(self, process: TargetProcess) -> str:
         reader = BufferedByteReceiveStream(process.stdout)
@@ -237,13 +247,17 @@ class HttpCommandTarget(_Started):
             check_address(url, allow_remote=False)
         except (TimeoutError, anyio.IncompleteRead, anyio.DelimiterNotFound, MalformedError, TargetError) as error:
             tail = process.stderr_tail()
-            await process.end()
+            await _end(process)
             raise TargetError(
                 f'the first line that `{shlex.join(self._argv)}` prints must be {{"url": "http://127.0.0.1:PORT/mcp"}}'
                 f" ({_told(error, self.start_seconds)}); its stderr ends: {tail or 'nothing'}"
             ) from error
         self._tasks.start_soon(_drain, reader)
         return url
+
+
+async def _end(process: TargetProcess) -> None:
+    await process.end(ends_with_stdin=False)
 
 
 def _told(error: Exception, seconds: float) -> str:

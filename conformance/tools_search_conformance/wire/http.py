@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
 from types import TracebackType
 from typing import Final, Self
 
@@ -65,6 +67,12 @@ _KEPT: Final = 10_000
 _COOKIES: Final = 50
 
 
+@cache
+def _authorities() -> ssl.SSLContext:
+    """Return who is trusted to vouch for a server. Reading them takes longer than most checks, so it is done once."""
+    return httpx2.create_ssl_context(trust_env=False)
+
+
 class HttpTransport:
     """Speaks with one MCP endpoint. Redirects are not followed and proxies of the environment not used."""
 
@@ -91,7 +99,9 @@ class HttpTransport:
         self.strays: list[JsonObject] = []
         self._url = url
         self._limits = limits
-        self._client = httpx2.AsyncClient(headers=dict(headers or {}), trust_env=False, timeout=None, verify=True)
+        self._client = httpx2.AsyncClient(
+            headers=dict(headers or {}), trust_env=False, timeout=None, verify=_authorities()
+        )
 
     @property
     def ended(self) -> str | None:

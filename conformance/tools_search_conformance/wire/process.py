@@ -145,10 +145,13 @@ class TargetProcess:
             await self._process.wait()
         return self._process.returncode is not None
 
-    async def end(self, *, politely: bool = True) -> None:
-        """End the process and everything it started, politely first."""
+    async def end(self, *, politely: bool = True, ends_with_stdin: bool = True) -> None:
+        """End the process and everything it started, politely first: it is waited for and killed only after that.
+
+        `ends_with_stdin` says that it is one to end by itself when its stdin does, as a server on stdio is.
+        """
         with anyio.CancelScope(shield=True):
-            await self.close_stdin(_GRACE_SECONDS if politely else 0)
+            await self.close_stdin(_GRACE_SECONDS if politely and ends_with_stdin else 0)
             if politely:
                 if self._process.returncode is None:
                     self._signal(signal.SIGTERM)

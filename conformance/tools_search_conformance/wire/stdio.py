@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -64,8 +64,9 @@ class StdioTransport:
         tasks: TaskGroup,
         limits: Limits = DEFAULT_LIMITS,
         note: Callable[[str], None] = lambda _: None,
+        leave: Callable[[TargetProcess], Awaitable[None]] = TargetProcess.end,
     ) -> None:
-        """Start to read in `tasks`; `note` learns of everything that answers no request."""
+        """Start to read in `tasks`; `note` learns of all that answers no request, and `leave` ends the process."""
         self.ended: str | None = None
         self.malformed: list[str] = []
         self.noise: list[str] = []
@@ -73,6 +74,7 @@ class StdioTransport:
         self._process = process
         self._limits = limits
         self._note = note
+        self._leave = leave
         self._waiting: dict[bytes, _Waiting] = {}
         self._notified = 0
         self._settled = 0
@@ -119,9 +121,9 @@ class StdioTransport:
         return ended
 
     async def aclose(self) -> None:
-        """Close the target's stdin and end its process group."""
+        """Close the target's stdin and end its process group, as the transport was told to."""
         self._finish("the connection was closed")
-        await self._process.end()
+        await self._leave(self._process)
 
     async def _write(self, message: JsonObject) -> str | None:
         if self.ended is None:
