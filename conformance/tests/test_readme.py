@@ -13,6 +13,7 @@ import click.testing
 import pytest
 from tools_search_conformance import cli
 from tools_search_conformance.checks import registered
+from tools_search_conformance.judging_commands import server
 from tools_search_conformance.model import FIXTURE_FEATURES, Status
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
@@ -32,7 +33,7 @@ def test_the_failure_it_shows_is_printed_like_that(target: Command, tmp_path: Pa
 
 
 def test_every_option_it_names_is_one():
-    known = {option for parameter in cli.server.params for option in parameter.opts}
+    known = {option for parameter in server.params for option in parameter.opts}
     known |= {"--all-cells", "--http"}  # of the mutants' tests, and of the reference server
     assert set(re.findall(r"--[a-z][a-z-]+", README)) <= known
 

@@ -40,6 +40,15 @@ def test_every_exchange_is_logged_under_its_check(tmp_path: Path):
     assert second["note"] == "something stray"
 
 
+def test_what_is_said_after_the_end_of_a_log_is_kept_no_more(tmp_path: Path):
+    log = tmp_path / "cell.jsonl"
+    recorder = Recorder("cell", log)
+    recorder.note("in time")
+    recorder.close()
+    recorder.note("last words of a process that ends while the next cell is judged already")
+    assert [json.loads(line)["note"] for line in log.read_text().splitlines()] == ["in time"]
+
+
 def test_a_huge_exchange_is_logged_as_its_size(tmp_path: Path):
     log = tmp_path / "cell.jsonl"
     recorder = Recorder("cell", log)

@@ -15,8 +15,8 @@ from tools_search_conformance import catalogs
 from tools_search_conformance.bench import Bench
 from tools_search_conformance.catalogs.made import document, made_tool
 from tools_search_conformance.invocation import Options, targets_of
-from tools_search_conformance.link import Opening, Setting
 from tools_search_conformance.model import Cell
+from tools_search_conformance.setting import Opening, Setting
 from tools_search_conformance.target import StdioTarget, UrlTarget
 from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.process import TargetError

@@ -9,8 +9,10 @@ from typing import Any, Final, TypeVar
 import anyio
 
 from tools_search_conformance.expectations import Expectations
-from tools_search_conformance.link import Link, Opening, Params, Setting
+from tools_search_conformance.link import Params
 from tools_search_conformance.pages import Listing, Page, Walk, read_page
+from tools_search_conformance.reading import Reader
+from tools_search_conformance.setting import Opening, Setting
 from tools_search_conformance.surveys import Survey
 from tools_search_conformance.target import Target
 from tools_search_conformance.verdict import (
@@ -37,11 +39,11 @@ _ROUNDS: Final = 3
 _ENOUGH: Final = 60
 
 
-class Bench(Link, Expectations):
+class Bench(Reader, Expectations):
     """One cell's workbench."""
 
     def __init__(self, setting: Setting, target: Target, recorder: Recorder, opening: Opening | None = None) -> None:
-        Link.__init__(self, setting, target, recorder, opening)
+        Reader.__init__(self, setting, target, recorder, opening)
         Expectations.__init__(self)
         self._broadest: str | None = None
         self._most = 0

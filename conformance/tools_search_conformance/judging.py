@@ -8,8 +8,8 @@ from typing import Final, Protocol
 
 import anyio
 
-from tools_search_conformance.link import Setting
 from tools_search_conformance.model import Cell, Check, Effort, Evidence, Profile, Result, SkipReason, Status
+from tools_search_conformance.setting import Setting
 from tools_search_conformance.verdict import InapplicableError, UnverifiableError, VerdictError, ViolationError
 from tools_search_conformance.wire.connection import RefusedError
 from tools_search_conformance.wire.large import cut_within, memory

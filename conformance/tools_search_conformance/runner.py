@@ -11,8 +11,8 @@ import anyio
 
 from tools_search_conformance.bench import Bench
 from tools_search_conformance.judging import run_check
-from tools_search_conformance.link import Setting
 from tools_search_conformance.model import Cell, Check, Effort, FixtureFeature, Profile, Result, UnavailableCell
+from tools_search_conformance.setting import Setting
 from tools_search_conformance.smoke import NotOfferedError, UnadvertisedError, claims_legacy, smoke
 from tools_search_conformance.target import Target
 from tools_search_conformance.wire.connection import RefusedError

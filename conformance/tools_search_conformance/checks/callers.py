@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from tools_search_conformance.catalogs.made import COMMON, WORDS, document, made_tool, name_of
-from tools_search_conformance.link import Opening
 from tools_search_conformance.pages import read_page
 from tools_search_conformance.registry import check
+from tools_search_conformance.setting import Opening
 from tools_search_conformance.shape import advertised
 from tools_search_conformance.vocabulary import NONSENSE
 from tools_search_conformance.wire.codec import JsonObject, json_text, same

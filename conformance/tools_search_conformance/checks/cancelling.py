@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from tools_search_spec import METHOD
 
-from tools_search_conformance.link import Opening
 from tools_search_conformance.pages import read_page
 from tools_search_conformance.registry import check
+from tools_search_conformance.setting import Opening
 from tools_search_conformance.verdict import UnverifiableError
 from tools_search_conformance.vocabulary import Vocabulary
 from tools_search_conformance.wire.eras import MODERN

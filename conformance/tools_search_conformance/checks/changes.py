@@ -13,9 +13,9 @@ import anyio
 
 from tools_search_conformance.bench import INVALID_PARAMS
 from tools_search_conformance.catalogs.made import COMMON, WORDS, document, made_tool, name_of
-from tools_search_conformance.link import Opening
 from tools_search_conformance.pages import Listing, Page, bare, read_page
 from tools_search_conformance.registry import check
+from tools_search_conformance.setting import Opening
 from tools_search_conformance.verdict import UnverifiableError
 from tools_search_conformance.wire.codec import JsonObject, same
 

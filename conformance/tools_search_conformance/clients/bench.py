@@ -14,9 +14,9 @@ from tools_search_conformance.clients.peer import Peer, params_of
 from tools_search_conformance.clients.script import Script
 from tools_search_conformance.clients.stage import Stage
 from tools_search_conformance.expectations import Expectations
-from tools_search_conformance.link import Setting
 from tools_search_conformance.model import Cell, DriverFeature, Profile
 from tools_search_conformance.patience import Patience
+from tools_search_conformance.setting import Setting
 from tools_search_conformance.verdict import UnverifiableError, ViolationError
 from tools_search_conformance.wire.codec import JsonObject, as_object
 from tools_search_conformance.wire.record import Exchange, Recorder

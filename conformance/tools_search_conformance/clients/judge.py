@@ -23,10 +23,10 @@ from tools_search_conformance.clients.one_shot import OneShotClient
 from tools_search_conformance.clients.stage import Stage, open_stage
 from tools_search_conformance.invocation import watch
 from tools_search_conformance.judging import run_check
-from tools_search_conformance.link import Setting
 from tools_search_conformance.model import Cell, Check, Effort, Result, Run, UnavailableCell
 from tools_search_conformance.report.files import write_reports
 from tools_search_conformance.runner import Findings, want_all, why_nothing
+from tools_search_conformance.setting import Setting
 from tools_search_conformance.verdict import UnverifiableError
 from tools_search_conformance.wire.eras import ERAS, MODERN, Era
 from tools_search_conformance.wire.process import TargetError

@@ -261,9 +261,10 @@ class Recorder:
         self._log.write(line + b"\n")
 
     def close(self) -> None:
-        """End the log."""
+        """End the log; what a process that is about to end still says is kept no more."""
         if self._log is not None:
             self._log.close()
+            self._log = None
 
 
 def _line(entry: JsonObject) -> bytes:

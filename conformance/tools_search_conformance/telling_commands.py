@@ -1,0 +1,72 @@
+"""The commands that tell about checks: `list`, `explain` and `trace`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from tools_search_conformance.catalogue import checks_page
+from tools_search_conformance.checks import registered
+from tools_search_conformance.clients.checks import client_checks
+from tools_search_conformance.explain import explain_check, list_checks
+from tools_search_conformance.mutants import MutantsError, read_power
+from tools_search_conformance.reporting import report_at
+from tools_search_conformance.selection import UnknownCheckError, choose_checks
+from tools_search_conformance.trace import sep_file, trace, trace_text
+
+__all__ = ["explain", "list_command", "trace_command"]
+
+
+@click.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@click.option("--markdown", is_flag=True, help="Print the page conformance/CHECKS.md, with the sentences of the draft.")
+@click.option(
+    "--mutants",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Show on that page which mutants the checks find; conformance/tests/mutants of the sources.",
+)
+def list_command(as_json: bool, markdown: bool, mutants: Path | None) -> None:
+    """List the checks: id, level and title."""
+    every = (*registered(), *client_checks())
+    if markdown:
+        try:
+            click.echo(checks_page(every, read_power(mutants) if mutants else None), nl=False)
+        except MutantsError as error:
+            raise click.UsageError(str(error)) from error
+        return
+    entries = list_checks(every)
+    if as_json:
+        click.echo(json.dumps(entries, indent=2, ensure_ascii=False))
+        return
+    for entry in entries:
+        click.echo(f"{entry['level']:6}  {entry['id']}\n        {entry['title']}")
+
+
+@click.command()
+@click.argument("check")
+def explain(check: str) -> None:
+    """Explain a check: the sentences of the draft behind it, what is sent, what passes."""
+    try:
+        found = choose_checks([check], (*registered(), *client_checks()))
+    except UnknownCheckError as error:
+        raise click.UsageError(str(error)) from error
+    for each in found:
+        click.echo(explain_check(each))
+
+
+@click.command("trace")
+@click.argument("report", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@click.option(
+    "--sep", type=click.IntRange(min=1), metavar="N", help="Print the rows as the official suite's sep-N.yaml."
+)
+def trace_command(report: Path | None, as_json: bool, sep: int | None) -> None:
+    """Show for each sentence of the draft what decides it and, with a REPORT.json, what came of that."""
+    if sep is not None:
+        click.echo(sep_file(sep), nl=False)
+        return
+    rows = trace(report_at(report) if report else None)
+    click.echo(json.dumps(rows, indent=2, ensure_ascii=False) if as_json else trace_text(rows))
