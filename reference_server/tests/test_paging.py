@@ -47,6 +47,18 @@ def test_a_definition_of_the_newer_revision_leaves_no_gap_in_the_pages_of_the_ol
     assert "2025-11-25, where they are invalid: ['b']" in caplog.text
 
 
+@pytest.mark.parametrize("version", [MODERN, LEGACY])
+def test_the_wire_form_holds_what_the_pages_show_and_is_made_once(version: str) -> None:
+    whole = ToolPages([*tools("a", "c"), Tool(name="b", input_schema={"type": "object"}, description="B")], 2)
+    part = whole.part({"b", "c"})
+    for pages in (whole, part):
+        shown = [name for page in walk(pages, version) for name in page]
+        assert list(pages.wire(version)) == shown
+        assert pages.wire(version) is pages.wire(version)
+    assert part.wire(version)["b"] is whole.wire(version)["b"]
+    assert whole.wire(version)["b"] == {"name": "b", "description": "B", "inputSchema": {"type": "object"}}
+
+
 def test_a_cursor_holds_over_changes_elsewhere_and_on_other_replicas() -> None:
     cursor = ToolPages(tools(*"abc"), 2).page(None, MODERN).next_cursor
     changed = ToolPages(tools(*"xabc"), 2)

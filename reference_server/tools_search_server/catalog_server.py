@@ -12,7 +12,7 @@ from importlib.metadata import version
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from mcp.server import Server, ServerRequestContext
-from mcp_ext_tools_search.server import ToolsSearch
+from mcp_ext_tools_search.server import Catalogue, Listing, ToolsSearch
 from mcp_ext_tools_search.types import EXTENSION_ID, ServerSettings
 from mcp_types import (
     CallToolRequestParams,
@@ -72,6 +72,15 @@ class Catalog:
         """Return the tools that the caller of `ctx` sees."""
         return self._of_callers.get(bearer_token(ctx) or "", self._all)
 
+    def catalogue(self, protocol_version: str) -> Catalogue:
+        """Return all tools as a listing in that version carries them."""
+        return self._all.catalogue(protocol_version)
+
+    def listing(self, ctx: ServerRequestContext[Any, Any]) -> Listing:
+        """Return what the complete `tools/list` shows the caller of `ctx`."""
+        seen = self.seen_by(ctx).pages.wire(ctx.protocol_version)
+        return Listing(seen, ttl_ms=_TTL_MS, cache_scope=self.cache_scope)
+
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """Return what the tool takes, or `None` for a name that is not in the catalogue."""
         tool = self._all.by_name.get(name)
@@ -106,6 +115,9 @@ def catalog_server(catalog: Catalog, answer: Answer = canned_answer) -> Server[A
         default_limit=limits.default_limit,
         max_limit=limits.max_limit,
         cursor_key=limits.cursor_key,
+        # Both are only for speed in large catalogues: without them, each search lists as its caller does.
+        catalogue=catalog.catalogue,
+        listing=catalog.listing,
     ).install(server)
     hide_faults(server)
     return server

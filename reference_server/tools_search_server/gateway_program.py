@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from mcp.server import Server
 from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp_ext_tools_search.hosts import load_host_file
-from mcp_ext_tools_search.server import ToolsSearch
+from mcp_ext_tools_search.server import Listing, ToolsSearch
 from mcp_types import CallToolRequestParams, Implementation, ListToolsResult, PaginatedRequestParams
 
 from tools_search_server import orientation
@@ -103,12 +103,13 @@ def gateway_server(gateway: Gateway, limits: Limits, options: GatewayOptions) ->
             raise unknown_tool(params.name, seen.offers)
         return await relay_call(upstream, offer.original_name if offer else params.name, ctx)
 
+    scope: Literal["public", "private"] = "private" if access.principals else "public"
     server = Server[Any](
         _NAME,
         version=version("mcp-ext-tools-search"),
         on_list_tools=list_tools,
         get_tool_input_schema=views.input_schema,
-        cache_hints={"tools/list": CacheHint(ttl_ms=_TTL_MS, scope="private" if access.principals else "public")},
+        cache_hints={"tools/list": CacheHint(ttl_ms=_TTL_MS, scope=scope)},
     )
     server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
     ToolsSearch(
@@ -117,6 +118,9 @@ def gateway_server(gateway: Gateway, limits: Limits, options: GatewayOptions) ->
         max_limit=limits.max_limit,
         cursor_key=limits.cursor_key,
         catalogue=views.catalogue,
+        listing=lambda ctx: Listing(
+            views.seen_by(ctx).pages.wire(ctx.protocol_version), ttl_ms=_TTL_MS, cache_scope=scope
+        ),
     ).install(server)
     server.middleware.append(_patience(gateway, views, options.start_deadline))
     changes = ViewChanges(views, access.toolsets)

@@ -35,6 +35,8 @@ class ToolPages:
         self.tools = tools
         self._size = size
         self._of_era: Callable[[str], _Era] = cache(self._sieve)
+        self.wire: Callable[[str], dict[str, dict[str, Any]]] = cache(self._wire)
+        """Returns the definitions by name as a listing in a protocol version carries them: one object a version."""
 
     def part(self, names: Container[str]) -> ToolPages:
         """Return the listing that holds the tools with these names alone."""
@@ -43,11 +45,14 @@ class ToolPages:
         def of_era(protocol_version: str) -> _Era:
             return self._of_era(protocol_version).part(names)
 
+        def wire(protocol_version: str) -> dict[str, dict[str, Any]]:
+            return {name: tool for name, tool in self.wire(protocol_version).items() if name in names}
+
         part._of_era = cache(of_era)
+        part.wire = cache(wire)
         return part
 
-    def wire(self, protocol_version: str) -> dict[str, dict[str, Any]]:
-        """Return the definitions by name as a listing in that version carries them."""
+    def _wire(self, protocol_version: str) -> dict[str, dict[str, Any]]:
         listing = ListToolsResult(tools=list(self._of_era(protocol_version).tools))
         dumped = listing.model_dump(by_alias=True, mode="json", exclude_none=True)
         sent = methods.serialize_server_result("tools/list", protocol_version, dumped)

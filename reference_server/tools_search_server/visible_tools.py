@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, Final
 
 from mcp.server import ServerRequestContext
+from mcp_ext_tools_search.server import Catalogue
 from mcp_types import Tool
 
 from tools_search_server.paging import ToolPages
@@ -28,6 +30,11 @@ class VisibleTools:
         seen = [tool for tool in tools if tool.name not in hidden]
         self.pages = ToolPages(seen, page_size)
         self.by_name = {tool.name: tool for tool in seen}
+        self.catalogue: Callable[[str], Catalogue] = cache(self._catalogue)
+        """Returns the definitions as a listing in a protocol version carries them, the same object each time."""
+
+    def _catalogue(self, protocol_version: str) -> Catalogue:
+        return Catalogue(self.pages.wire(protocol_version))
 
 
 def bearer_token(ctx: ServerRequestContext[Any, Any]) -> str | None:

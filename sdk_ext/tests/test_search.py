@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from mcp import Client, MCPError
 from mcp.server import MCPServer, Server
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp_ext_tools_search import EXTENSION_ID
 from mcp_ext_tools_search.ranking import Hit
-from mcp_ext_tools_search.server import ToolsSearch, install
+from mcp_ext_tools_search.server import Catalogue, Listing, ToolsSearch, install
 from mcp_ext_tools_search.types import WHITE_SPACE
 from mcp_types import Icon, Tool, ToolAnnotations
 
@@ -181,6 +182,34 @@ async def test_what_the_server_publishes_stays_beside_the_hit_metadata(
     assert set(found["cancel_invoice"][EXTENSION_ID]) == {"score", "matched"}
     assert found["cancel_invoice"][EXTENSION_ID]["score"] <= 1
     assert set(found["print_invoice"][EXTENSION_ID]) == {"score", "matched"}
+
+
+async def test_a_server_that_hands_its_listing_over_is_not_made_to_list(
+    make_server: MakeServer, connect: Connect, send: Send, era: str
+) -> None:
+    by_chain, handed_over = make_server([RICH]), make_server([RICH])
+    install(by_chain)
+    async with connect(by_chain) as client:
+        (listed,) = (await send(client, method="tools/list"))["tools"]
+        expected = await send(client, {"query": "invoice"})
+    catalogue = Catalogue({listed["name"]: listed})
+    install(
+        handed_over,
+        ToolsSearch(catalogue=lambda _: catalogue, listing=lambda _: Listing(dict(catalogue.tools), ttl_ms=7)),
+    )
+    methods: list[str] = []
+
+    async def watch(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        methods.append(ctx.method)
+        return await call_next(ctx)
+
+    handed_over.middleware.append(watch)
+    async with connect(handed_over) as client:
+        found = await send(client, {"query": "invoice"})
+    assert methods[-1] == "tools/search"
+    assert "tools/list" not in methods
+    assert found["tools"] == expected["tools"]
+    assert found.get("ttlMs") == (None if era == "legacy" else 7)
 
 
 async def test_no_match_is_an_empty_array(billing: MCPServer[Any], connect: Connect, send: Send) -> None:

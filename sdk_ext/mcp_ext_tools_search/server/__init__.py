@@ -2,6 +2,7 @@
 
 from mcp_ext_tools_search.server.extension import ToolsSearch, install
 from mcp_ext_tools_search.server.index import Catalogue
+from mcp_ext_tools_search.server.listing import Listing
 from mcp_ext_tools_search.server.sieve import sieve_tools
 
-__all__ = ["Catalogue", "ToolsSearch", "install", "sieve_tools"]
+__all__ = ["Catalogue", "Listing", "ToolsSearch", "install", "sieve_tools"]

@@ -53,6 +53,10 @@ class ToolsSearch(Extension):
         catalogue: For servers whose callers see different parts of one catalogue: gives all of its tools in a protocol
             version. One index of it then serves every caller, with statistics over what that caller sees, so that
             answers are those of a catalogue without the rest. Without it each part has an index of its own.
+        listing: For servers that keep ready what their listings show: returns what the complete `tools/list` would show
+            the caller of a request, in wire form. A search then need not list, which in large catalogues takes most of
+            its time. Without it each search lists as its caller does, through every middleware, and cannot find what
+            the caller is not shown; a server that hands listings over has to see to that itself.
 
     Raises:
         ValueError: An argument is out of its bounds.
@@ -71,6 +75,7 @@ class ToolsSearch(Extension):
         max_query_chars: int = 4096,
         max_concurrency: int = 4,
         catalogue: Callable[[str], Catalogue] | None = None,
+        listing: Callable[[ServerRequestContext[Any, Any]], Listing] | None = None,
     ) -> None:
         if not 1 <= default_limit <= _MOST_BY_DEFAULT:
             raise ValueError(f"default_limit must be from 1 to {_MOST_BY_DEFAULT}, not {default_limit}")
@@ -84,6 +89,7 @@ class ToolsSearch(Extension):
         self._max_limit = max_limit
         self._max_query_chars = max_query_chars
         self._catalogue = catalogue
+        self._listing = listing
         self._indexes = IndexCache(ranker or FieldedRanker(), max_concurrency=max_concurrency)
 
     def settings(self) -> dict[str, Any]:
@@ -137,7 +143,7 @@ class ToolsSearch(Extension):
         require_declared(ctx)
         params = read_params(ctx.params, protocol_version=ctx.protocol_version, max_query_chars=self._max_query_chars)
         with internal_faults_hidden(METHOD):
-            listing = await read_listing(caller_listing(ctx))
+            listing = self._listing(ctx) if self._listing else await read_listing(caller_listing(ctx))
             catalogue = self._catalogue(ctx.protocol_version) if self._catalogue else None
             hits = await self._indexes.rank(listing.tools, params.query, catalogue=catalogue)
             page = cut_page(params, hits, listing.tools, size=self._page_size(params), cursors=self._cursors)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import cached_property, partial
 from typing import Any, Final
@@ -45,7 +45,11 @@ class Catalogue:
 
     def covers(self, listing: Mapping[str, dict[str, Any]]) -> bool:
         """Tell whether every definition of a listing is here, and is the same here."""
-        return all(self.tools.get(name) == tool for name, tool in listing.items())
+        return listing is self.tools or all(map(self._has, listing, listing.values()))
+
+    def _has(self, name: str, tool: dict[str, Any]) -> bool:
+        own = self.tools.get(name)
+        return own is tool or own == tool
 
 
 class IndexCache:
@@ -82,11 +86,10 @@ class IndexCache:
 
     def _rank(self, tools: Mapping[str, dict[str, Any]], query: str, catalogue: Catalogue | None) -> Sequence[Hit]:
         if catalogue is not None and catalogue.covers(tools):
-            whole = self._indexed(list(catalogue.tools.values()), catalogue.digest)
+            whole = self._indexed(catalogue.tools.values(), catalogue.digest)
             hits = whole.search(query, visible=None if len(tools) == len(catalogue.tools) else tools.keys())
         else:
-            listed = list(tools.values())
-            hits = self._indexed(listed, _digest(listed)).search(query)
+            hits = self._indexed(tools.values(), _digest(list(tools.values()))).search(query)
         names = names_of(hits)
         # A ranker may be anyone's: what it names twice, or what the caller does not see, is not another match.
         if len(tools.keys() & names) == len(names):
@@ -97,7 +100,7 @@ class IndexCache:
                 found.setdefault(hit.name, hit)
         return list(found.values())
 
-    def _indexed(self, tools: list[dict[str, Any]], key: bytes) -> ToolIndex:
+    def _indexed(self, tools: Iterable[dict[str, Any]], key: bytes) -> ToolIndex:
         with self._lock:
             pending = self._indexes.get(key)
             is_new = pending is None
@@ -110,7 +113,7 @@ class IndexCache:
             self._build(key, tools, pending)
         return pending.result()
 
-    def _build(self, key: bytes, tools: list[dict[str, Any]], pending: Future[ToolIndex]) -> None:
+    def _build(self, key: bytes, tools: Iterable[dict[str, Any]], pending: Future[ToolIndex]) -> None:
         """Index `tools` for everyone who waits for `pending`."""
         try:
             pending.set_result(self._ranker(_parsed(tools)))
@@ -124,7 +127,7 @@ def _digest(tools: list[dict[str, Any]]) -> bytes:
     return hashlib.sha256(to_json(tools)).digest()
 
 
-def _parsed(tools: list[dict[str, Any]]) -> list[Tool]:
+def _parsed(tools: Iterable[dict[str, Any]]) -> list[Tool]:
     """Return the definitions as the ranker wants them, without those that are no valid tool."""
     parsed: list[Tool] = []
     for tool in tools:
