@@ -10,8 +10,10 @@ from typing import Final
 import anyio
 import pytest
 from tools_search_conformance import catalogs
+from tools_search_conformance.catalogs.made import document, made_tool
 from tools_search_conformance.invocation import Options, judge_servers
 from tools_search_conformance.report.verdict import exit_status
+from tools_search_conformance.wire.eras import MODERN
 
 pytestmark = pytest.mark.anyio
 
@@ -107,4 +109,18 @@ async def test_a_server_with_tools_of_its_own_kind_is_judged_by_all_that_applies
     )
     with anyio.fail_after(60):
         run = await judge_servers(chosen, lambda _: None)
+    assert {r.status for r in run.results} == {"pass"}
+
+
+async def test_a_server_of_which_thousands_of_tools_match_is_not_told_that_it_loses_those_that_nobody_read(
+    target: Command, options: Callable[..., Options], tmp_path: Path
+):
+    tools = [made_tool(f"thing{number}") for number in range(2700)]
+    (tmp_path / "own.json").write_text(json.dumps(document(tools)), encoding="utf-8")
+    variable = {"TOOLS_SEARCH_CATALOG": str(tmp_path / "own.json")}
+    own = options(
+        "pages-complete", argv=target("miniature"), profile="live", env=variable, era=MODERN, brief=True, timeout=30
+    )
+    with anyio.fail_after(120):
+        run = await judge_servers(own, lambda _: None)
     assert {r.status for r in run.results} == {"pass"}
