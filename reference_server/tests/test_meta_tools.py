@@ -293,6 +293,8 @@ async def test_pages_levels_and_filters_go_together(compat_gateway: Any, file: P
             assert (await ask(client, "search_tools", query="scraping", category="parsing"))["tools"] == []
             named = await ask(client, "search_tools", query="scraping", detail_level="minimal")
             assert {"site__scrape_url", "site__scrape_with_js", "site__fetch_feed"} <= set(named["tools"])
+            described = await ask(client, "search_tools", query="internet", detail_level="minimal")
+            assert set(described["tools"]) == {"site__scrape_url", "site__scrape_with_js", "site__fetch_feed"}
             [noted] = (await ask(client, "search_tools", query="scribble"))["tools"]
             assert (noted["name"], noted["category"], noted["tags"]) == ("notes__jot", "notes", ["desk"])
 

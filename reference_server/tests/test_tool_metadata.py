@@ -39,8 +39,8 @@ def test_what_a_server_publishes_stays_and_its_group_becomes_the_category() -> N
 
 
 def test_the_configuration_goes_before_the_server_and_a_tool_before_its_server() -> None:
-    of_tool = {"aliases": ["commits"], "related": ["diff"], "examples": [{"arguments": {}}]}
-    stated = {
+    of_tool: dict[str, Any] = {"aliases": ["commits"], "related": ["diff"], "examples": [{"arguments": {}}]}
+    stated: dict[str, Any] = {
         "categories": {"vcs": "Version control", "past": "What has happened"},
         "servers": {"git": {"group": "vcs", "tags": ["code"], "tools": {"log": of_tool}}},
     }
