@@ -100,7 +100,7 @@ async def test_the_session_flow_search_list_changed_list_call(
             assert "inputSchema" not in tool  # that comes with the list
             await told.once_more()
             listed = {tool.name: tool for tool in (await client.session.list_tools()).tools}
-            assert list(listed) == ["search_tools", "site__scrape_url", "notes__jot"]
+            assert list(listed) == ["search_tools", "notes__jot", "site__scrape_url"]
             assert listed["site__scrape_url"].input_schema["required"] == ["url"]
             called = await client.call_tool("site__scrape_url", {"url": "u"})
             assert called.structured_content == {"name": "scrape_url", "arguments": {"url": "u"}}
@@ -123,7 +123,7 @@ async def test_what_is_used_least_lately_leaves_a_full_list_first_and_can_still_
             await find(client, "latest items", max_results=1)
             await client.call_tool("site__extract_links", {"url": "u"})
             await find(client, "copy for later", max_results=1)
-            assert await names(client) == ["search_tools", "site__extract_links", "site__save_page", "notes__jot"]
+            assert await names(client) == ["search_tools", "notes__jot", "site__extract_links", "site__save_page"]
             assert not (await client.call_tool("site__fetch_feed", {"url": "u"})).is_error
             found = await find(client, "scrape a webpage", max_results=50)
             best = {tool["name"] for tool in found["tools"][:2]}
@@ -158,7 +158,7 @@ async def test_a_toolset_hides_from_searches_lists_and_calls(
             assert [tool["name"] for tool in found["tools"]] == ["site__scrape_with_js"]
             with pytest.raises(MCPError, match="Unknown tool"):
                 await client.call_tool("site__scrape_url", {"url": "u"})
-            assert await names(client) == ["search_tools", "site__scrape_with_js", "site__fetch_feed"]
+            assert await names(client) == ["search_tools", "site__fetch_feed", "site__scrape_with_js"]
 
 
 async def test_a_session_is_told_when_a_found_tool_goes_and_comes_back(

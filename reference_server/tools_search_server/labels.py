@@ -14,6 +14,7 @@ from mcp_types import Tool
 __all__ = ["category_of", "examples_of", "own_labels", "related_of", "tags_of"]
 
 _MOST: Final = 50
+_MAX_CHARS: Final = 80
 _FASTMCP: Final = ("fastmcp", "_fastmcp")
 
 
@@ -26,14 +27,14 @@ def category_of(tool: Tool) -> str:
     """Return the category of a tool that the gateway offers; without one of its own it is its server."""
     labels = own_labels(tool)
     category = labels.get("category")
-    return category if isinstance(category, str) and category else str(labels.get("group", ""))
+    return (category if isinstance(category, str) and category else str(labels.get("group", "")))[:_MAX_CHARS]
 
 
 def tags_of(tool: Tool) -> list[str]:
     """Return the tags of a tool, those that FastMCP publishes among them, each once."""
     meta = tool.meta or {}
     found = [tag for key in (EXTENSION_ID, *_FASTMCP) for tag in _texts(_object(meta.get(key)).get("tags"))]
-    return list(dict.fromkeys(found))[:_MOST]
+    return [tag for tag in dict.fromkeys(found) if len(tag) <= _MAX_CHARS][:_MOST]
 
 
 def related_of(tool: Tool) -> list[str]:

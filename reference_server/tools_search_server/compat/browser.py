@@ -21,6 +21,7 @@ _PAGE_SIZE: Final = 50
 _MAX_PAGE_SIZE: Final = 100
 _MAX_QUERY_CHARS: Final = 4096
 _RELATED: Final = 5
+_MOST_CATEGORIES: Final = 500
 
 Ctx = ServerRequestContext[Any, Any]
 Arguments = Mapping[str, Any]
@@ -53,7 +54,7 @@ class Browser:
         """Return what the caller sees now."""
         return CallersTools(self._searched.views.seen_by(ctx), self._searched.definitions(ctx))
 
-    async def search_tools(self, ctx: Ctx, arguments: Arguments, *, default_results: int = 0) -> dict[str, Any]:
+    async def search_tools(self, ctx: Ctx, arguments: Arguments) -> dict[str, Any]:
         """Return the tools that fit a query, in the order and with the scores of `tools/search`."""
         tools = self.tools_of(ctx)
         query = _checked_query(arguments["query"])
@@ -63,7 +64,7 @@ class Browser:
             allowed = set(tools.select(filters))
             hits = [hit for hit in hits if hit.name in allowed]
         limits = self._searched.limits
-        wanted = int(arguments.get("max_results", default_results or limits.default_limit))
+        wanted = int(arguments.get("max_results", limits.default_limit))
         best = {hit.name: hit for hit in hits[: min(wanted, limits.max_limit)]}
         level = arguments.get("detail_level", "brief")
         document = {"tools": tools.shown(best, level, best), "metadata": tools.metadata(len(hits), level)}
@@ -79,7 +80,8 @@ class Browser:
         ]
         waited_for = [seen.name for seen in tools.view.upstreams if seen.state.kind != "ready"]
         more = {"unavailable_servers": waited_for} if waited_for else {}
-        return {"categories": categories, "metadata": {"total_count": len(tools.definitions)}, **more}
+        metadata = {"total_count": len(tools.definitions), "category_count": len(categories)}
+        return {"categories": categories[:_MOST_CATEGORIES], "metadata": metadata, **more}
 
     async def list_tools(self, ctx: Ctx, arguments: Arguments) -> dict[str, Any]:
         """Return one page of the tools that pass the filters."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from tools_search_server.changes import tell
 from tools_search_server.compat.always_available import AlwaysAvailable
 from tools_search_server.gateway import Offer
 from tools_search_server.toolsets import Toolset
-from tools_search_server.views import Views
+from tools_search_server.views import View, Views
 
 __all__ = ["FoundLists"]
 
@@ -53,8 +53,10 @@ class FoundLists:
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
 
     def listed(self, ctx: ServerRequestContext[Any, Any]) -> Mapping[str, Offer]:
-        """Return what stands in the list of the session of `ctx`, by public name, in the order of the whole listing."""
-        return self._listed(self.session(ctx))
+        """Return what stands in the list of the session of `ctx` by public name: what always does, then what was found."""
+        session = self.session(ctx)
+        view = self._views.of(session.toolset)
+        return _listed(session, view, self._always.of(view))
 
     def add(self, ctx: ServerRequestContext[Any, Any], names: Sequence[str]) -> bool:
         """Put found tools, the best first, into the list of a session; tell whether that has changed it."""
@@ -75,9 +77,12 @@ class FoundLists:
 
     async def announce(self) -> None:
         """Tell the sessions whose list has changed since they were told last."""
+        views = {session.toolset.name: self._views.of(session.toolset) for session in self._sessions.values()}
+        always = {toolset: self._always.of(view) for toolset, view in views.items()}  # once, as there may be many tools
         async with anyio.create_task_group() as tasks:
             for session in list(self._sessions.values()):
-                listed = self._listed(session)
+                toolset = session.toolset.name
+                listed = _listed(session, views[toolset], always[toolset])
                 if listed != session.told:
                     session.told = listed
                     tasks.start_soon(tell, session.speaker)
@@ -89,13 +94,13 @@ class FoundLists:
         session = self._sessions.get(key)
         if session is None:
             session = self._sessions[key] = _Session(ctx.session, self._views.toolset_of(ctx))
-            session.told = self._listed(session)
+            session.told = self._always.of(self._views.of(session.toolset))
             if len(self._sessions) > self._most_sessions:
                 self._sessions.popitem(last=False)
         self._sessions.move_to_end(key)
         return session
 
-    def _listed(self, session: _Session) -> Mapping[str, Offer]:
-        view = self._views.of(session.toolset)
-        names: Iterable[str] = {*self._always.of(view), *session.found}
-        return {name: view.offers[name] for name in view.offers if name in names}
+
+def _listed(session: _Session, view: View, always: Mapping[str, Offer]) -> Mapping[str, Offer]:
+    found = {name: offer for name in sorted(session.found) if (offer := view.offers.get(name)) is not None}
+    return {**always, **found}

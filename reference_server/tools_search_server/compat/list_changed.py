@@ -95,9 +95,11 @@ class _ListChanged:
                 "found tools cannot be added to it."
             )
             raise ToolFailure(why, ["All tools are in the list already: call them directly."])
-        document = await self._browser.search_tools(ctx, arguments | {"detail_level": "brief"}, default_results=_FOUND)
+        most = min(int(arguments.get("max_results", _FOUND)), self._parts.most_tools)
+        chosen = arguments | {"detail_level": "brief", "max_results": most}
+        document = await self._browser.search_tools(ctx, chosen)
         found = [tool if isinstance(tool, str) else tool["name"] for tool in document["tools"]]
-        if self._lists.add(ctx, found[: self._parts.most_tools]):
+        if self._lists.add(ctx, found):
             self._parts.gateway.announce_soon()
         note = "The tools found are now in the list of tools: call them by their names."
         return document | ({"note": note} if found else {})
