@@ -53,7 +53,7 @@ class FoundLists:
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
 
     def listed(self, ctx: ServerRequestContext[Any, Any]) -> Mapping[str, Offer]:
-        """Return what stands in the list of the session of `ctx` by public name: what always does, then what was found."""
+        """Return what stands in the list of the session of `ctx`, by public name: what always does comes first."""
         session = self.session(ctx)
         view = self._views.of(session.toolset)
         return _listed(session, view, self._always.of(view))
