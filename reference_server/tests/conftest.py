@@ -18,6 +18,8 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp_ext_tools_search.client import TOOLS_SEARCH
+from tools_search_server.compat.endpoint import CompatOptions
+from tools_search_server.compat.program import compat_program
 from tools_search_server.gateway_program import GatewayOptions, gateway_program
 from tools_search_server.limits import Limits
 
@@ -137,6 +139,29 @@ def gateway(configuration: Callable[..., Path]) -> Connect:
             program.farewell()
 
     return connected
+
+
+@pytest.fixture
+def compat_gateway() -> Connect:
+    """Connect to a compatibility endpoint in this process, whose upstream servers are real."""
+
+    @asynccontextmanager
+    async def connected(
+        compat: str, mode: str, file: Path, *, prefix: str = "", most_tools: int = 100, **client: Any
+    ) -> AsyncGenerator[Client]:
+        chosen = CompatOptions((compat,), prefix, most_tools)
+        program = compat_program(file, Limits(), GatewayOptions(20, 20), chosen, over_http=False)
+        async with program.beside(), Client(program.server, mode=mode, **client) as connected_client:
+            yield connected_client
+            program.farewell()
+
+    return connected
+
+
+@pytest.fixture
+def labelled() -> dict[str, Any]:
+    """Return the configuration of an upstream whose tools have groups and tags."""
+    return {"command": sys.executable, "args": [str(UPSTREAMS / "labelled.py")]}
 
 
 @pytest.fixture

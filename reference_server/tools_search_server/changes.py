@@ -12,7 +12,7 @@ from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp_types import NotificationParams, SubscriptionsListenRequestParams
 
-__all__ = ["Announcer", "ListChanges", "declare_changes"]
+__all__ = ["Announcer", "ListChanges", "declare_changes", "tell"]
 
 _MAX_SESSIONS: Final = 1024
 """Legacy sessions that are told; the oldest are forgotten first, since no session says goodbye."""
@@ -56,7 +56,7 @@ class ListChanges:
         await self._bus.publish(ToolsListChanged())
         async with anyio.create_task_group() as tasks:
             for session in self._sessions:
-                tasks.start_soon(_tell, session)
+                tasks.start_soon(tell, session)
 
     def close(self) -> None:
         """End the open subscriptions of modern clients in good order."""
@@ -67,7 +67,8 @@ class ListChanges:
         self._sessions.append(ctx.session)
 
 
-async def _tell(session: ServerSession) -> None:
+async def tell(session: ServerSession) -> None:
+    """Tell one legacy session that its list has changed; one that does not read is given up."""
     with anyio.move_on_after(_SEND_SECONDS):
         await session.send_tool_list_changed()
 

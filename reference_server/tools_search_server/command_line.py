@@ -13,6 +13,9 @@ from mcp_ext_tools_search.hosts import ConfigurationError
 
 from tools_search_server.catalog_program import CATALOG_VARIABLE, catalog_program, chosen_catalog
 from tools_search_server.check import check
+from tools_search_server.compat.definitions import PREFIX_RULE, is_prefix
+from tools_search_server.compat.endpoint import CompatOptions
+from tools_search_server.compat.program import MODES, compat_program
 from tools_search_server.connecting import first_error
 from tools_search_server.gateway_program import GatewayOptions, configured_gateway, gateway_program
 from tools_search_server.limits import CURSOR_KEY_VARIABLE, Limits, read_cursor_key
@@ -31,6 +34,7 @@ Examples:
   tools-search-server                               the bundled catalogue, on stdio
   tools-search-server --config mcp.json             your own servers as one, on stdio
   tools-search-server --http 127.0.0.1:8000         the same over Streamable HTTP
+  tools-search-server --config mcp.json --compat meta-tools     the same for hosts that cannot search
   tools-search-server --config mcp.json --check     what each of your servers offers, or why it cannot be used
   tools-search-server token alice                   the bearer token of a principal, and its entry for mcp.json
   tools-search-server status                        how a gateway on HTTP and its servers are
@@ -64,6 +68,11 @@ class _AddressType(click.ParamType[Address]):
 @click.option("--http", type=_AddressType(), help="Serve Streamable HTTP here, not stdio. Port 0: any free one.")
 @click.option("--allow-remote", is_flag=True, help="Serve a catalogue beyond this machine, to anyone.")
 @click.option("--toolset", metavar="NAME", help="Show only what this toolset of --config names.")
+@click.option("--compat", "modes", type=click.Choice([*MODES]), multiple=True,
+              help="Serve hosts that cannot search; over HTTP, at a path of its own.")  # fmt: skip
+@click.option("--compat-prefix", default="", metavar="TEXT", help="Stands before the names of what --compat adds.")
+@click.option("--compat-max-tools", type=click.IntRange(1, 1000), default=100, show_default=True,
+              help="Found tools in the list of one list-changed session.")  # fmt: skip
 @click.option("--page-size", type=click.IntRange(1, 1000), default=100, show_default=True, help="Tools per list page.")
 @click.option("--default-limit", type=click.IntRange(1, 20), default=10, show_default=True, help="Tools per search.")
 @click.option("--max-limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Most tools per search.")
@@ -85,6 +94,9 @@ def command(
     http: Address | None,
     allow_remote: bool,
     toolset: str | None,
+    modes: tuple[str, ...],
+    compat_prefix: str,
+    compat_max_tools: int,
     page_size: int,
     default_limit: int,
     max_limit: int,
@@ -107,6 +119,8 @@ def command(
         raise click.UsageError("--check is about the servers of a --config file. Name one.")
     if toolset is not None and config is None:
         raise click.UsageError("--toolset is about the tools of a --config file. Name one.")
+    compat = CompatOptions(tuple(dict.fromkeys(modes)), compat_prefix, compat_max_tools)
+    _require_usable(compat, config, http)
     if http is not None and config is None and not allow_remote and not _is_loopback(http.host):
         message = f"{http.host} can be reached from other machines, and every caller may use all tools. "
         raise click.UsageError(message + "Use 127.0.0.1, or add --allow-remote if that is meant.")
@@ -117,13 +131,26 @@ def command(
         if config is not None and only_check:
             sys.exit(0 if anyio.run(check, configured_gateway(config, limits, options)) else 1)
         if config is not None:
-            program = gateway_program(config, limits, options)
+            if modes:
+                program = compat_program(config, limits, options, compat, over_http=http is not None)
+            else:
+                program = gateway_program(config, limits, options)
             _require_guard(program, http, toolset)
         else:
             program = catalog_program(chosen_catalog(catalog), limits)
     except (ConfigurationError, Mendable) as error:
         raise _MendFirst(str(error)) from None
     _run(program, http)
+
+
+def _require_usable(compat: CompatOptions, config: Path | None, http: Address | None) -> None:
+    """Refuse compatibility modes that cannot be served."""
+    if compat.modes and config is None:
+        raise click.UsageError("--compat is about the tools of a --config file. Name one.")
+    if len(compat.modes) > 1 and http is None:
+        raise click.UsageError("stdio has one endpoint: give one --compat, or serve with --http.")
+    if not is_prefix(compat.prefix):
+        raise click.UsageError(f"--compat-prefix {compat.prefix!r} cannot stand before names: use {PREFIX_RULE}.")
 
 
 def _require_guard(program: Program, http: Address | None, toolset: str | None) -> None:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import anyio
 from mcp_ext_tools_search.hosts import ServerEntry, qualified_name
-from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Implementation, Tool
 
 from tools_search_server.access import Access
 from tools_search_server.changes import Announcer, ListChanges
 from tools_search_server.orientation import Described
 from tools_search_server.paging import ToolPages
+from tools_search_server.tool_metadata import ToolMetadata
 from tools_search_server.upstream import Upstream
 
 __all__ = ["Gateway", "Offer"]
@@ -42,6 +42,7 @@ class Gateway:
         call_seconds: When a request to a server is given up.
         client_info: Who the servers are told is asking.
         access: Who may see what of it.
+        metadata: What is known of the tools beside what their servers publish.
     """
 
     def __init__(
@@ -52,8 +53,10 @@ class Gateway:
         call_seconds: float,
         client_info: Implementation,
         access: Access | None = None,
+        metadata: ToolMetadata | None = None,
     ) -> None:
         self.access = access or Access()
+        self.metadata = metadata or ToolMetadata()
         self.upstreams = [
             Upstream(entry, self._on_change, call_seconds=call_seconds, client_info=client_info) for entry in entries
         ]
@@ -82,15 +85,19 @@ class Gateway:
             for upstream in servers:
                 await upstream.settled.wait()
 
+    def announce_soon(self) -> None:
+        """Have clients told that their lists have changed; what comes close together is told once."""
+        self._changed.set()
+
     def _on_change(self, changed: Upstream) -> None:
-        self._offers_of[changed.name] = [_offer(changed, *named) for named in changed.tools.items()]
+        self._offers_of[changed.name] = [_offer(changed, *named, self.metadata) for named in changed.tools.items()]
         offers: dict[str, Offer] = {}
         for upstream in self.upstreams:
             for offer in self._offers_of.get(upstream.name, ()):
                 offers.setdefault(offer.tool.name, offer)  # qualified names are never equal
         if offers != self.offers:
             self.pages = ToolPages([offer.tool for offer in offers.values()], self._page_size)
-            self._changed.set()
+            self.announce_soon()
         self.offers = offers
 
     async def _announce(self) -> None:
@@ -101,9 +108,7 @@ class Gateway:
             await self.changes.announce()
 
 
-def _offer(upstream: Upstream, original: str, tool: Tool) -> Offer:
-    meta = dict(tool.meta or {})
-    published = meta.get(EXTENSION_ID)
-    meta[EXTENSION_ID] = {**(published if isinstance(published, dict) else {}), "group": upstream.name}
+def _offer(upstream: Upstream, original: str, tool: Tool, metadata: ToolMetadata) -> Offer:
+    meta = metadata.meta(upstream.name, tool)
     offered = tool.model_copy(update={"name": qualified_name(upstream.name, original), "meta": meta})
     return Offer(offered, upstream, original)

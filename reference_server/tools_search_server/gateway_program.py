@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from mcp.server import Server
-from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp_ext_tools_search.hosts import load_host_file
-from mcp_ext_tools_search.server import Listing, ToolsSearch
 from mcp_types import CallToolRequestParams, Implementation, ListToolsResult, PaginatedRequestParams
 
 from tools_search_server import orientation
@@ -25,15 +24,16 @@ from tools_search_server.health import gateway_health
 from tools_search_server.limits import Limits
 from tools_search_server.own_file import refuse_itself
 from tools_search_server.relay import relay_call
+from tools_search_server.searched import Searched
 from tools_search_server.serving import Program
+from tools_search_server.tool_metadata import read_host_metadata
 from tools_search_server.unknown_tool import unknown_tool
 from tools_search_server.view_changes import ViewChanges
 from tools_search_server.views import Views
 
-__all__ = ["GatewayOptions", "configured_gateway", "gateway_program", "gateway_server"]
+__all__ = ["GatewayOptions", "configured_gateway", "gateway_program", "gateway_server", "patience", "program_of"]
 
 _NAME: Final = "tools-search-gateway"
-_TTL_MS: Final = 5_000
 _GREETING_SECONDS: Final = 4
 """How long a greeting waits for slow servers: clients take a slow greeting for an old or a dead server."""
 
@@ -69,6 +69,7 @@ def configured_gateway(file: Path, limits: Limits, options: GatewayOptions) -> G
         call_seconds=options.call_timeout,
         client_info=Implementation(name=_NAME, version=version("mcp-ext-tools-search")),
         access=read_access(hosts, str(file), options.toolset),
+        metadata=read_host_metadata(hosts, str(file)),
     )
 
 
@@ -79,18 +80,25 @@ def gateway_program(file: Path, limits: Limits, options: GatewayOptions) -> Prog
         ConfigurationError: The configuration cannot be used.
     """
     gateway = configured_gateway(file, limits, options)
-    server = gateway_server(gateway, limits, options)
-    program = Program(server, beside=gateway.running, farewell=gateway.changes.close)
+    return program_of(gateway, gateway_server(gateway, limits, options))
+
+
+def program_of(gateway: Gateway, server: Server[Any], others: Mapping[str, Server[Any]] | None = None) -> Program:
+    """Return the program that serves `gateway` by `server`, and over HTTP by `others` too, at paths of their own."""
+    program = Program(server, beside=gateway.running, farewell=gateway.changes.close, others=others or {})
     if principals := gateway.access.principals:
         # The health document needs no token: it then says nothing of servers and tools.
         return replace(program, guard=partial(Guard, principals=principals))
     return replace(program, health=partial(gateway_health, gateway))
 
 
-def gateway_server(gateway: Gateway, limits: Limits, options: GatewayOptions) -> Server[Any]:
+def gateway_server(
+    gateway: Gateway, limits: Limits, options: GatewayOptions, searched: Searched | None = None
+) -> Server[Any]:
     """Build the server that lists, searches and relays for `gateway`."""
     access = gateway.access
-    views = Views(gateway, access)
+    searched = searched or Searched(gateway, limits)
+    views = searched.views
 
     async def list_tools(ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None) -> ListToolsResult:
         return views.seen_by(ctx).pages.page(params.cursor if params else None, ctx.protocol_version)
@@ -103,26 +111,16 @@ def gateway_server(gateway: Gateway, limits: Limits, options: GatewayOptions) ->
             raise unknown_tool(params.name, seen.offers)
         return await relay_call(upstream, offer.original_name if offer else params.name, ctx)
 
-    scope: Literal["public", "private"] = "private" if access.principals else "public"
     server = Server[Any](
         _NAME,
         version=version("mcp-ext-tools-search"),
         on_list_tools=list_tools,
         get_tool_input_schema=views.input_schema,
-        cache_hints={"tools/list": CacheHint(ttl_ms=_TTL_MS, scope=scope)},
+        cache_hints={"tools/list": searched.caching},
     )
     server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
-    ToolsSearch(
-        settings=lambda: views.settings(limits.max_limit),
-        default_limit=limits.default_limit,
-        max_limit=limits.max_limit,
-        cursor_key=limits.cursor_key,
-        catalogue=views.catalogue,
-        listing=lambda ctx: Listing(
-            views.seen_by(ctx).pages.wire(ctx.protocol_version), ttl_ms=_TTL_MS, cache_scope=scope
-        ),
-    ).install(server)
-    server.middleware.append(_patience(gateway, views, options.start_deadline))
+    searched.search.install(server)
+    server.middleware.append(patience(gateway, views, options.start_deadline))
     changes = ViewChanges(views, access.toolsets)
     changes.install(server)
     gateway.changes = changes
@@ -131,10 +129,17 @@ def gateway_server(gateway: Gateway, limits: Limits, options: GatewayOptions) ->
     return server
 
 
-def _patience(gateway: Gateway, views: Views, start_deadline: float) -> ServerMiddleware[Any]:
-    """Return what lets requests wait for servers that are starting, and greets with what they offer."""
+def patience(gateway: Gateway, views: Views, start_deadline: float, **guide: str) -> ServerMiddleware[Any]:
+    """Return what lets requests wait for servers that are starting, and greets with what they offer.
 
-    async def patience(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    Args:
+        gateway: Whose servers these are.
+        views: What its callers see.
+        start_deadline: Seconds to wait at most.
+        guide: `how` tools are found, where that is not by the extension.
+    """
+
+    async def wait(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if ctx.method in _ABOUT_TOOLS:
             await gateway.settled(start_deadline, views.seen_by(ctx).upstreams)
         if ctx.method not in _GREETINGS:
@@ -143,7 +148,7 @@ def _patience(gateway: Gateway, views: Views, start_deadline: float) -> ServerMi
         result = await call_next(ctx)
         if isinstance(result, dict):
             seen = views.seen_by(ctx)
-            result["instructions"] = orientation.instructions(seen.upstreams, len(seen.offers))
+            result["instructions"] = orientation.instructions(seen.upstreams, len(seen.offers), **guide)
         return result
 
-    return patience
+    return wait

@@ -17,6 +17,8 @@ _MAX_TOPIC_CHARS: Final = 80
 _MAX_CHARS: Final = 3000
 """Under 1,000 tokens, however many servers there are."""
 
+_HOW: Final = "Where the client can search tools (tools/search), describe what is needed in a few words."
+
 
 class Described(Protocol):
     """A server as a caller may know it."""
@@ -61,12 +63,18 @@ def settings(upstreams: Sequence[Described], tool_count: int | None, max_limit: 
     return ServerSettings(max_limit=max_limit, **facts)
 
 
-def instructions(upstreams: Sequence[Described], tool_count: int) -> str:
-    """Return what a model needs to know: the servers with their tools and purposes, within a fixed length."""
+def instructions(upstreams: Sequence[Described], tool_count: int, how: str = _HOW) -> str:
+    """Return what a model needs to know: the servers with their tools and purposes, within a fixed length.
+
+    Args:
+        upstreams: The servers that the caller sees.
+        tool_count: Tools that it sees.
+        how: A short text on how tools are found.
+    """
     counted = f"{tool_count} tools" if _all_settled(upstreams) else "the tools"
     opening = (
         f"This server offers {counted} of {len(upstreams)} MCP servers. The name of each tool starts with its server. "
-        "Where the client can search tools (tools/search), describe what is needed in a few words.\n"
+        f"{how}\n"
     )
     lines: list[str] = []
     room = _MAX_CHARS - len(opening) - len("- and 9999 more servers")

@@ -6,9 +6,9 @@ import json
 import logging
 import signal
 import socket
-from collections.abc import Callable, Generator
-from contextlib import AbstractAsyncContextManager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import anyio
@@ -58,7 +58,10 @@ class Program:
     """Tells over HTTP how the server is."""
 
     guard: Callable[[ASGIApp], ASGIApp] | None = None
-    """What stands before the HTTP endpoint and lets nobody in who may not use it."""
+    """What stands before the HTTP endpoints and lets nobody in who may not use them."""
+
+    others: Mapping[str, Server[Any]] = field(default_factory=dict[str, Server[Any]])
+    """Servers that HTTP reaches beside `server`, by what follows its path; stdio has one server only."""
 
 
 async def serve(program: Program, address: Address | None) -> None:
@@ -109,14 +112,19 @@ async def _serve_stdio(program: Program, stop: anyio.Event) -> None:
 async def _serve_http(program: Program, address: Address, stop: anyio.Event) -> None:
     with listening(address) as listener:
         app = program.server.streamable_http_app(host=address.host)
+        for name, other in program.others.items():
+            app.routes.extend(other.streamable_http_app(streamable_http_path=f"/mcp/{name}", host=address.host).routes)
         app.routes.append(health_route(program.health, program.server.session_manager.security_settings))
         quiet: dict[str, Any] = {"log_config": None, "access_log": False, "ws": "none"}
         guarded = app if program.guard is None else program.guard(app)
         web = _WebServer(uvicorn.Config(guarded, timeout_graceful_shutdown=_GOODBYE_SECONDS, **quiet))
         host, port = listener.getsockname()[:2]
         authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        click.echo(json.dumps({"url": f"http://{authority}/mcp"}))
-        async with anyio.create_task_group() as tasks:
+        url = f"http://{authority}/mcp"
+        click.echo(json.dumps({"url": url} | {name: f"{url}/{name}" for name in program.others}))
+        async with AsyncExitStack() as running, anyio.create_task_group() as tasks:
+            for other in program.others.values():
+                await running.enter_async_context(other.session_manager.run())
             tasks.start_soon(web.serve, [listener])
             await stop.wait()
             program.farewell()

@@ -10,7 +10,7 @@ from typing import Final
 from mcp import MCPError
 from mcp_types import INVALID_PARAMS
 
-__all__ = ["unknown_tool"]
+__all__ = ["closest_names", "unknown_tool"]
 
 _SHOWN: Final = 3
 _COMPARED: Final = 50
@@ -22,13 +22,15 @@ _MAX_CHARS: Final = 128
 def unknown_tool(name: str, known: Iterable[str]) -> MCPError:
     """Return the -32602 error for a name that no tool has, naming the closest ones."""
     name = name[:_MAX_CHARS]
-    closest = _closest(name, known)
+    closest = closest_names(name, known)
     advice = f"the closest are {', '.join(closest)}" if closest else "list or search the tools to see their names"
     data = {"field": "name", "reason": "unknown tool", "closest": closest}
     return MCPError(INVALID_PARAMS, f"Unknown tool: {name!r}; {advice}.", data)
 
 
-def _closest(name: str, known: Iterable[str]) -> list[str]:
+def closest_names(name: str, known: Iterable[str]) -> list[str]:
+    """Return the few known names that are most like `name`, if any are."""
+    name = name[:_MAX_CHARS]
     wanted = _trigrams(name)
     likely = heapq.nlargest(_COMPARED, known, key=lambda other: len(wanted & _trigrams(other)))
     return difflib.get_close_matches(name, likely, n=_SHOWN)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import anyio
@@ -22,13 +24,21 @@ class ViewChanges:
     Args:
         views: What the callers see.
         toolsets: Those that may be theirs.
+        listed: What of a view stands in their lists; by default all of its tools.
     """
 
-    def __init__(self, views: Views, toolsets: tuple[Toolset, ...]) -> None:
+    def __init__(
+        self,
+        views: Views,
+        toolsets: tuple[Toolset, ...],
+        *,
+        listed: Callable[[View], object] = attrgetter("offers"),
+    ) -> None:
         self._views = views
+        self._listed = listed
         self._audiences = {toolset.name: ListChanges() for toolset in toolsets}
         self._toolsets = toolsets
-        self._told: dict[str, View] = {toolset.name: views.of(toolset) for toolset in toolsets}
+        self._told = {toolset.name: listed(views.of(toolset)) for toolset in toolsets}
 
     def install(self, server: Server[Any]) -> None:
         """Serve subscriptions on `server` and say so in its capabilities."""
@@ -41,9 +51,10 @@ class ViewChanges:
         async with anyio.create_task_group() as tasks:
             for toolset in self._toolsets:
                 view = self._views.of(toolset)
-                if view.offers != self._told[toolset.name].offers:
+                listed = self._listed(view)
+                if listed != self._told[toolset.name]:
                     tasks.start_soon(self._audiences[toolset.name].announce)
-                self._told[toolset.name] = view
+                self._told[toolset.name] = listed
 
     def close(self) -> None:
         """End the open subscriptions of modern clients in good order."""

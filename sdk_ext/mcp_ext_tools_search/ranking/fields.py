@@ -70,6 +70,8 @@ def fields(tool: Tool) -> Iterator[Field]:
         yield _field("inputSchema", text, 0.25)
     for label in _labels(tool.meta or {}):
         yield _field("_meta", label, 1)
+    for text in _texts([_named((tool.meta or {}).get(EXTENSION_ID)).get("categoryDescription")]):
+        yield _field("_meta", text, 0.25)
 
 
 def _field(member: str, text: str, weight: float) -> Field:
@@ -109,9 +111,9 @@ def _subschemas(node: Mapping[str, Any]) -> Iterator[object]:
 
 
 def _labels(meta: Mapping[str, Any]) -> Iterator[str]:
-    """Return the group, aliases and tags that a server publishes with a tool, FastMCP's tags among them."""
+    """Return the group, category, aliases and tags that are published with a tool, FastMCP's tags among them."""
     own = _named(meta.get(EXTENSION_ID))
-    yield from _texts([own.get("group")])
+    yield from _texts([own.get("group"), own.get("category")])
     yield from islice(_texts(own.get("aliases")), MOST_LABELS)
     tags = chain.from_iterable(_texts(_named(meta.get(key)).get("tags")) for key in (EXTENSION_ID, *_FASTMCP))
     yield from islice(dict.fromkeys(tags), MOST_LABELS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from mcp.server import MCPServer, Server
@@ -12,7 +12,7 @@ from mcp.server.extension import Extension, MethodBinding
 from mcp_types.methods import SPEC_CLIENT_METHODS
 
 from mcp_ext_tools_search.cursor import CursorKey
-from mcp_ext_tools_search.ranking import FieldedRanker, Ranker
+from mcp_ext_tools_search.ranking import FieldedRanker, Hit, Ranker
 from mcp_ext_tools_search.server._lowlevel import lowlevel_server
 from mcp_ext_tools_search.server.failure import internal_faults_hidden
 from mcp_ext_tools_search.server.gate import is_modern, require_declared
@@ -124,6 +124,19 @@ class ToolsSearch(Extension):
             lowlevel.add_request_handler(binding.method, binding.params_type, binding.handler)
         lowlevel.middleware.insert(0, SearchMiddleware(lowlevel, self.settings))
 
+    async def rank(self, tools: Mapping[str, dict[str, Any]], query: str, protocol_version: str) -> Sequence[Hit]:
+        """Return every tool that fits `query`, best first: what a search answers to a caller who lists `tools`.
+
+        For servers that offer search in a second way, such as a tool for hosts that do not know the extension.
+
+        Args:
+            tools: The caller's definitions by name, as a listing in `protocol_version` carries them.
+            query: Text that is not blank.
+            protocol_version: That of the caller.
+        """
+        catalogue = self._catalogue(protocol_version) if self._catalogue else None
+        return await self._indexes.rank(tools, query, catalogue=catalogue)
+
     def _require_installable(self, server: Server[Any]) -> None:
         if server.get_request_handler("tools/list") is None:
             raise ValueError(f"{server.name!r} has no tools/list handler: pass on_list_tools to Server() first")
@@ -144,8 +157,7 @@ class ToolsSearch(Extension):
         params = read_params(ctx.params, protocol_version=ctx.protocol_version, max_query_chars=self._max_query_chars)
         with internal_faults_hidden(METHOD):
             listing = self._listing(ctx) if self._listing else await read_listing(caller_listing(ctx))
-            catalogue = self._catalogue(ctx.protocol_version) if self._catalogue else None
-            hits = await self._indexes.rank(listing.tools, params.query, catalogue=catalogue)
+            hits = await self.rank(listing.tools, params.query, ctx.protocol_version)
             page = cut_page(params, hits, listing.tools, size=self._page_size(params), cursors=self._cursors)
             return page | _caching(ctx, listing)
 

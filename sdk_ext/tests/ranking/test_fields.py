@@ -55,6 +55,12 @@ def test_labels_that_a_server_publishes_are_fields(make_tool: Callable[..., Tool
     assert _texts(make_tool("x", published=published), "_meta") == ["billing", "invoice_mailer", "finance"]
 
 
+def test_a_category_counts_as_a_label_and_its_description_less(make_tool: Callable[..., Tool]):
+    published = {"group": "git", "category": "history", "categoryDescription": "What has happened"}
+    weighed = {field.text: field.weight for field in fields(make_tool("x", published=published))}
+    assert weighed["history"] == weighed["git"] > weighed["What has happened"] > 0
+
+
 def test_the_tags_of_fastmcp_are_tags():
     meta = {EXTENSION_ID: {"tags": ["finance"]}, "fastmcp": {"tags": ["finance", "mail"]}, "_fastmcp": "no object"}
     tool = Tool(name="x", input_schema={"type": "object"}, _meta=meta)

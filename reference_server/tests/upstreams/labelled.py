@@ -1,0 +1,66 @@
+"""A legacy MCP server that says what its tools are about: groups, tags, related tools, examples. Standard library only.
+
+Calls answer with themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+ID = "io.github.tools-search/tools-search"
+LABELS: dict[str, dict[str, Any]] = {
+    "scrape_url": {
+        "group": "scraping",
+        "tags": ["web", "html", "http"],
+        "related": ["save_page", "unheard_of", "scrape_url"],
+        "examples": [{"arguments": {"url": "https://example.com"}}],
+    },
+    "scrape_with_js": {"group": "scraping", "tags": ["web", "html", "async"]},
+    "fetch_feed": {"group": "scraping", "tags": ["news"]},
+    "extract_links": {"group": "parsing", "tags": ["html", "links"]},
+    "save_page": {"group": "storage", "tags": 7, "aliases": ["bookmark"]},
+    "odd": {"group": ["no text"], "category": {}, "related": "none", "examples": 3},
+}
+DESCRIPTIONS = {
+    "scrape_url": "Scrape a webpage at an address",
+    "scrape_with_js": "Scrape a webpage that needs JavaScript",
+    "fetch_feed": "Fetch the latest items",
+    "extract_links": "Extract all links from a text",
+    "save_page": "Keep a copy for later",
+    "odd": "Has labels of no use",
+}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"url": {"type": "string"}, "depth": {"type": "integer", "maximum": 3}},
+    "required": ["url"],
+    "additionalProperties": False,
+}
+
+
+def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    if method == "initialize":
+        info = {"name": "labelled", "version": "1"}
+        return {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": info}
+    if method == "tools/list":
+        return {
+            "tools": [
+                {"name": name, "description": DESCRIPTIONS[name], "inputSchema": SCHEMA, "_meta": {ID: labels}}
+                for name, labels in LABELS.items()
+            ]
+        }
+    call = {"name": params["name"], "arguments": params["arguments"]}
+    return {"content": [{"type": "text", "text": json.dumps(call)}], "structuredContent": call}
+
+
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    if message["method"] == "server/discover":
+        outcome: dict[str, Any] = {"error": {"code": -32601, "message": "Method not found"}}
+    else:
+        outcome = {"result": answer(message["method"], message.get("params", {}))}
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **outcome}) + "\n")
+    sys.stdout.flush()

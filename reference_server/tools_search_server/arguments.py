@@ -1,0 +1,98 @@
+"""Whether arguments fit the input schema of a tool, and what is wrong with them.
+
+The schemas come from servers that may be hostile, and are judged while other callers wait. So a check has a bound, and
+regular expressions are left to the server: they may take for ever, and their dialect is the server's own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from functools import cache
+from itertools import islice
+from typing import Any, Final, cast
+
+from jsonschema import Draft202012Validator, ValidationError, validators
+from referencing import Registry
+
+__all__ = ["complaints"]
+
+_MOST_STEPS: Final = 100_000
+"""What one check may cost: a step for each keyword, and for each member that it may look at."""
+
+_MOST_COMPLAINTS: Final = 5
+_MAX_CHARS: Final = 300
+_UNJUDGED: Final = ("pattern", "patternProperties", "unevaluatedProperties", "unevaluatedItems", "uniqueItems")
+"""Keywords that may take longer than what is judged is long."""
+
+_steps: ContextVar[Counter[str]] = ContextVar("tools_search_schema_steps")
+
+Keyword = Callable[[Any, Any, Any, Any], Iterator[ValidationError] | None]
+
+
+class _TooCostly(Exception):
+    """A schema asks for more steps than any honest one."""
+
+
+def complaints(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with `arguments`, each with its place; nothing where they fit.
+
+    A schema that cannot be used, or that takes too long, refuses nothing: the server decides then.
+    """
+    _steps.set(Counter())
+    try:
+        walked = list(_members(schema))
+        if any(name == "$schema" and isinstance(value, str) for name, value in walked[len(schema) :]):
+            return []  # another dialect in the middle would be judged without a bound
+        has_patterns = any(name == "patternProperties" for name, _ in walked)
+        kind = _bounded_kind(validators.validator_for(schema, Draft202012Validator), has_patterns=has_patterns)
+        registry = Registry[Any]()
+        errors = islice(kind(schema, registry=registry).iter_errors(arguments), _MOST_COMPLAINTS)
+        return [f"{_place(error)}: {_shortened(error.message)}" for error in errors]
+    except Exception:  # whatever a foreign schema makes jsonschema raise
+        return []
+
+
+@cache
+def _bounded_kind(kind: Any, *, has_patterns: bool) -> Any:
+    """Return a class of validators that counts its steps, and whose registry is empty so that nothing is fetched."""
+    judged: dict[str, Any] = {name: _counted(keyword) for name, keyword in kind.VALIDATORS.items()}
+    judged |= dict.fromkeys(_UNJUDGED)
+    if has_patterns:
+        judged["additionalProperties"] = None  # it would match names with the patterns beside it
+    return cast("Any", validators).extend(kind, judged)  # which has no types
+
+
+def _counted(keyword: Keyword) -> Keyword:
+    def judge(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError] | None:
+        steps = _steps.get()
+        steps["spent"] += 1 + _members_of(value) + _members_of(instance)
+        if steps["spent"] > _MOST_STEPS:
+            raise _TooCostly
+        return keyword(validator, value, instance, schema)
+
+    return judge
+
+
+def _members_of(value: Any) -> int:
+    return len(cast("Any", value)) if isinstance(value, dict | list) else 0
+
+
+def _members(schema: Any) -> Iterator[tuple[str, Any]]:
+    """Return every member of every object in a schema, those of the outermost first."""
+    level: list[Any] = [schema]
+    while level:
+        objects = [cast("Mapping[str, Any]", node) for node in level if isinstance(node, Mapping)]
+        for node in objects:
+            yield from node.items()
+        level = [child for node in objects for child in node.values()]
+        level += [item for node in level if isinstance(node, list) for item in cast("list[Any]", node)]
+
+
+def _place(error: ValidationError) -> str:
+    return _shortened(".".join(map(str, error.absolute_path))) or "arguments"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…"

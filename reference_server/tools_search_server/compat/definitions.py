@@ -1,0 +1,122 @@
+"""The tools that a compatibility mode itself offers: few and short, since a host shows them all to its model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mcp_types import Tool
+
+__all__ = ["LEVELS", "META_TOOLS", "PREFIX_RULE", "MetaNames", "is_prefix", "meta_tools", "search_tool"]
+
+LEVELS: Final = ("minimal", "brief", "full")
+
+PREFIX_RULE: Final = "at most 24 letters, digits, `_` and `-`, a letter first, without `__`"
+_PREFIX: Final = re.compile(r"(?!.*__)([A-Za-z][A-Za-z0-9_-]{0,23})?\Z")
+
+_ALIASES: Final[Mapping[str, str]] = {"invoke_tool": "call_tool", "list_categories": "list_tool_categories"}
+"""Names that other gateways use, understood but not listed."""
+
+_LOOKS: Final = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+_DOES_ANYTHING: Final = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
+
+_TEXTS: Final[Any] = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+_NAME: Final[Any] = {"type": "string", "description": "Name of a found tool"}
+_LEVEL: Final[Any] = {
+    "enum": list(LEVELS),
+    "description": "minimal: names; brief: what each does; full: schemas too",
+}
+_COUNT: Final[Any] = {"type": "integer", "minimum": 1}
+_FILTERS: Final[Any] = {
+    "category": {"type": "string", "description": "Only tools of this category"},
+    "server": {"type": "string", "description": "Only tools of this server"},
+    "tags": _TEXTS | {"description": "Only tools with these tags"},
+    "match_mode": {"enum": ["any", "all"], "description": "How many of the tags; default any"},
+}
+_PAGE: Final[Any] = {"page": _COUNT, "page_size": _COUNT | {"description": "Default 50, at most 100"}}
+
+_SEARCH: Final[Any] = {"query": {"type": "string", "description": "What is needed, in a few words"}}
+
+META_TOOLS: Final[Mapping[str, tuple[str, dict[str, Any], tuple[str, ...]]]] = {
+    "search_tools": (
+        "Find tools by what they do, best first. Most tools are not listed: search before saying that there is none.",
+        _SEARCH | _FILTERS | {"detail_level": _LEVEL, "max_results": _COUNT | {"description": "Default 10"}},
+        ("query",),
+    ),
+    "list_tool_categories": ("List the categories of tools, with counts.", {}, ()),
+    "list_tools": ("List tools by pages.", {**_FILTERS, "detail_level": _LEVEL, **_PAGE}, ()),
+    "find_by_tags": (
+        "Find the tools that have any or all of some tags.",
+        {"tags": _TEXTS, "match_mode": {"enum": ["any", "all"]}, "detail_level": _LEVEL, **_PAGE},
+        ("tags",),
+    ),
+    "get_related_tools": (
+        "List tools that go together with one, closest relation first.",
+        {"name": _NAME, "max_results": _COUNT | {"description": "Default 5"}},
+        ("name",),
+    ),
+    "describe_tools": (
+        "Return the complete definitions of tools: look at the input schema before a call.",
+        {"names": _TEXTS | {"maxItems": 20}},
+        ("names",),
+    ),
+    "call_tool": (
+        "Call a found tool.",
+        {"name": _NAME, "arguments": {"type": "object", "description": "As its input schema says"}},
+        ("name",),
+    ),
+}
+"""Description, parameters and the required ones of each."""
+
+_REVEALING: Final = (
+    "Find tools by what they do, best first, and add them to the list of tools, from which they can then be called. "
+    "Most tools are not listed: search before saying that there is none."
+)
+
+
+class MetaNames:
+    """Names of these tools, with the prefix that the operator has chosen.
+
+    None equals the name of a tool of a server: those hold `__`, or end in a digest.
+    """
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
+
+    def __call__(self, plain: str) -> str:
+        """Return the name under which a tool is offered."""
+        return f"{self._prefix}{plain}"
+
+    def plain(self, offered: str) -> str | None:
+        """Return which of these tools a name means, or `None`."""
+        name = offered.removeprefix(self._prefix) if offered.startswith(self._prefix) else ""
+        name = _ALIASES.get(name, name)
+        return name if name in META_TOOLS else None
+
+
+def is_prefix(text: str) -> bool:
+    """Tell whether a text can stand before the names; `PREFIX_RULE` says what is asked for."""
+    return _PREFIX.match(text) is not None
+
+
+def meta_tools(names: MetaNames) -> list[Tool]:
+    """Return the tools of the mode `meta-tools`."""
+    return [_tool(names, name, *about) for name, about in META_TOOLS.items()]
+
+
+def search_tool(names: MetaNames) -> Tool:
+    """Return the tool of the mode `list-changed`."""
+    _, parameters, required = META_TOOLS["search_tools"]
+    shown = {name: schema for name, schema in parameters.items() if name != "detail_level"}
+    shown["max_results"] = _COUNT | {"description": "Default 20"}
+    return _tool(names, "search_tools", _REVEALING, shown, required)
+
+
+def _tool(names: MetaNames, name: str, description: str, parameters: Any, required: tuple[str, ...]) -> Tool:
+    schema: dict[str, Any] = {"type": "object", "properties": parameters}
+    schema |= {"required": list(required)} if required else {}
+    hints = _DOES_ANYTHING if name == "call_tool" else _LOOKS
+    return Tool.model_validate(
+        {"name": names(name), "description": description, "inputSchema": schema, "annotations": hints}
+    )

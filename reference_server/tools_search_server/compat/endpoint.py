@@ -1,0 +1,126 @@
+"""What both compatibility modes are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import anyio
+from mcp.server import Server, ServerRequestContext
+from mcp.server.context import HandlerResult, ServerMiddleware
+from mcp_types import CallToolRequestParams, ListToolsResult, PaginatedRequestParams, Tool
+
+from tools_search_server.arguments import complaints
+from tools_search_server.callers import remember_caller
+from tools_search_server.changes import Announcer
+from tools_search_server.compat.always_available import AlwaysAvailable
+from tools_search_server.compat.answers import ToolFailure, answer
+from tools_search_server.compat.definitions import MetaNames
+from tools_search_server.compat.spellings import plainly_spelt
+from tools_search_server.gateway import Gateway
+from tools_search_server.searched import Searched
+
+__all__ = ["Announcers", "CompatOptions", "Ctx", "Endpoint", "Parts", "bare_server", "checked", "told_failures"]
+
+Ctx = ServerRequestContext[Any, Any]
+ListTools = Callable[[Ctx, PaginatedRequestParams | None], Any]
+CallTool = Callable[[Ctx, CallToolRequestParams], Any]
+
+
+@dataclass(frozen=True)
+class CompatOptions:
+    """What an operator may set of the compatibility modes."""
+
+    modes: tuple[str, ...]
+    prefix: str
+    """Stands before the names of the tools that the modes add."""
+    most_tools: int
+    """Found tools that stand in the list of one session."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What an endpoint is built on."""
+
+    gateway: Gateway
+    searched: Searched
+    names: MetaNames
+    always: AlwaysAvailable
+    most_tools: int
+    patience: Callable[[str], ServerMiddleware[Any]]
+    """Makes what lets requests wait for servers that are starting; it is told how tools are found here."""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A server of its own for one mode, and what tells its clients of changes."""
+
+    server: Server[Any]
+    changes: Announcer
+
+
+@dataclass(frozen=True)
+class Announcers:
+    """Several announcers as one: one that is slow holds up none of the others."""
+
+    all: Sequence[Announcer]
+
+    async def announce(self) -> None:
+        """Tell the clients of each whose list has changed."""
+        async with anyio.create_task_group() as tasks:
+            for changes in self.all:
+                tasks.start_soon(changes.announce)
+
+    def close(self) -> None:
+        """End the open subscriptions in good order."""
+        for changes in self.all:
+            changes.close()
+
+
+def bare_server(
+    name: str,
+    parts: Parts,
+    list_tools: ListTools,
+    call_tool: CallTool,
+    input_schema: Callable[[str], dict[str, Any] | None],
+    how: str,
+) -> Server[Any]:
+    """Return a server that lists and calls tools for callers who are known, and does not offer the extension."""
+
+    async def listed(ctx: Ctx, params: PaginatedRequestParams | None) -> ListToolsResult:
+        return await list_tools(ctx, params)
+
+    server = Server[Any](
+        name, version=version("mcp-ext-tools-search"), on_list_tools=listed, get_tool_input_schema=input_schema
+    )
+    server.add_request_handler("tools/call", CallToolRequestParams, told_failures(call_tool))
+    server.middleware.append(parts.patience(how))
+    server.middleware.insert(0, remember_caller(parts.gateway.access.principals))
+    return server
+
+
+def told_failures(call_tool: CallTool) -> CallTool:
+    """Return a handler whose `ToolFailure`s are results that a model can read."""
+
+    async def call(ctx: Ctx, params: CallToolRequestParams) -> HandlerResult:
+        try:
+            return await call_tool(ctx, params)
+        except ToolFailure as failure:
+            return answer(failure.document, is_error=True)
+
+    return call
+
+
+def checked(tool: Tool, plain: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a meta-tool in the form that its definition asks for.
+
+    Raises:
+        ToolFailure: They do not fit.
+    """
+    spelt = plainly_spelt(plain, arguments)
+    if wrong := complaints(tool.input_schema, spelt):
+        known = {"parameters": list(tool.input_schema["properties"])}
+        raise ToolFailure(f"These arguments do not fit {tool.name}.", problems=wrong, **known)
+    return spelt

@@ -1,0 +1,106 @@
+"""Which tools stand in the list of each session because they were found: bounded, those used least lately out first."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import anyio
+from mcp.server import ServerRequestContext
+from mcp.server.session import ServerSession
+
+from tools_search_server.changes import tell
+from tools_search_server.compat.always_available import AlwaysAvailable
+from tools_search_server.gateway import Offer
+from tools_search_server.toolsets import Toolset
+from tools_search_server.views import View, Views
+
+__all__ = ["FoundLists"]
+
+_MOST_SESSIONS: Final = 1024
+"""Sessions that are remembered; one that has been silent for longest is forgotten first, since none says goodbye."""
+
+_SESSION_HEADER: Final = "mcp-session-id"
+
+
+@dataclass
+class _Session:
+    speaker: ServerSession
+    toolset: Toolset
+    found: OrderedDict[str, None] = field(default_factory=OrderedDict[str, None])
+    told: Mapping[str, Offer] = field(default_factory=dict[str, Offer])
+
+
+class FoundLists:
+    """The lists of the legacy sessions of one endpoint.
+
+    Args:
+        views: What the callers see.
+        always: What stands in every list.
+        most_tools: Found tools in one list.
+        most_sessions: Sessions that are remembered.
+    """
+
+    def __init__(
+        self, views: Views, always: AlwaysAvailable, *, most_tools: int, most_sessions: int = _MOST_SESSIONS
+    ) -> None:
+        self._views = views
+        self._always = always
+        self._most_tools = most_tools
+        self._most_sessions = most_sessions
+        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+
+    def listed(self, ctx: ServerRequestContext[Any, Any]) -> Mapping[str, Offer]:
+        """Return what stands in the list of the session of `ctx`, by public name: what always does comes first."""
+        session = self.session(ctx)
+        view = self._views.of(session.toolset)
+        return _listed(session, view, self._always.of(view))
+
+    def add(self, ctx: ServerRequestContext[Any, Any], names: Sequence[str]) -> bool:
+        """Put found tools, the best first, into the list of a session; tell whether that has changed it."""
+        session = self.session(ctx)
+        before = set(session.found)
+        for name in reversed(names):
+            session.found[name] = None
+            session.found.move_to_end(name)
+        while len(session.found) > self._most_tools:
+            session.found.popitem(last=False)
+        return before != set(session.found)
+
+    def note_use(self, ctx: ServerRequestContext[Any, Any], name: str) -> None:
+        """Note that a tool is used, so that it stays longer."""
+        found = self.session(ctx).found
+        if name in found:
+            found.move_to_end(name)
+
+    async def announce(self) -> None:
+        """Tell the sessions whose list has changed since they were told last."""
+        views = {session.toolset.name: self._views.of(session.toolset) for session in self._sessions.values()}
+        always = {toolset: self._always.of(view) for toolset, view in views.items()}  # once, as there may be many tools
+        async with anyio.create_task_group() as tasks:
+            for session in list(self._sessions.values()):
+                toolset = session.toolset.name
+                listed = _listed(session, views[toolset], always[toolset])
+                if listed != session.told:
+                    session.told = listed
+                    tasks.start_soon(tell, session.speaker)
+
+    def session(self, ctx: ServerRequestContext[Any, Any]) -> _Session:
+        """Return what is remembered of the session of `ctx`, from now on if it is new."""
+        # On stdio there is one session, and it has no id.
+        key = "" if ctx.request is None else str(ctx.request.headers.get(_SESSION_HEADER, ""))
+        session = self._sessions.get(key)
+        if session is None:
+            session = self._sessions[key] = _Session(ctx.session, self._views.toolset_of(ctx))
+            session.told = self._always.of(self._views.of(session.toolset))
+            if len(self._sessions) > self._most_sessions:
+                self._sessions.popitem(last=False)
+        self._sessions.move_to_end(key)
+        return session
+
+
+def _listed(session: _Session, view: View, always: Mapping[str, Offer]) -> Mapping[str, Offer]:
+    found = {name: offer for name in sorted(session.found) if (offer := view.offers.get(name)) is not None}
+    return {**always, **found}
