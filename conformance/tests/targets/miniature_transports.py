@@ -17,11 +17,15 @@ Json = dict[str, Any]
 Told = Callable[[Json], None]
 IsAnswer = Callable[[Json, Json], bool]
 
-SECONDS: Final = 5
+SECONDS: Final = 3
 
 
 class TransportError(Exception):
     """No answer came."""
+
+
+class SilentError(TransportError):
+    """No answer came in time."""
 
 
 class StdioTransport:
@@ -42,7 +46,7 @@ class StdioTransport:
         with self._news:
             answer = self._news.wait_for(lambda: self._answer_to(message) or self._is_over(message), SECONDS)
             if not isinstance(answer, dict):
-                raise TransportError(f"no answer to {message['method']}")
+                raise (TransportError if answer else SilentError)(f"no answer to {message['method']}")
             return answer
 
     def notify(self, message: Json, headers: dict[str, str]) -> None:
@@ -154,6 +158,8 @@ class HttpTransport:
                 yield from _events(response)
             elif body := response.read():
                 yield json.loads(body)
+        except TimeoutError as error:
+            raise SilentError(str(error)) from error
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise TransportError(str(error)) from error
         finally:
