@@ -122,7 +122,8 @@ async def test_a_peer_lists_page_by_page_and_calls(transport: TransportName):
 
 @pytest.mark.parametrize(
     "params",
-    [{}, {"query": " "}, {"query": None}, {"query": 5}, {"query": "x", "cursor": 7}, {"query": "x", "cursor": "never issued"}],
+    [{}, {"query": " "}, {"query": None}, {"query": 5}, {"query": "x", "cursor": 7},
+     {"query": "x", "cursor": "never issued"}],
 )  # fmt: skip
 async def test_a_peer_refuses_what_any_server_refuses(params: Json):
     async with standing(Script(), "http") as caller:
