@@ -96,7 +96,8 @@ class FailuresUntold(Federation):
 @fault("lost-server-untold")
 class LostServerUntold(Federation):
     def told_of(self, name: str, error: Exception) -> list[str]:
-        return [] if isinstance(error, TransportError) else super().told_of(name, error)
+        lost = isinstance(error, TransportError) and not isinstance(error, SilentError)
+        return [] if lost else super().told_of(name, error)
 
 
 @fault("silence-untold")

@@ -149,8 +149,9 @@ class HttpTransport:
     def _exchange(self, message: Json, headers: dict[str, str]) -> Iterator[Json]:
         connection = self._connection(SECONDS)
         try:
+            connection.connect()
+            self._sockets[message.get("id")] = connection.sock  # by which it can be abandoned once it is heard
             self._send(connection, message, headers)
-            self._sockets[message.get("id")] = connection.sock
             response = connection.getresponse()
             if session := response.headers.get("Mcp-Session-Id"):
                 self._session = {"Mcp-Session-Id": session}
