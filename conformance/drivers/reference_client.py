@@ -35,6 +35,9 @@ Operation: TypeAlias = Callable[[Json], Awaitable[Json]]
 ALL: Final = 1000
 """How many tools "all of them" is for a client that wants a limit."""
 
+SECONDS: Final = 3
+"""How long one of several servers is waited for."""
+
 FEATURES: Final = ["stdio", "http", "authorization", "federation", "concurrent", "cancel"]
 
 
@@ -124,13 +127,17 @@ async def serve_server(request: Json) -> bool:
 
 def federated_operations(federation: Federation) -> dict[str, Operation]:
     async def search(request: Json) -> Json:
-        found = await federation.search(request["query"], limit=request.get("limit", 10))
+        found = await federation.search(request["query"], limit=request.get("limit", 10), deadline=SECONDS)
         return {
             "tools": [{"name": each.name, "server": each.server, "tool": each.tool.name} for each in found.tools],
             "failed": [report.server for report in found.servers if report.failure is not None],
         }
 
-    return {"search": search}
+    async def call(request: Json) -> Json:
+        result = await federation.call(request["name"], request["arguments"])
+        return {"result": result.model_dump(mode="json", by_alias=True, exclude_none=True)}
+
+    return {"search": search, "call": call}
 
 
 async def serve_federation(request: Json) -> bool:

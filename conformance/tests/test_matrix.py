@@ -39,6 +39,20 @@ def test_each_implementation_has_its_column(reports: dict[str, Path], tmp_path: 
     assert "<script" not in page
 
 
+def test_servers_and_clients_stand_apart(reports: dict[str, Path], target: Command, tmp_path: Path):
+    client = tmp_path / "client"
+    asked = ["--only", "last-page-ends", "--cell", "stdio-2026", "--out", str(client)]
+    CliRunner().invoke(cli, ["client", *asked, "--", *target("miniature_client")])
+    merged = [str(client / "report.json"), str(reports["sound"])]
+    done = CliRunner().invoke(cli, ["report", "merge", "--out", str(tmp_path), *merged])
+    assert done.exit_code == 0, done.output
+    table = (tmp_path / "matrix.md").read_text(encoding="utf-8").splitlines()
+    heads = [line for line in table if line.startswith(("## ", "| Check"))]
+    assert heads == ["## Servers", "| Check | sound |", "## Clients", "| Check | client |"]
+    page = (tmp_path / "matrix.html").read_text(encoding="utf-8")
+    assert page.index("Servers: every check") < page.index("limit-invalid") < page.index("Clients: every check")
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [

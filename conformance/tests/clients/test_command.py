@@ -72,6 +72,14 @@ def test_the_reports_of_a_client_are_those_of_a_server(run: Run, target: Command
     assert json.loads((out / "checks.json").read_text())[0]["status"] == "WARNING"
 
 
+def test_a_client_may_call_by_what_it_has_listed_since_it_searched(run: Run, target: Command):
+    argv = target("miniature_client", "--fault", "lists-before-it-calls")
+    result = run("--only", "http-param-headers", "--cell", "http-2026", "--json", "--", *argv)
+    assert [(entry["status"], entry["skip"]) for entry in json.loads(result.output)["results"]] == [
+        ("skip", "not-offered")
+    ]
+
+
 @pytest.mark.anyio
 async def test_an_interrupted_run_tells_what_it_had_found(target: Command, tmp_path: Path):
     out = tmp_path / "report"

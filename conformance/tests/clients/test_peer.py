@@ -122,17 +122,20 @@ async def test_a_peer_lists_page_by_page_and_calls(transport: TransportName):
 
 @pytest.mark.parametrize(
     "params",
-    [{}, {"query": " "}, {"query": None}, {"query": 5}, {"query": "x", "limit": 0}, {"query": "x", "limit": "3"},
-     {"query": "x", "cursor": 7}, {"query": "x", "cursor": "never issued"}],
+    [{}, {"query": " "}, {"query": None}, {"query": 5}, {"query": "x", "cursor": 7},
+     {"query": "x", "cursor": "never issued"}],
 )  # fmt: skip
 async def test_a_peer_refuses_what_any_server_refuses(params: Json):
     async with standing(Script(), "http") as caller:
         assert (await caller.ask("tools/search", params))["error"]["code"] == -32602
 
 
-async def test_a_null_that_one_check_is_about_spoils_no_other():
-    async with standing(Script(), "http") as caller:
-        assert "result" in await caller.ask("tools/search", {"query": "x", "limit": None, "cursor": None})
+@pytest.mark.parametrize(
+    "params", [{"limit": None, "cursor": None}, {"limit": 0}, {"limit": "3"}, {"query": "", "cursor": "page2"}]
+)
+async def test_a_fault_that_one_check_is_about_spoils_no_other(params: Json):
+    async with standing(Script(search=Pages(LISTED[:1], LISTED[1:2])), "http") as caller:
+        assert "result" in await caller.ask("tools/search", {"query": "x", **params})
 
 
 @pytest.mark.parametrize("transport", BOTH)

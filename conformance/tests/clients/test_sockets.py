@@ -6,7 +6,7 @@ import socket
 
 import anyio
 import pytest
-from tools_search_conformance.clients.sockets import SocketByteStream
+from tools_search_conformance.clients.sockets import SocketByteStream, listening
 
 pytestmark = pytest.mark.anyio
 
@@ -40,3 +40,11 @@ async def test_a_connection_that_was_closed_can_be_neither_read_nor_written_nor_
             await stream.send(b"late")
         with pytest.raises(anyio.BrokenResourceError):
             await stream.send_eof()
+
+
+def test_an_answer_in_two_parts_does_not_wait_between_them():
+    with listening("127.0.0.1") as listener, socket.create_connection(listener.getsockname()):
+        listener.setblocking(True)
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .client_faults import fault
-from .miniature_client import MODERN, Client
+from .miniature_client import LEGACY, MODERN, Client
 from .miniature_transports import Json
 
 
@@ -17,6 +17,25 @@ class CacheWithoutQuery(Client):
 class CacheWithoutLimit(Client):
     def key(self, params: Json) -> str:
         return super().key({**params, "limit": 0})
+
+
+@fault("cache-without-limit-read-on")
+class CacheWithoutLimitReadOn(CacheWithoutLimit):
+    """Reads on where the page that it has kept holds too few, so that each search makes a request."""
+
+    following: str | None = None
+
+    def search(self, query: str, limit: int | None = None) -> list[Json]:
+        self.following = None
+        tools = super().search(query, limit)
+        if limit is None or len(tools) >= limit or self.following is None:
+            return tools
+        return tools + self.page({"query": query, "limit": limit, "cursor": self.following})["tools"]
+
+    def page(self, params: Json) -> Json:
+        page = super().page(params)
+        self.following = page.get("nextCursor")
+        return page
 
 
 @fault("cache-without-cursor")
@@ -47,6 +66,14 @@ class KeptBeyondItsTime(Client):
 class KeptForNoTime(Client):
     def ttl(self, page: Json) -> float:
         return super().ttl(page) or (30_000 if self.era == MODERN else 0)
+
+
+@fault("empty-result-believed")
+class EmptyResultBelieved(Client):
+    """What was not found once is never asked for again."""
+
+    def ttl(self, page: Json) -> float:
+        return super().ttl(page) if page["tools"] or self.era == LEGACY else 3_600_000
 
 
 @fault("cache-shared")
@@ -102,6 +129,12 @@ class LegacyKeptWithoutLimit(_LegacyKept):
 class LegacyKeptWhateverChanges(_LegacyKept):
     def told(self, notification: Json) -> None:
         return
+
+
+@fault("list-change-drops-first-pages")
+class ListChangeDropsFirstPages(Client):
+    def told(self, notification: Json) -> None:
+        self.kept = {key: page for key, page in self.kept.items() if '"cursor"' in key}
 
 
 @fault("list-change-ignored")

@@ -41,6 +41,13 @@ class UnadvertisedFirstPageOnly(Client):
         return super().listed() if self.settings is not None else self.request("tools/list", {})["tools"]
 
 
+@fault("empty-list-page-ends")
+class EmptyListPageEnds(Client):
+    def listed(self) -> list[Json]:
+        first = self.request("tools/list", {})["tools"]
+        return first and super().listed()
+
+
 @fault("unadvertised-is-an-error")
 class UnadvertisedIsAnError(Client):
     def searches(self) -> bool:

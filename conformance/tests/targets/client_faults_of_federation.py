@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .client_faults import fault
 from .client_faults_of_pages import score_of
 from .miniature_client import Client, Federation
-from .miniature_transports import Json, TransportError
+from .miniature_transports import Json, SilentError, TransportError
 
 
 @fault("searching-servers-only")
@@ -16,8 +18,12 @@ class SearchingServersOnly(Federation):
 
 @fault("asks-until-it-has-enough")
 class AsksUntilItHasEnough(Federation):
-    def has_enough(self, answers: dict[str, list[Json]], limit: int) -> bool:
-        return sum(map(len, answers.values())) >= limit
+    def ask_each(
+        self, names: list[str], ask: Callable[[str], None], answers: dict[str, list[Json]], limit: int
+    ) -> None:
+        for name in names:
+            if sum(map(len, answers.values())) < limit:
+                super().ask_each([name], ask, answers, limit)
 
 
 @fault("merged-one-after-the-other")
@@ -30,6 +36,12 @@ class MergedOneAfterTheOther(Federation):
 class MergedByScore(Federation):
     def merged(self, found: list[tuple[int, str, Json]]) -> list[tuple[int, str, Json]]:
         return sorted(found, key=lambda hit: -score_of(hit[2]))
+
+
+@fault("equal-ranks-by-score")
+class EqualRanksByScore(Federation):
+    def merged(self, found: list[tuple[int, str, Json]]) -> list[tuple[int, str, Json]]:
+        return sorted(found, key=lambda hit: (hit[0], -score_of(hit[2])))
 
 
 @fault("bare-names")
@@ -62,6 +74,19 @@ class NamesByResult(Federation):
         return name
 
 
+@fault("calls-the-first-server")
+class CallsTheFirstServer(Federation):
+    def call(self, name: str, arguments: Json) -> Json:
+        return next(iter(self.clients.values())).call(self.named[name][1], arguments)
+
+
+@fault("cancelled-at-the-first-server")
+class CancelledAtTheFirstServer(Federation):
+    def cancel(self, search: int) -> None:
+        self.under_way[search] = dict(list(self.under_way[search].items())[:1])
+        super().cancel(search)
+
+
 @fault("failures-untold")
 class FailuresUntold(Federation):
     def outcome(self, tools: list[Json], failed: list[str]) -> Json:
@@ -71,7 +96,20 @@ class FailuresUntold(Federation):
 @fault("lost-server-untold")
 class LostServerUntold(Federation):
     def told_of(self, name: str, error: Exception) -> list[str]:
-        return [] if isinstance(error, TransportError) else super().told_of(name, error)
+        lost = isinstance(error, TransportError) and not isinstance(error, SilentError)
+        return [] if lost else super().told_of(name, error)
+
+
+@fault("silence-untold")
+class SilenceUntold(Federation):
+    def told_of(self, name: str, error: Exception) -> list[str]:
+        return [] if isinstance(error, SilentError) else super().told_of(name, error)
+
+
+@fault("waits-for-all-at-first")
+class WaitsForAllAtFirst(Federation):
+    def cannot_open(self, name: str, error: TransportError) -> None:
+        raise error
 
 
 @fault("one-failure-fails-all")

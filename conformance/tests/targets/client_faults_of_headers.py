@@ -142,6 +142,15 @@ class ParamHeadersOfListing(Client):
         return super().param_headers(params)
 
 
+@fault("lists-before-it-calls")
+class ListsBeforeItCalls(Client):
+    """Breaks no rule: what it has listed since it searched decides."""
+
+    def call(self, name: str, arguments: Json) -> Json:
+        self.found |= {tool["name"]: tool for tool in self.listed()}
+        return super().call(name, arguments)
+
+
 @fault("param-headers-as-python-has-it")
 class ParamHeadersAsPythonHasIt(Client):
     def header_value(self, value: Any) -> str:

@@ -29,6 +29,12 @@ class QueryLeftOutWithCursor(Client):
         return {"cursor": cursor}
 
 
+@fault("query-blank-with-cursor")
+class QueryBlankWithCursor(Client):
+    def next_params(self, query: str, cursor: str) -> Json:
+        return {"query": "", "cursor": cursor}
+
+
 @fault("query-normalised-with-cursor")
 class QueryNormalisedWithCursor(Client):
     def next_params(self, query: str, cursor: str) -> Json:
@@ -51,6 +57,12 @@ class QueryCutWithCursor(Client):
 class CursorTrimmed(Client):
     def next_params(self, query: str, cursor: str) -> Json:
         return {"query": query, "cursor": cursor.strip()}
+
+
+@fault("cursor-normalised")
+class CursorNormalised(Client):
+    def next_params(self, query: str, cursor: str) -> Json:
+        return {"query": query, "cursor": unicodedata.normalize("NFC", cursor)}
 
 
 @fault("cursor-percent-encoded")
@@ -83,6 +95,12 @@ class CursorNullAtFirst(Client):
 class LimitNull(Client):
     def page(self, params: Json) -> Json:
         return super().page({"limit": None, **params})
+
+
+@fault("limit-zero")
+class LimitZero(Client):
+    def limited(self, limit: int | None) -> Json:
+        return {"limit": limit or 0}
 
 
 @fault("ids-broken")

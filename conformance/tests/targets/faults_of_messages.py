@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import time
@@ -116,6 +117,12 @@ class ErrorNullInResults(Fault):
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
         return {"error": None, **outcome} if method == SEARCH else outcome
+
+
+@fault("error-code-as-text")
+class ErrorCodeAsText(Fault):
+    def bytes(self, message: Json, data: bytes) -> bytes:
+        return re.sub(rb'("error": {"code": )(-?[0-9]+)', rb'\1"\2"', data)
 
 
 @wrong_error("error-without-message", -32602)

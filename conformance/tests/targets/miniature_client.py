@@ -325,27 +325,57 @@ class Federation:
 
     def __init__(self, clients: dict[str, Client]) -> None:
         self.clients = clients
+        self.lost: dict[str, TransportError] = {}
+        self.named: dict[str, tuple[str, str]] = {}
+        self.under_way: dict[int, dict[str, threading.Thread]] = {}
+
+    def open(self) -> None:
+        for name, client in self.clients.items():
+            try:
+                client.open()
+            except TransportError as error:
+                self.cannot_open(name, error)
+
+    def cannot_open(self, name: str, error: TransportError) -> None:
+        self.lost[name] = error
 
     def search(self, query: str, limit: int) -> Json:
         answers: dict[str, list[Json]] = {}
-        failed: list[str] = []
-        for name in self.asked():
-            if self.has_enough(answers, limit):
-                break
+        failed = [told for name, error in self.lost.items() for told in self.told_of(name, error)]
+
+        def ask(name: str) -> None:
             try:
                 answers[name] = self.clients[name].search(query, limit)
-            except (Refused, TransportError) as error:
-                failed += self.told_of(name, error)
-        found = [(rank, name, tool) for name, tools in answers.items() for rank, tool in enumerate(tools)]
+            except (Refused, Invalid, TransportError) as error:
+                failed.extend(self.told_of(name, error))
+
+        self.ask_each([name for name in self.asked() if name not in self.lost], ask, answers, limit)
+        found = [(rank, name, tool) for name in self.clients for rank, tool in enumerate(answers.get(name, []))]
         merged = self.merged(found)[:limit]
         tools = [{"name": self.full_name(name, tool), "server": name, "tool": tool["name"]} for _, name, tool in merged]
+        self.named |= {tool["name"]: (tool["server"], tool["tool"]) for tool in tools}
         return self.outcome(tools, failed)
 
     def asked(self) -> list[str]:
         return list(self.clients)
 
-    def has_enough(self, answers: dict[str, list[Json]], limit: int) -> bool:
-        return False
+    def ask_each(
+        self, names: list[str], ask: Callable[[str], None], answers: dict[str, list[Json]], limit: int
+    ) -> None:
+        threads = {name: threading.Thread(target=ask, args=(name,), daemon=True) for name in names}
+        self.under_way[threading.get_ident()] = threads
+        for thread in threads.values():
+            thread.start()
+        for thread in threads.values():
+            thread.join()
+
+    def cancel(self, search: int) -> None:
+        for name, thread in self.under_way[search].items():
+            self.clients[name].cancel(self.clients[name].asked[thread.ident or 0])
+
+    def call(self, name: str, arguments: Json) -> Json:
+        server, tool = self.named[name]
+        return self.clients[server].call(tool, arguments)
 
     def told_of(self, name: str, error: Exception) -> list[str]:
         return [name]
@@ -413,9 +443,8 @@ class Driver:
 
     def do_federate(self, request: Json) -> Json:
         clients = {name: self.client_type(target, request["era"]) for name, target in request["targets"].items()}
-        self.on = self.federation_type(clients)
-        for client in clients.values():
-            client.open()
+        self.on = federation = self.federation_type(clients)
+        federation.open()
         return {}
 
     def do_search(self, request: Json) -> Json:
@@ -430,7 +459,8 @@ class Driver:
         return {"tools": self.client.list_tools()}
 
     def do_call(self, request: Json) -> Json:
-        return {"result": self.client.call(request["name"], request["arguments"])}
+        on = self.on if isinstance(self.on, Federation) else self.client
+        return {"result": on.call(request["name"], request["arguments"])}
 
     def do_authorize(self, request: Json) -> Json:
         self.client.user = request["as"]
@@ -441,7 +471,11 @@ class Driver:
         return {}
 
     def do_cancel(self, request: Json) -> Json:
-        self.client.cancel(self.client.asked[self.begun.pop(request["of"]).thread.ident or 0])
+        search = self.begun.pop(request["of"]).thread.ident or 0
+        if isinstance(self.on, Federation):
+            self.on.cancel(search)
+        else:
+            self.client.cancel(self.client.asked[search])
         return {}
 
     def do_close(self, request: Json) -> Json:

@@ -17,11 +17,15 @@ Json = dict[str, Any]
 Told = Callable[[Json], None]
 IsAnswer = Callable[[Json, Json], bool]
 
-SECONDS: Final = 5
+SECONDS: Final = 3
 
 
 class TransportError(Exception):
     """No answer came."""
+
+
+class SilentError(TransportError):
+    """No answer came in time."""
 
 
 class StdioTransport:
@@ -42,7 +46,7 @@ class StdioTransport:
         with self._news:
             answer = self._news.wait_for(lambda: self._answer_to(message) or self._is_over(message), SECONDS)
             if not isinstance(answer, dict):
-                raise TransportError(f"no answer to {message['method']}")
+                raise (TransportError if answer else SilentError)(f"no answer to {message['method']}")
             return answer
 
     def notify(self, message: Json, headers: dict[str, str]) -> None:
@@ -145,8 +149,9 @@ class HttpTransport:
     def _exchange(self, message: Json, headers: dict[str, str]) -> Iterator[Json]:
         connection = self._connection(SECONDS)
         try:
+            connection.connect()
+            self._sockets[message.get("id")] = connection.sock  # by which it can be abandoned once it is heard
             self._send(connection, message, headers)
-            self._sockets[message.get("id")] = connection.sock
             response = connection.getresponse()
             if session := response.headers.get("Mcp-Session-Id"):
                 self._session = {"Mcp-Session-Id": session}
@@ -154,6 +159,8 @@ class HttpTransport:
                 yield from _events(response)
             elif body := response.read():
                 yield json.loads(body)
+        except TimeoutError as error:
+            raise SilentError(str(error)) from error
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise TransportError(str(error)) from error
         finally:

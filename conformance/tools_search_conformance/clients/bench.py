@@ -18,13 +18,15 @@ from tools_search_conformance.model import Cell, DriverFeature, Profile
 from tools_search_conformance.patience import Patience
 from tools_search_conformance.setting import Setting
 from tools_search_conformance.verdict import UnverifiableError, ViolationError
-from tools_search_conformance.wire.codec import JsonObject, as_object
+from tools_search_conformance.wire.codec import as_object
 from tools_search_conformance.wire.record import Exchange, Recorder
 
 __all__ = ["ClientBench", "FederationSession", "NotConnectedError", "Session"]
 
 _MOST_STARTS: Final = 40
 _CLOSE_SECONDS: Final = 5.0
+_ALL_ASKED_SECONDS: Final = 2.0
+"""How long a search may take to reach all the servers that are asked at once."""
 
 StartDriver = Callable[[Callable[[str], None]], Awaitable[AnyDriver]]
 """Starts another driver; what it is given learns of every line."""
@@ -97,15 +99,13 @@ class Session(_Operations):
         """
         self._bench.needs(self._driver, "concurrent")
         told = await self.ask("begin", query=query, **{"as": name})
-        came = told.ok is not None and await self.until(lambda: query in map(_query, self.peer.waiting))
+        came = told.ok is not None and await self.until(lambda: _has(self.peer, query))
         message = f"the search that was begun did not come to the server: the driver says {told.describe()}"
         self._bench.require(came, message, self.latest)
 
     async def until(self, condition: Callable[[], bool], seconds: float = 10) -> bool:
         """Wait until `condition` holds of what the peer has heard, for `seconds` at most; tell whether it does."""
-        with anyio.move_on_after(min(seconds, self._bench.setting.seconds)):
-            await self.peer.until(condition)
-        return condition()
+        return await self._bench.until(self.peer, condition, seconds)
 
     async def outcome(self, name: str) -> Told:
         """Have the client wait for a search that was begun."""
@@ -165,8 +165,9 @@ class Session(_Operations):
         return [cursor for cursor in carried if cursor is not None]
 
 
-def _query(message: JsonObject) -> Any:
-    return (as_object(message.get("params")) or {}).get("query")
+def _has(peer: Peer, query: str) -> bool:
+    """Tell whether a search for `query` waits at the peer."""
+    return any((as_object(message.get("params")) or {}).get("query") == query for message in peer.waiting)
 
 
 class FederationSession(_Operations):
@@ -176,22 +177,41 @@ class FederationSession(_Operations):
         super().__init__(driver, lambda: self.latest, bench)
         self.peers = peers
 
+    async def begin(self, name: str, query: str) -> None:
+        """Have the client begin a search, and return when each peer that the client asks at once holds it back.
+
+        Raises:
+            NoDriverFeatureError: the driver cannot begin a search of several servers.
+            UnverifiableError: the search comes to none of them.
+        """
+        told = await self.ask("begin", query=query, **{"as": name})
+        if told.ok is None:
+            raise NoDriverFeatureError(f"the driver begins no search of several servers: {told.describe()}")
+        async with anyio.create_task_group() as tasks:
+            for peer in self.peers.values():
+                tasks.start_soon(self._bench.until, peer, lambda peer=peer: _has(peer, query), _ALL_ASKED_SECONDS)
+        came = any(_has(peer, query) for peer in self.peers.values())
+        self._bench.require(came, "the search that was begun came to none of the servers", self.latest)
+
     @property
     def latest(self) -> Exchange | None:
         """The last exchange with any of the peers."""
-        every = [exchange for peer in self.peers.values() for exchange in peer.exchanges]
-        return max(every, key=lambda exchange: exchange.number, default=None)
+        return max(self._exchanges, key=lambda exchange: exchange.number, default=None)
 
     @property
     def evidence(self) -> Exchange:
-        """The last exchange.
+        """The last exchange with a response, or the last one where none has any.
 
         Raises:
             UnverifiableError: the client spoke to none of the peers.
         """
-        if (latest := self.latest) is None:
+        if not self._exchanges:
             raise UnverifiableError("the client spoke to none of the servers")
-        return latest
+        return max(self._exchanges, key=lambda exchange: (exchange.replied, exchange.number))
+
+    @property
+    def _exchanges(self) -> list[Exchange]:
+        return [exchange for peer in self.peers.values() for exchange in peer.exchanges]
 
 
 class ClientBench(Expectations):
@@ -258,12 +278,14 @@ class ClientBench(Expectations):
                 await self._close(driver)
 
     @asynccontextmanager
-    async def federated(self, scripts: Mapping[str, Script]) -> AsyncGenerator[FederationSession]:
-        """Connect the client to one peer for each script.
+    async def federated(
+        self, scripts: Mapping[str, Script], *, opens: bool = False
+    ) -> AsyncGenerator[FederationSession]:
+        """Connect the client to one peer for each script; where `opens`, that it can do so is what the check is about.
 
         Raises:
+            ViolationError, NotConnectedError: the client says that it cannot connect.
             NoDriverFeatureError: the driver cannot.
-            UnverifiableError: the client says that it cannot connect.
         """
         driver = await self.driver()
         self.needs(driver, "federation")
@@ -276,10 +298,18 @@ class ClientBench(Expectations):
             session = FederationSession(driver, peers, self)
             try:
                 told = await session.ask("federate", targets=targets, era=self.cell.era)
-                self.require(told.ok is not None, f"the client did not connect: {told.describe()}", session.latest)
+                if told.ok is None:
+                    message = f"the client did not connect: {told.describe()}"
+                    raise (ViolationError if opens and session.latest else NotConnectedError)(message, session.latest)
                 yield session
             finally:
                 await self._close(driver)
+
+    async def until(self, peer: Peer, condition: Callable[[], bool], seconds: float) -> bool:
+        """Wait until `condition` holds of what the peer has heard, for `seconds` at most; tell whether it does."""
+        with anyio.move_on_after(min(seconds, self.setting.seconds)):
+            await peer.until(condition)
+        return condition()
 
     async def aclose(self) -> None:
         """Let the driver go, if there is one."""

@@ -249,8 +249,8 @@ class Peer:
                 raise Refusal(-32603, "the peer was asked too often")
             if not isinstance(method, str) or method not in answers or opens.get(method, self.era) != self.era:
                 raise Refusal(-32601, "Method not found")
-            if self.script.gone and method in {METHOD, "tools/list"}:
-                return Reply(lost=True)
+            if (self.script.gone or self.script.mute) and method in {METHOD, "tools/list"}:
+                return Reply(lost=self.script.gone, silent=self.script.mute)
             reply = answers[method](params)
         except Refusal as refusal:
             return refusal.reply
@@ -288,6 +288,8 @@ class Peer:
         if self.script.list_fails:
             raise Refusal(-32603, "Internal error")
         start, size, tools = 0, self.script.list_page, list(self.script.listed)
+        if "cursor" not in params and self.script.list_starts_empty:
+            return Reply(result={"tools": [], "nextCursor": "listed 0"})
         if "cursor" in params:
             cursor = str(params["cursor"]).removeprefix("listed ")
             if not cursor.isdecimal() or len(cursor) > _DIGITS:
@@ -303,16 +305,17 @@ class Peer:
         return Reply(result={"content": [{"type": "text", "text": json.dumps(echo)}]})
 
     def _searched(self, params: JsonObject) -> Reply:
-        # A `null`, and a query that is not repeated, are each for one check to find; the others go on as if all was
-        # well.
+        # A `null`, a `limit` that is none, and a query that is not repeated, are each for one check to find; the others
+        # go on as if all was well.
         params = {name: value for name, value in params.items() if value is not None}
-        if "cursor" in params:
-            params.setdefault("query", "not repeated")
-        query, limit, cursor = params.get("query"), params.get("limit", 1), params.get("cursor", "")
-        if not isinstance(query, str) or not query.strip(WHITE_SPACE):
+        blank = not isinstance(params.get("query"), str) or not params["query"].strip(WHITE_SPACE)
+        if "cursor" in params and blank:
+            params["query"], blank = "not repeated", False
+        if (integer(params.get("limit")) or 0) < 1:
+            params.pop("limit", None)
+        cursor = params.get("cursor", "")
+        if blank:
             raise Refusal(-32602, "invalid query", {"field": "query", "reason": "no string, or blank"})
-        if (integer(limit) or 0) < 1:
-            raise Refusal(-32602, "invalid limit", {"field": "limit", "reason": "no integer of at least 1"})
         if not isinstance(cursor, str):
             raise Refusal(-32602, "invalid cursor", {"field": "cursor", "reason": "no string"})
         return self.script.search(params)

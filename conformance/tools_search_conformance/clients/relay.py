@@ -22,6 +22,7 @@ def main() -> None:
     host, port, token = sys.argv[1:4]
     with socket.create_connection((host, int(port)), 10) as connection:
         connection.settimeout(None)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.sendall(token.encode("ascii") + b"\n")
         threading.Thread(target=_up, args=(connection,), daemon=True).start()
         while chunk := connection.recv(_CHUNK):

@@ -133,8 +133,14 @@ class Script:
     """Whether `tools/list` is answered with an internal error."""
     list_ttl: int = 0
     """For how many milliseconds a modern page of `tools/list` may be kept."""
+    list_starts_empty: bool = False
+    """Whether the listing has a page of no tool before all others."""
     gone: bool = False
     """Whether the connection ends as soon as the client asks for tools, by search or by listing."""
+    mute: bool = False
+    """Whether the client is never answered when it asks for tools, by search or by listing."""
+    absent: bool = False
+    """Whether there is no such server: whoever connects is turned away."""
     advertised: Mapping[str, Any] | None = None
     """The value at the extension identifier by its place, `extensions` or `experimental`; `None`: as the era has it."""
     neighbours: Mapping[str, Any] = field(default_factory=dict[str, Any])

@@ -82,8 +82,12 @@ async def _until(ready: Callable[[socket.socket], Awaitable[None]], waited_for: 
 
 
 def listening(host: str) -> socket.socket:
-    """Return a socket that listens on a free port of `host`."""
+    """Return a socket that listens on a free port of `host`.
+
+    Its connections send at once: a body that waits until its head is acknowledged costs 40 ms with every answer.
+    """
     listener = socket.create_server((host, 0))
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # which connections inherit
     listener.setblocking(False)
     return listener
 

@@ -39,7 +39,8 @@ class Stage:
     async def standing(self, peer: Peer, transport: TransportName) -> AsyncGenerator[JsonObject]:
         """Have `peer` serve until the block ends, and give the target by which a driver finds it."""
         token = secrets.token_hex(16)
-        self._peers[token] = peer
+        if not peer.script.absent:
+            self._peers[token] = peer
         port = self._ports[transport]
         try:
             if transport == "http":
@@ -48,7 +49,7 @@ class Stage:
                 program = ["-I", "-S", str(Path(relay.__file__)), _LOOPBACK, str(port), token]
                 yield {"transport": "stdio", "command": sys.executable, "args": program, "env": {}}
         finally:
-            del self._peers[token]
+            self._peers.pop(token, None)
             peer.closed.set()
 
 

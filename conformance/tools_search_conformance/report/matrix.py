@@ -1,4 +1,4 @@
-"""Many runs on one page: each check against each implementation."""
+"""Many runs on one page: each check against each implementation, servers and clients apart."""
 
 from __future__ import annotations
 
@@ -16,11 +16,29 @@ _ABSENT: Final = " "
 
 def matrix_page(documents: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the page of reports by the name of what they are about, in the order in which they are given."""
-    return render("matrix.html.jinja", names=list(documents), documents=documents, rows=_rows(documents))
+    groups = [(kind, list(group), _rows(group)) for kind, group in _apart(documents).items()]
+    return render("matrix.html.jinja", names=list(documents), documents=documents, groups=groups)
 
 
 def matrix_markdown(documents: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the same as a Markdown table."""
+    """Return the same as a Markdown table, or as one of servers and one of clients."""
+    groups = _apart(documents)
+    if len(groups) == 1:
+        return _table(documents)
+    return "\n".join(f"## {kind}\n\n{_table(group)}" for kind, group in groups.items())
+
+
+def _apart(documents: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Mapping[str, Any]]]:
+    """Return the reports of servers and those of clients, as far as there are any: they have no check in common."""
+    kinds = {"servers": "Servers", "clients": "Clients"}
+    apart = {
+        title: {name: document for name, document in documents.items() if kind in document["target"]}
+        for kind, title in kinds.items()
+    }
+    return {title: group for title, group in apart.items() if group}
+
+
+def _table(documents: Mapping[str, Mapping[str, Any]]) -> str:
     names = [markdown_text(name) for name in documents]
     lines = [f"| Check | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
     lines += [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ _BYTES_LOGGED: Final = 256 * 1024
 _MOST_ENCODED: Final = 16 * _BYTES_LOGGED
 _LOG_BYTES: Final = 128 * 1024 * 1024
 """Where the wire log of a cell ends, whatever the target sends."""
+_CODE: Final = re.compile(r"-?[0-9]{1,9}")
 _CURSORS_KEPT: Final = 1000
 _ISSUING_BYTES: Final = 16 * 1024 * 1024
 
@@ -83,6 +85,8 @@ class Exchange:
         """The error, if the request was refused with one that can be read."""
         members = as_object((self.answer.message or {}).get("error")) or {}
         code, message = integer(members.get("code")), members.get("message")
+        if code is None and _CODE.fullmatch(text := str(members.get("code"))):
+            code = int(text)  # which is for the check of a response's shape to find, and for no other
         if code is None:
             return None
         return RpcError(code=code, message=message if isinstance(message, str) else "", data=members.get("data"))

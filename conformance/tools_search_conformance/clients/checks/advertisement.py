@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tools_search_conformance.clients.bench import NotConnectedError
 from tools_search_conformance.clients.generated import json_values, unknown_members
+from tools_search_conformance.clients.peer import params_of
 from tools_search_conformance.clients.registry import client_check
 from tools_search_conformance.clients.script import SETTINGS, Script
 from tools_search_conformance.properties import explore
+from tools_search_conformance.shape import integer
 from tools_search_conformance.wire.eras import LEGACY, MODERN
 
 if TYPE_CHECKING:
     from tools_search_conformance.clients.bench import ClientBench
     from tools_search_conformance.wire.codec import JsonObject
+    from tools_search_conformance.wire.record import Exchange
 
 __all__: list[str] = []
 
@@ -45,8 +48,14 @@ async def _expect_search(
         sent = session.peer.searches
         where = sent[0] if sent else session.opening
         bench.expect(bool(sent), where, f"{case}, and the client did not send tools/search", case=case)
-        served = any(exchange.result is not None for exchange in sent)
+        served = any(exchange.result is not None and (limit is None or _is_limited(exchange)) for exchange in sent)
         bench.expect(served, sent[-1] if sent else where, f"{case}, and the search that came was invalid", case=case)
+
+
+def _is_limited(exchange: Exchange) -> bool:
+    """Tell whether the `limit` of a search is one, or absent."""
+    limit = params_of(exchange).get("limit")
+    return limit is None or (integer(limit) or 0) >= 1
 
 
 @client_check(

@@ -22,6 +22,7 @@ __all__: list[str] = []
 _NEED: Final = "fold a crane"
 _LIMIT: Final = 12
 _NEIGHBOURS: Final = (
+    (_NEED, 2),
     ("Fold a crane", _LIMIT),
     ("fold a crane ", _LIMIT),
     ("\uff46old a crane", _LIMIT),
@@ -98,20 +99,21 @@ async def _expect_request(bench: ClientBench, session: Session, case: str, query
 @client_check(
     "cache-stale",
     title="A page is asked for again when its time is over",
-    sends=f"The same search twice, where a result may be kept for no time, and where for {_SHORT} ms, after that time.",
+    sends=f"The same search twice, where a result may be kept for no time, once an empty one, and where for {_SHORT} "
+    "ms, after that time.",
     passes="A request for each.",
     level="SHOULD",
     eras=(MODERN,),
 )
 async def asks_again_for_stale_pages(bench: ClientBench) -> None:
-    for ttl in (0, _SHORT):
-        async with bench.connected(Script(search=serves(found(LISTED[5], ttlMs=ttl, cacheScope="public")))) as session:
+    for ttl, tools in ((0, LISTED[5:6]), (0, ()), (_SHORT, LISTED[5:6])):
+        async with bench.connected(Script(search=serves(found(*tools, ttlMs=ttl, cacheScope="public")))) as session:
             await session.search(_NEED, limit=5)
             before = len(session.peer.searches)
             bench.require(before > 0, "the client did not send tools/search", session.latest)
             await anyio.sleep(2 * ttl / 1000)
             await session.search(_NEED, limit=5)
-            case = f"ttlMs {ttl}"
+            case = f"ttlMs {ttl}, tools: {len(tools)}"
             message = f"a result with {case} was still given out {2 * ttl} ms later"
             bench.expect(len(session.peer.searches) > before, session.last_search, message, case=case)
 
@@ -166,25 +168,34 @@ async def lists_what_was_searched(bench: ClientBench) -> None:
 @client_check(
     "list-change-drops-cache",
     title="A list change makes what was kept stale",
-    sends="A result that may be kept for an hour, then `notifications/tools/list_changed`, then the same search.",
-    passes="A new request for the same search.",
+    sends="A search of two pages that may be kept for an hour, then `notifications/tools/list_changed`, then the same "
+    "search.",
+    passes="New requests for both pages.",
 )
 async def forgets_after_a_list_change(bench: ClientBench) -> None:
-    async with bench.connected(Script(search=serves(_kept(LISTED[5])))) as session:
-        await session.search(_NEED, limit=5)
+    def by_cursor(params: JsonObject) -> Reply:
+        return _kept(LISTED[5]) if "cursor" in params else _kept(LISTED[4], cursor="p2")
+
+    async with bench.connected(Script(search=by_cursor)) as session:
+        await session.search_all(_NEED)
         before = len(session.peer.searches)
         bench.require(before > 0, "the client did not send tools/search", session.latest)
-        await session.search(_NEED, limit=5)
+        held = {params_of(exchange).get("cursor") for exchange in session.peer.searches}
+        await session.search_all(_NEED)
         keeps = len(session.peer.searches) == before
         # Who keeps nothing need not listen; who keeps something and does not listen never receives the notification.
         bench.applies(not keeps or await _listens(session), "the client does not listen to list changes")
         before = len(session.peer.searches)
         await session.peer.notify(CHANGED)
+        asked: set[Any] = set()
         with anyio.move_on_after(_NEWS_SECONDS):
-            while len(session.peer.searches) == before:
-                await session.search(_NEED, limit=5)
-        message = f"{_NEWS_SECONDS:g} s after a list change the search was still answered from what was kept"
-        bench.expect(len(session.peer.searches) > before, session.last_search, message)
+            while not held <= asked:
+                await session.search_all(_NEED)
+                asked |= {params_of(exchange).get("cursor") for exchange in session.peer.searches[before:]}
+        for cursor in held:
+            page = "first page" if cursor is None else "second page"
+            message = f"{_NEWS_SECONDS:g} s after a list change the {page} was still answered from what was kept"
+            bench.expect(cursor in asked, session.last_search, message, case=page)
 
 
 async def _listens(session: Session) -> bool:

@@ -12,10 +12,13 @@ from tools_search_conformance.wire.eras import MODERN
 if TYPE_CHECKING:
     from tools_search_conformance.clients.bench import ClientBench, Session
     from tools_search_conformance.clients.contract import Told
+    from tools_search_conformance.clients.peer import Peer
+    from tools_search_conformance.model import DriverFeature
     from tools_search_conformance.wire.codec import JsonObject
 
 __all__: list[str] = []
 
+_ABLE: Final[tuple[DriverFeature, ...]] = ("federation", "concurrent", "cancel")
 _FIRST: Final = "dispatch a courier"
 _SECOND: Final = "brew a pot of coffee"
 _FOUND: Final = {_FIRST: "dispatch_courier", _SECOND: "brew_coffee"}
@@ -75,9 +78,37 @@ async def tells_the_server(bench: ClientBench) -> None:
         searching.let_go(_SECOND)
         await session.outcome("second")
         await session.list_tools()  # whatever was sent before it has arrived, except by another connection
-        came = await _hear_of_it(bench, session)
+        came = await _hear_of_it(bench, session.peer)
         way = "closed no response stream" if _closes(bench) else "sent no notifications/cancelled"
         bench.expect(came, session.evidence, f"the client cancelled a search and {way}")
+
+
+@client_check(
+    "cancel-tells-every-server",
+    feature="federation",
+    title="A search of several servers that is cancelled is cancelled at each of them",
+    sends="A search of two peers is begun and not answered, and the client is to cancel it.",
+    passes="`notifications/cancelled` with the id of its request to each of the two, or the response stream closed; no "
+    "request for that search afterwards. A driver that cannot cancel such a search is not judged.",
+    level="SHOULD",
+)
+async def tells_every_server(bench: ClientBench) -> None:
+    for feature in _ABLE:
+        bench.needs(await bench.driver(), feature)
+    async with bench.federated({name: Script(search=_withheld()) for name in ("a", "b")}) as session:
+        await session.begin("first", _FIRST)
+        asked = {name: len(peer.waiting) for name, peer in session.peers.items()}
+        await session.ask("cancel", of="first")
+        heard = {name: not asked[name] or await _hear_of_it(bench, peer) for name, peer in session.peers.items()}
+        await session.search("nothing that anybody has")  # whatever was sent before it has arrived
+        way = "closed no response stream" if _closes(bench) else "did not cancel the request"
+        for name, peer in session.peers.items():
+            message = f"the client cancelled a search of two servers and {way} to the server {name}"
+            wanted = {str(request["id"]) for request in peer.waiting[: asked[name]]}
+            told = heard[name] and (_closes(bench) or wanted <= set(map(str, peer.cancelled)))
+            bench.expect(told, session.evidence, f"{message}; it named {peer.cancelled}")
+            message = f"the search was cancelled, and the client then sent it to the server {name}"
+            bench.expect(len(peer.waiting) == asked[name], session.evidence, message)
 
 
 @client_check(
@@ -92,7 +123,7 @@ async def cancels_one_only(bench: ClientBench) -> None:
     searching = _withheld()
     async with bench.connected(Script(search=searching)) as session:
         await _cancel_first(session)
-        await _hear_of_it(bench, session)
+        await _hear_of_it(bench, session.peer)
         searching.let_go(_FIRST)
         searching.let_go(_SECOND)
         told = await session.outcome("second")
@@ -119,7 +150,6 @@ def _id_of_first(session: Session) -> Any:
     return session.peer.waiting[0]["id"]
 
 
-async def _hear_of_it(bench: ClientBench, session: Session) -> bool:
+async def _hear_of_it(bench: ClientBench, peer: Peer) -> bool:
     """Wait for the cancellation, which may come by a connection of its own, later than what was sent after it."""
-    peer = session.peer
-    return await session.until(lambda: bool(peer.abandoned if _closes(bench) else peer.cancelled), seconds=2)
+    return await bench.until(peer, lambda: bool(peer.abandoned if _closes(bench) else peer.cancelled), seconds=2)

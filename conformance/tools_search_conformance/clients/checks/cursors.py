@@ -25,6 +25,7 @@ _ODD_CURSORS: Final = (
     ("0", "0012"),
     ("bnVsbA==", "-_~."),
     ("\u0000\u001f\u007f", "\ufefft\u00e9\u0301"),
+    ("te\u0301", "\u212b\uff21"),
     ('"quoted"', "{}"),
     ("null", "TRUE"),
     ("c" * 4000, "C" * 4000),

@@ -27,12 +27,13 @@ _MANY: Final = tuple(tool(f"mend_{number}", f"Mends part {number} of a clock.") 
 
 async def _expect_fallback(bench: ClientBench, script: Script, case: str, *, all_pages: bool = False) -> None:
     """Expect every page of `tools/list`, and the tool on the last of them, which alone fits, as the client's first."""
+    number = _PAGES + script.list_starts_empty
     async with bench.connected(script) as session:
         told = await (session.search_all(_NEED) if all_pages else session.search(_NEED, limit=3))
         where = _evidence(session)
         pages = {str(params_of(exchange).get("cursor", "")) for exchange in session.peer.listings}
-        message = f"{case}, and the client asked for {len(pages)} of {_PAGES} pages of tools/list"
-        bench.expect(len(pages) == _PAGES, where, f"{message}; the search came to {told.describe()}", case=case)
+        message = f"{case}, and the client asked for {len(pages)} of {number} pages of tools/list"
+        bench.expect(len(pages) == number, where, f"{message}; the search came to {told.describe()}", case=case)
         message = f"{case}, all tools were listed, and the one that fits is not the first: {told.describe()}"
         bench.expect(not told.heard or told.names[:1] == [_WANTED["name"]], where, message, case=case)
 
@@ -49,13 +50,16 @@ def _evidence(session: Session) -> Exchange:
 @client_check(
     "fallback-not-advertised",
     title="Without the extension all tools are listed and ranked",
-    sends="A peer that does not advertise the extension and lists its tools on three pages.",
-    passes="Requests for all three, and as the first tool the one on the last page, which alone fits.",
+    sends="Peers that do not advertise the extension and list their tools on three pages, one of them after an empty "
+    "page.",
+    passes="Requests for all of them, and as the first tool the one on the last page, which alone fits.",
 )
 async def lists_where_nothing_is_advertised(bench: ClientBench) -> None:
     for all_pages in (False, True):
         case = f"the server does not advertise the extension, the client is to find {'all' if all_pages else 'three'}"
         await _expect_fallback(bench, Script(advertised={}), case, all_pages=all_pages)
+    case = "the server does not advertise the extension, and its listing begins with an empty page"
+    await _expect_fallback(bench, Script(advertised={}, list_starts_empty=True), case)
 
 
 @client_check(

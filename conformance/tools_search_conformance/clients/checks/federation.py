@@ -1,22 +1,28 @@
-"""Several servers at once: each is asked, ranks are merged, names are unambiguous, failures are told."""
+"""Several servers at once: each is asked, ranks are merged, names are unambiguous."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tools_search_spec import EXTENSION_ID
 
+from tools_search_conformance.clients.peer import params_of
 from tools_search_conformance.clients.registry import client_check
-from tools_search_conformance.clients.script import Script, found, refuses, serves, tool
+from tools_search_conformance.clients.script import Script, found, serves, tool
 
 if TYPE_CHECKING:
     from tools_search_conformance.clients.bench import ClientBench
     from tools_search_conformance.wire.codec import JsonObject
+    from tools_search_conformance.wire.record import Exchange
 
 __all__: list[str] = []
 
 _NEED: Final = "dispatch a courier"
 _OTHER_NEED: Final = "send a bicycle"
+_PAIR: Final = ("one", "two")
+_SLOW: Final = 0.2
+"""Seconds by which a server answers later than the other one."""
 _MARKS: Final = ("_", "__", "-", ".")
 """What clients put between the name of a server and that of a tool."""
 
@@ -58,22 +64,39 @@ async def asks_each_server(bench: ClientBench) -> None:
     "federation-merges-ranks",
     feature="federation",
     title="Results of several servers are merged by rank",
-    sends="Two peers that each find ten tools which are much the same; one gives high scores, one gives low ones.",
-    passes="The best tool of each stands before the last one of the other.",
+    sends="Two peers that each find ten tools which are much the same; one gives high scores, one gives low ones. Then "
+    "the scores are exchanged. The one with the high scores takes a little longer.",
+    passes="The best tool of each stands before the last one of the other, and that of the high scores not before that "
+    "of the low ones both times.",
 )
 async def merges_by_rank(bench: ClientBench) -> None:
-    high = [_hit(f"courier_a{n}", 0.99 - n / 100) for n in range(10)]
-    low = [_hit(f"courier_b{n}", 0.20 - n / 100) for n in range(10)]
-    async with bench.federated({"high": _offers(*high), "low": _offers(*low)}) as session:
+    leads = [await _leads(bench, high) for high in _PAIR]
+    message = "of two tools of the same rank, the one with the higher score came first, whichever server gave it"
+    bench.expect(not all(first for first, _ in leads), leads[-1][1], message, case="scores exchanged")
+
+
+async def _leads(bench: ClientBench, high: str) -> tuple[bool, Exchange]:
+    """Expect a merger by rank, and return whether the best tool of the server `high` comes first, and how that shows.
+
+    It is the last to answer, so that it is not the first because of that.
+    """
+    low = _PAIR[1 - _PAIR.index(high)]
+    slow = replace(found(*_ten(high, 0.99)), seconds=_SLOW)
+    scripts = {high: Script(search=serves(slow)), low: _offers(*_ten(low, 0.20))}
+    async with bench.federated({name: scripts[name] for name in _PAIR}) as session:
         told = await session.search(_NEED, limit=20)
         order = [(item.get("server"), item.get("tool")) for item in told.tools]
-        for best, last in (
-            (("low", "courier_b0"), ("high", "courier_a9")), (("high", "courier_a0"), ("low", "courier_b9")),
-        ):  # fmt: skip
+        for one, other in (_PAIR, _PAIR[::-1]):
+            best, last = (one, f"courier_{one}_0"), (other, f"courier_{other}_9")
             there = best in order and last in order
             bench.require(there, f"of {best} and {last} the driver tells nothing: {order}", session.latest)
-            message = f"the best tool of the server {best[0]} came after the last one of {last[0]}: {order}"
+            message = f"the best tool of the server {one} came after the last one of {other}: {order}"
             bench.expect(order.index(best) < order.index(last), session.evidence, message)
+        return order.index((high, f"courier_{high}_0")) < order.index((low, f"courier_{low}_0")), session.evidence
+
+
+def _ten(server: str, best: float) -> list[JsonObject]:
+    return [_hit(f"courier_{server}_{n}", best - n / 100) for n in range(10)]
 
 
 @client_check(
@@ -104,42 +127,30 @@ async def names_tools_apart(bench: ClientBench) -> None:
 
 
 @client_check(
-    "federation-tells-failures",
+    "federation-calls-named",
     feature="federation",
-    title="Servers that failed are told",
-    sends="Three peers, of which one refuses everything that it is asked for its tools, or ends the connection then.",
-    passes="That one, and no other, among those that failed.",
+    title="A name calls the tool that it stands for",
+    sends="Three peers that each find a tool of the same name. The client is to call each of them by the name that it "
+    "has given to it.",
+    passes="`tools/call` to the server of that tool, by its name there. A driver that cannot `call` is not judged.",
 )
-async def tells_who_failed(bench: ClientBench) -> None:
-    for way, broken in _broken().items():
-        async with bench.federated(_among_others(broken)) as session:
-            told = await session.search(_NEED, limit=10)
-            message = f"the server b failed: it {way}; and the client tells of {told.failed}"
-            bench.expect(told.failed == ["b"], session.evidence, message, case=way)
-
-
-@client_check(
-    "federation-returns-rest",
-    feature="federation",
-    title="What the other servers found is returned",
-    sends="Three peers, of which one refuses everything that it is asked for its tools, or ends the connection then.",
-    passes="The tools of the other two.",
-)
-async def returns_the_rest(bench: ClientBench) -> None:
-    for way, broken in _broken().items():
-        async with bench.federated(_among_others(broken)) as session:
-            told = await session.search(_NEED, limit=10)
-            servers = {item.get("server") for item in told.tools}
-            message = f"one server {way}, and the client has {told.describe()} of {servers}"
-            bench.expect(servers == {"a", "c"}, session.evidence, message, case=way)
-
-
-def _broken() -> dict[str, Script]:
-    return {
-        "refused with an internal error": Script(search=refuses(-32603), list_fails=True),
-        "ended the connection": Script(gone=True),
-    }
-
-
-def _among_others(broken: Script) -> dict[str, Script]:
-    return {"a": _offers(_hit("first", 0.9)), "b": broken, "c": _offers(_hit("third", 0.5))}
+async def calls_what_is_named(bench: ClientBench) -> None:
+    scripts = {name: _offers(tool("courier", f"Dispatches a courier from {name}.")) for name in ("a", "b", "c")}
+    async with bench.federated(scripts) as session:
+        told = await session.search(_NEED, limit=10)
+        bench.require(bool(told.tools), f"the client found nothing: {told.describe()}", session.latest)
+        for item in told.tools:
+            meant, name, arguments = item.get("server"), str(item["name"]), {"parcel": str(item["name"])}
+            await session.call(name, arguments)
+            called = [
+                (server, call)
+                for server, peer in session.peers.items()
+                for call in peer.asked("tools/call")
+                if params_of(call).get("name") == "courier" and params_of(call).get("arguments") == arguments
+            ]
+            bench.applies(
+                bool(called), "the client calls nothing by the names that it gives to tools of several servers"
+            )
+            for server, call in called:
+                message = f"the name {name!r} stands for a tool of the server {meant}, and its call went to {server}"
+                bench.expect(server == meant, call, message, case=name)

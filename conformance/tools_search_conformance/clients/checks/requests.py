@@ -45,7 +45,7 @@ async def numbers_its_requests(bench: ClientBench) -> None:
 @client_check(
     "request-params",
     title="Each search has the params of a search",
-    sends="An ordinary peer; the client searches two pages, and once with a limit.",
+    sends="An ordinary peer; the client searches two pages, once with a limit, and once without.",
     passes="`query` is text that is not blank; `limit` is an integer of at least 1, or absent; `cursor` is one of the "
     "peer's, or absent.",
 )
@@ -55,6 +55,7 @@ async def sends_valid_params(bench: ClientBench) -> None:
         await session.search_all("keep the books")
         with suppress(NoDriverFeatureError):  # a one-shot client does one thing
             await session.search("dispatch a courier", limit=3)
+            await session.search("brew a pot of coffee")
         bench.require(bool(session.peer.searches), "the client did not send tools/search", session.latest)
         for exchange in session.peer.searches:
             params = params_of(exchange)

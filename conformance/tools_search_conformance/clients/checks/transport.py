@@ -146,7 +146,8 @@ def _unsound() -> list[dict[str, Any]]:
     title="A call has the headers of the definition that was found",
     sends="A tool with `x-mcp-header` on three of its parameters, on the second page of a search; the client calls it "
     "without having listed it, and after a listing, before the search, in which it had another header.",
-    passes="`Mcp-Param-*` headers with the values of those arguments that were given; text beyond ASCII in base64.",
+    passes="`Mcp-Param-*` headers with the values of those arguments that were given; text beyond ASCII in base64. A "
+    "client that lists in between, so that what it listed decides, is not judged.",
     eras=(MODERN,),
     transports=("http",),
 )
@@ -174,6 +175,8 @@ async def mirrors_parameters_of_found_tools(bench: ClientBench) -> None:
 def _expect_headers(bench: ClientBench, session: Session, arguments: Mapping[str, Any], case: str) -> None:
     calls = [call for call in session.peer.asked("tools/call") if params_of(call).get("arguments") == arguments]
     bench.require(bool(calls), "the client did not call the tool", session.latest)
+    listed = any(session.last_search.number < listing.number < calls[0].number for listing in session.peer.listings)
+    bench.applies(not listed, "the client lists before it calls, so that not what it found decides")
     sent = {name: value for name, value in _headers(calls[0]).items() if name.startswith("mcp-param-")}
     wanted = {f"mcp-param-{name}": _header_value(arguments[name]) for name in _MIRRORED if name in arguments}
     bench.expect(sent == wanted, calls[0], f"the call has the headers {sent} instead of {wanted}", case=case)
