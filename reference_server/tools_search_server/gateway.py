@@ -8,12 +8,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import anyio
+from mcp.server.subscriptions import ServerEvent
 from mcp_ext_tools_search.hosts import ServerEntry, qualified_name
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Implementation, Tool
 
 from tools_search_server.access import Access
-from tools_search_server.changes import Announcer, ListChanges
+from tools_search_server.changes import Announcer, Nobody
+from tools_search_server.events import Events
 from tools_search_server.orientation import Described
 from tools_search_server.paging import ToolPages
 from tools_search_server.upstream import Upstream
@@ -54,10 +56,13 @@ class Gateway:
         access: Access | None = None,
     ) -> None:
         self.access = access or Access()
+        self.events = Events()
+        """Changes beside those of the tools, which wait for being announced."""
         self.upstreams = [
-            Upstream(entry, self._on_change, call_seconds=call_seconds, client_info=client_info) for entry in entries
+            Upstream(entry, self._on_change, self.events.put, call_seconds=call_seconds, client_info=client_info)
+            for entry in entries
         ]
-        self.changes: Announcer = ListChanges()
+        self.changes: Announcer = Nobody()
         self.offers: Mapping[str, Offer] = {}
         self.pages = ToolPages([], page_size)
         self._offers_of: dict[str, Sequence[Offer]] = {}
@@ -73,6 +78,7 @@ class Gateway:
             for upstream in self.upstreams:
                 tasks.start_soon(upstream.run, name=f"upstream {upstream.name}")
             tasks.start_soon(self._announce)
+            tasks.start_soon(self.events.pass_on, self._publish)
             yield
             tasks.cancel_scope.cancel()
 
@@ -92,6 +98,9 @@ class Gateway:
             self.pages = ToolPages([offer.tool for offer in offers.values()], self._page_size)
             self._changed.set()
         self.offers = offers
+
+    async def _publish(self, upstream: Upstream, event: ServerEvent) -> None:
+        await self.changes.publish(upstream, event)
 
     async def _announce(self) -> None:
         while True:

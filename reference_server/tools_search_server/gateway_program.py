@@ -17,6 +17,8 @@ from mcp_types import CallToolRequestParams, Implementation, ListToolsResult, Pa
 
 from tools_search_server import orientation
 from tools_search_server.access import read_access
+from tools_search_server.beside_tools import METHODS as BESIDE_TOOLS
+from tools_search_server.beside_tools import install_beside_tools
 from tools_search_server.callers import remember_caller
 from tools_search_server.faults import hide_faults
 from tools_search_server.gateway import Gateway
@@ -38,7 +40,8 @@ _GREETING_SECONDS: Final = 4
 """How long a greeting waits for slow servers: clients take a slow greeting for an old or a dead server."""
 
 _GREETINGS: Final = frozenset({"initialize", "server/discover"})
-_ABOUT_TOOLS: Final = frozenset({"tools/call", "tools/list", "tools/search"})
+_LISTINGS: Final = ("prompts/list", "resources/list", "resources/templates/list", "tools/list")
+_ABOUT_SERVERS: Final = BESIDE_TOOLS | {"tools/call", "tools/list", "tools/search"}
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ def gateway_server(gateway: Gateway, limits: Limits, options: GatewayOptions) ->
         version=version("mcp-ext-tools-search"),
         on_list_tools=list_tools,
         get_tool_input_schema=views.input_schema,
-        cache_hints={"tools/list": CacheHint(ttl_ms=_TTL_MS, scope="private" if access.principals else "public")},
+        cache_hints=dict.fromkeys(_LISTINGS, CacheHint(_TTL_MS, "private" if access.principals else "public")),
     )
     server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
     ToolsSearch(
@@ -119,6 +122,7 @@ def gateway_server(gateway: Gateway, limits: Limits, options: GatewayOptions) ->
         catalogue=views.catalogue,
     ).install(server)
     server.middleware.append(_patience(gateway, views, options.start_deadline))
+    install_beside_tools(server, views, limits.page_size)
     changes = ViewChanges(views, access.toolsets)
     changes.install(server)
     gateway.changes = changes
@@ -131,7 +135,7 @@ def _patience(gateway: Gateway, views: Views, start_deadline: float) -> ServerMi
     """Return what lets requests wait for servers that are starting, and greets with what they offer."""
 
     async def patience(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        if ctx.method in _ABOUT_TOOLS:
+        if ctx.method in _ABOUT_SERVERS:
             await gateway.settled(start_deadline, views.seen_by(ctx).upstreams)
         if ctx.method not in _GREETINGS:
             return await call_next(ctx)

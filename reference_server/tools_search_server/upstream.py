@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,18 +11,19 @@ from typing import Any, Final
 
 import anyio
 from mcp import Client, MCPError
-from mcp.client.subscriptions import SubscriptionLost
+from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_tools_search.client.endings import connection_ended
 from mcp_ext_tools_search.client.raw import raw_request
 from mcp_ext_tools_search.hosts import HttpTarget, ServerEntry
-from mcp_types import Implementation, Tool, ToolListChangedNotification
+from mcp_types import Implementation, ServerCapabilities, Tool
 
-from tools_search_server.connecting import explain, open_transport
-from tools_search_server.ending import Ending
 from tools_search_server.revealing import without_secrets
+from tools_search_server.upstream_link import Link
 from tools_search_server.upstream_listing import read_tools
-from tools_search_server.upstream_session import features_beside_tools, is_modern, is_session_gone
+from tools_search_server.upstream_lists import Lists
+from tools_search_server.upstream_news import News, is_dead
+from tools_search_server.upstream_session import about, features_beside_tools, is_modern, is_session_gone
 from tools_search_server.upstream_state import Forgotten, State, Unavailable, pauses
 
 __all__ = ["Upstream"]
@@ -35,10 +35,6 @@ _LIST_SECONDS: Final = 30
 _QUIET_SECONDS: Final = 0.1
 _STEADY_SECONDS: Final = 30
 _RETURN_SECONDS: Final = 10
-_CHECK_SECONDS: Final = 5
-
-_PERHAPS_OLD: Final = frozenset({400, 404, 405})
-"""How a server on the old HTTP+SSE transport answers a POST to its address, as the protocol says."""
 
 
 class Upstream:
@@ -47,6 +43,7 @@ class Upstream:
     Args:
         entry: Its name, and how to reach it.
         on_change: Called with this object when its tools or its state have changed.
+        on_event: Called with this object and each change beside its tools.
         call_seconds: When a request is given up, unless the entry says otherwise.
         client_info: Who is asking.
     """
@@ -55,30 +52,41 @@ class Upstream:
         self,
         entry: ServerEntry,
         on_change: Callable[[Upstream], None],
+        on_event: Callable[[Upstream, ServerEvent], None],
         *,
         call_seconds: float,
         client_info: Implementation,
     ) -> None:
         self.name = entry.name
-        self._target = entry.target
         self.tools: Mapping[str, Tool] = {}
         self.about = ""
         self.protocol: str | None = None
         """The revision spoken on the latest connection."""
         self.features: Sequence[str] = ()
         """What it offered on the latest connection beside tools."""
+        self.capabilities: ServerCapabilities | None = None
+        """What it declared on the latest connection; `None` while it has never been reached."""
+        self.lists: Lists | None = None
+        """What it lists beside its tools, while it is connected."""
         self.settled = anyio.Event()
         """Set once the server has been reached or has failed for the first time."""
         self._state = State("starting", datetime.now(UTC))
         self._on_change = on_change
-        self._start_seconds = entry.start_seconds or _START_SECONDS
+        self._on_event = on_event
         self._call_seconds = entry.call_seconds or call_seconds
         self._client_info = client_info
         self._client: Client | None = None
         self._ready = anyio.Event()
-        self._ended = Ending()
         self._stale = anyio.Event()
-        self._is_noisy = False
+        self._news = News(self.name, self._on_news)
+        self._link = Link(
+            entry.target,
+            self._connect,
+            self._use,
+            server=self.name,
+            start_seconds=entry.start_seconds or _START_SECONDS,
+            read_seconds=self._call_seconds + _LIST_SECONDS,
+        )
 
     @property
     def state(self) -> State:
@@ -88,14 +96,16 @@ class Upstream:
     @property
     def transport(self) -> str:
         """How the server is reached: `stdio`, `streamable-http` or `sse`."""
-        return self._target.transport if isinstance(self._target, HttpTarget) else "stdio"
+        return self._link.target.transport if isinstance(self._link.target, HttpTarget) else "stdio"
 
     async def run(self) -> None:
         """Keep the server connected; never returns and never raises but when it is cancelled."""
         waits = pauses()
         while True:
             began = anyio.current_time()
-            reason = without_secrets(await self._connected(), self._target)
+            reason = without_secrets(await self._link.hold(), self._link.target)
+            if self._client is not None:
+                self._lose(self._client)
             if anyio.current_time() - began > _STEADY_SECONDS:
                 waits = pauses()
             pause = next(waits)
@@ -143,7 +153,7 @@ class Upstream:
             return await raw_request(client, method, params, seconds=self._call_seconds, **options)
         except MCPError as error:
             # A program has no session to forget: when it is started again, the connection ends as well.
-            is_forgotten = isinstance(self._target, HttpTarget) and is_session_gone(client, error)
+            is_forgotten = isinstance(self._link.target, HttpTarget) and is_session_gone(client, error)
             if not is_forgotten and not connection_ended(error):
                 raise
             self._lose(client)
@@ -155,101 +165,40 @@ class Upstream:
     def _lose(self, client: Client) -> None:
         """Take a connection out of use, if it still is the one in use."""
         if self._client is client:
-            self._client = None
-            self._ended.set()
+            self._client = self.lists = None
+            self._link.ended.set()
             self._ready = anyio.Event()
             self._move(State("down", datetime.now(UTC), "the connection was lost"), {})
+            self._tell_of_lists()
 
-    async def _connected(self) -> str:
-        """Hold one connection, over the old transport if that is what the server speaks; return why it ended."""
-        reason = await self._connection()
-        tried = self._target
-        if not isinstance(tried, HttpTarget) or tried.transport == "sse" or self.protocol is not None:
-            return reason
-        if self._ended.http_status in _PERHAPS_OLD:
-            self._target = replace(tried, transport="sse")
-            old_reason = await self._connection()
-            if self.protocol is not None:
-                return old_reason
-            self._target = tried
-        return reason
+    def _connect(self, transport: Any) -> Client:
+        self._news = News(self.name, self._on_news)
+        return Client(transport, client_info=self._client_info, message_handler=self._news.on_message, cache=None)
 
-    async def _connection(self) -> str:
-        """Hold one connection for as long as it lasts, and return why it ended."""
-        outcome = "the connection broke"
-        self._ended = Ending()
-
-        async def hold() -> None:
-            nonlocal outcome
-            try:
-                with anyio.CancelScope(deadline=anyio.current_time() + self._start_seconds) as start:
-                    await self._hold(start)
-                late = f"it did not answer within {self._start_seconds:g} s"
-                outcome = late if start.cancelled_caught else self._ended.reason or "it closed the connection"
-            except Exception as error:  # the supervisor's boundary: whatever an upstream does costs only itself
-                logger.debug("%s: the connection failed", self.name, exc_info=error)
-                outcome = self._ended.reason or explain(error, self._target, http_status=self._ended.http_status)
-
-        # In a task of its own: when an HTTP server dies, the SDK cancels the task that holds its client.
+    async def _use(self, client: Client, is_ready: Callable[[], None]) -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(hold)
-        if self._client is not None:
-            self._lose(self._client)
-        return outcome
-
-    async def _hold(self, start: anyio.CancelScope) -> None:
-        read_seconds = self._call_seconds + _LIST_SECONDS
-        transport = open_transport(self._target, self._ended, read_seconds=read_seconds, server=self.name)
-        client = Client(transport, client_info=self._client_info, message_handler=self._on_message, cache=None)
-        async with client, anyio.create_task_group() as tasks:
             tools = await read_tools(client, self.name, page_seconds=_LIST_SECONDS)
-            start.deadline = math.inf
-            self._client = client
+            is_ready()
+            self._client, self.lists = client, Lists(client, self.name)
             self._ready.set()
-            self.about = _about(client)
+            self.about = about(client)
             self.protocol, self.features = client.protocol_version, features_beside_tools(client)
+            self.capabilities = client.server_capabilities
             told = {"server": self.name, "state": "ready", "tools": len(tools), "protocol": self.protocol}
             logger.info("%s is ready: %d tools, protocol %s", self.name, len(tools), self.protocol, extra=told)
             self._move(State("ready", datetime.now(UTC)), tools)
-            tasks.start_soon(self._listen, client)
+            self._tell_of_lists()
+            tasks.start_soon(self._news.follow, client)
             tasks.start_soon(self._keep_fresh, client)
-            tasks.start_soon(self._check, client)
-            await self._ended.wait()
+            if isinstance(self._link.target, HttpTarget):
+                tasks.start_soon(self._lose_when_dead, client)
+            await self._link.ended.wait()
             self._lose(client)
             tasks.cancel_scope.cancel()
 
-    async def _listen(self, client: Client) -> None:
-        """Follow the list changes of a modern server; a legacy one sends them unasked."""
-        capability = client.server_capabilities.tools
-        if not is_modern(client) or capability is None or not capability.list_changed:
-            return
-        for pause in pauses():
-            try:
-                async with client.listen(tools_list_changed=True) as events:
-                    self._stale.set()  # for what has changed since the listing
-                    async for _ in events:
-                        self._stale.set()
-            except SubscriptionLost:
-                logger.debug("%s: the subscription was lost", self.name)
-            except MCPError as error:
-                logger.warning("%s: cannot follow changes of its tools: %s", self.name, error)
-                return
-            await anyio.sleep(pause)
-
-    async def _check(self, client: Client) -> None:
-        """Notice the death of an HTTP server: it may hold no stream that would end, and then only the next call tells.
-
-        Any answer is a sign of life, and taking long over one is no sign of death.
-        """
-        if not isinstance(self._target, HttpTarget):
-            return
-        while True:
-            await anyio.sleep(_CHECK_SECONDS)
-            try:
-                await raw_request(client, "server/discover" if is_modern(client) else "ping", {}, seconds=_LIST_SECONDS)
-            except MCPError as error:
-                if connection_ended(error) or is_session_gone(client, error):
-                    self._lose(client)
+    async def _lose_when_dead(self, client: Client) -> None:
+        await is_dead(client)
+        self._lose(client)
 
     async def _keep_fresh(self, client: Client) -> None:
         while True:
@@ -262,12 +211,18 @@ class Upstream:
                 self._move(self._state, tools)
             await anyio.sleep(_QUIET_SECONDS)
 
-    async def _on_message(self, message: object) -> None:
-        if isinstance(message, ToolListChangedNotification):
+    def _on_news(self, event: ServerEvent, is_certain: bool) -> None:
+        if isinstance(event, ToolsListChanged):
             self._stale.set()
-        elif isinstance(message, Exception) and not self._is_noisy:
-            self._is_noisy = True
-            logger.warning("%s sends what is no message of the protocol; it is passed over", self.name)
+        elif self.lists is not None and (self.lists.forget(event) or is_certain):
+            self._on_event(self, event)
+
+    def _tell_of_lists(self) -> None:
+        """Tell that what the server lists beside its tools has come or gone."""
+        if self.capabilities is not None and self.capabilities.prompts is not None:
+            self._on_event(self, PromptsListChanged())
+        if self.capabilities is not None and self.capabilities.resources is not None:
+            self._on_event(self, ResourcesListChanged())
 
     def _move(self, state: State, tools: Mapping[str, Tool]) -> None:
         # Down for another reason is still down since the first one.
@@ -276,11 +231,3 @@ class Upstream:
         self.tools = tools
         self.settled.set()
         self._on_change(self)
-
-
-def _about(client: Client) -> str:
-    """Return what the server says it is for, in one short line."""
-    info = client.server_info
-    said = (info and (info.description or info.title)) or client.instructions or ""
-    printable = "".join(char if char.isprintable() else " " for char in said)
-    return " ".join(printable.split())[:120]

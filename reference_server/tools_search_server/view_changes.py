@@ -7,10 +7,12 @@ from typing import Any
 import anyio
 from mcp.server import Server, ServerRequestContext
 from mcp.server.context import HandlerResult
+from mcp.server.subscriptions import ServerEvent
 from mcp_types import NotificationParams, SubscriptionsListenRequestParams
 
 from tools_search_server.changes import ListChanges, declare_changes
 from tools_search_server.toolsets import Toolset
+from tools_search_server.upstream import Upstream
 from tools_search_server.views import View, Views
 
 __all__ = ["ViewChanges"]
@@ -44,6 +46,14 @@ class ViewChanges:
                 if view.offers != self._told[toolset.name].offers:
                     tasks.start_soon(self._audiences[toolset.name].announce)
                 self._told[toolset.name] = view
+
+    async def publish(self, upstream: Upstream, event: ServerEvent) -> None:
+        """Tell those who see more of the server than its tools; returns when each was told or given up."""
+        async with anyio.create_task_group() as tasks:
+            for toolset in self._toolsets:
+                rule = toolset.rule(upstream.name)
+                if rule is not None and rule.shows_more:
+                    tasks.start_soon(self._audiences[toolset.name].publish, event)
 
     def close(self) -> None:
         """End the open subscriptions of modern clients in good order."""
