@@ -30,10 +30,11 @@ METHODS: Final = frozenset(
         "prompts/list",
         "resources/list",
         "resources/read",
+        "resources/subscribe",
         "resources/templates/list",
     }
 )
-"""The requests that this module serves."""
+"""The requests about what servers offer beside tools."""
 
 _GREETINGS: Final = frozenset({"initialize", "server/discover"})
 

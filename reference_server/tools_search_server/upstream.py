@@ -11,7 +11,13 @@ from typing import Any, Final
 
 import anyio
 from mcp import Client, MCPError
-from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
+from mcp.server.subscriptions import (
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_tools_search.client.endings import connection_ended
 from mcp_ext_tools_search.client.raw import raw_request
@@ -25,6 +31,7 @@ from tools_search_server.upstream_lists import Lists
 from tools_search_server.upstream_news import News, is_dead
 from tools_search_server.upstream_session import about, features_beside_tools, is_modern, is_session_gone
 from tools_search_server.upstream_state import Forgotten, State, Unavailable, pauses
+from tools_search_server.upstream_watches import Watches
 
 __all__ = ["Upstream"]
 
@@ -68,6 +75,8 @@ class Upstream:
         """What it declared on the latest connection; `None` while it has never been reached."""
         self.lists: Lists | None = None
         """What it lists beside its tools, while it is connected."""
+        self.watches = Watches(self.name, lambda uri: on_event(self, ResourceUpdated(uri)))
+        """Its resources of which callers want to hear."""
         self.settled = anyio.Event()
         """Set once the server has been reached or has failed for the first time."""
         self._state = State("starting", datetime.now(UTC))
@@ -189,6 +198,7 @@ class Upstream:
             self._move(State("ready", datetime.now(UTC)), tools)
             self._tell_of_lists()
             tasks.start_soon(self._news.follow, client)
+            tasks.start_soon(self.watches.keep, client)
             tasks.start_soon(self._keep_fresh, client)
             if isinstance(self._link.target, HttpTarget):
                 tasks.start_soon(self._lose_when_dead, client)
@@ -214,7 +224,9 @@ class Upstream:
     def _on_news(self, event: ServerEvent, is_certain: bool) -> None:
         if isinstance(event, ToolsListChanged):
             self._stale.set()
-        elif self.lists is not None and (self.lists.forget(event) or is_certain):
+        elif isinstance(event, ResourceUpdated) or (
+            self.lists is not None and (self.lists.forget(event) or is_certain)
+        ):
             self._on_event(self, event)
 
     def _tell_of_lists(self) -> None:

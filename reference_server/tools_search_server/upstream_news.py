@@ -9,12 +9,19 @@ from typing import Any, Final
 import anyio
 from mcp import Client, MCPError
 from mcp.client.subscriptions import SubscriptionLost
-from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
+from mcp.server.subscriptions import (
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
 from mcp_ext_tools_search.client.endings import connection_ended
 from mcp_ext_tools_search.client.raw import raw_request
 from mcp_types import (
     PromptListChangedNotification,
     ResourceListChangedNotification,
+    ResourceUpdatedNotification,
     ServerCapabilities,
     ToolListChangedNotification,
 )
@@ -55,6 +62,8 @@ class News:
         """Take what a legacy server sends unasked; of a modern one, the streams tell the same."""
         if not self._is_subscribed and (event := _OF_LEGACY.get(type(message))) is not None:
             self._tell(event, True)
+        elif not self._is_subscribed and isinstance(message, ResourceUpdatedNotification):
+            self._tell(ResourceUpdated(message.params.uri), True)
         elif isinstance(message, Exception) and not self._is_noisy:
             self._is_noisy = True
             logger.warning("%s sends what is no message of the protocol; it is passed over", self._server)

@@ -1,4 +1,4 @@
-"""Announcing changes of the tools to those callers who see them, and to nobody else."""
+"""Announcing changes to those callers who see what has changed, and to nobody else."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ from typing import Any
 import anyio
 from mcp.server import Server, ServerRequestContext
 from mcp.server.context import HandlerResult
-from mcp.server.subscriptions import ServerEvent
-from mcp_types import NotificationParams, SubscriptionsListenRequestParams
+from mcp.server.subscriptions import ResourceUpdated, ServerEvent
+from mcp_types import (
+    EmptyResult,
+    NotificationParams,
+    SubscribeRequestParams,
+    SubscriptionsListenRequestParams,
+    UnsubscribeRequestParams,
+)
 
 from tools_search_server.changes import ListChanges, declare_changes
+from tools_search_server.subscriptions import Subscriptions
 from tools_search_server.toolsets import Toolset
 from tools_search_server.upstream import Upstream
 from tools_search_server.views import View, Views
@@ -28,6 +35,7 @@ class ViewChanges:
 
     def __init__(self, views: Views, toolsets: tuple[Toolset, ...]) -> None:
         self._views = views
+        self._subscriptions = Subscriptions(views)
         self._audiences = {toolset.name: ListChanges() for toolset in toolsets}
         self._toolsets = toolsets
         self._told: dict[str, View] = {toolset.name: views.of(toolset) for toolset in toolsets}
@@ -35,6 +43,8 @@ class ViewChanges:
     def install(self, server: Server[Any]) -> None:
         """Serve subscriptions on `server` and say so in its capabilities."""
         server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, self._listen)
+        server.add_request_handler("resources/subscribe", SubscribeRequestParams, self._subscribe)
+        server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
         server.add_notification_handler("notifications/initialized", NotificationParams, self._remember)
         server.middleware.append(declare_changes)
 
@@ -49,6 +59,14 @@ class ViewChanges:
 
     async def publish(self, upstream: Upstream, event: ServerEvent) -> None:
         """Tell those who see more of the server than its tools; returns when each was told or given up."""
+        if isinstance(event, ResourceUpdated):
+            for uri in self._subscriptions.asked_uris(upstream, event.uri):
+                await self._publish(upstream, ResourceUpdated(uri))
+                await self._subscriptions.tell_sessions(uri)
+        else:
+            await self._publish(upstream, event)
+
+    async def _publish(self, upstream: Upstream, event: ServerEvent) -> None:
         async with anyio.create_task_group() as tasks:
             for toolset in self._toolsets:
                 rule = toolset.rule(upstream.name)
@@ -66,7 +84,16 @@ class ViewChanges:
     async def _listen(
         self, ctx: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams
     ) -> HandlerResult:
-        return await self._audience(ctx).listen(ctx, params)
+        async with self._subscriptions.followed(ctx, params) as followed:
+            return await self._audience(ctx).listen(ctx, followed)
+
+    async def _subscribe(self, ctx: ServerRequestContext[Any, Any], params: SubscribeRequestParams) -> EmptyResult:
+        await self._subscriptions.subscribe(ctx, params.uri)
+        return EmptyResult()
+
+    async def _unsubscribe(self, ctx: ServerRequestContext[Any, Any], params: UnsubscribeRequestParams) -> EmptyResult:
+        await self._subscriptions.unsubscribe(ctx, params.uri)
+        return EmptyResult()
 
     async def _remember(self, ctx: ServerRequestContext[Any, Any], params: NotificationParams) -> None:
         await self._audience(ctx).remember(ctx, params)

@@ -21,7 +21,9 @@ shared: dict[str, Any] = {"uri": "file:///shared.txt", "name": "shared", "_meta"
 resources = [shared, *({"uri": f"memo:{NAME}:{number}", "name": f"{number}"} for number in (1, 2, 3))]
 templates = [{"uriTemplate": f"note://{NAME}/{{topic}}", "name": "notes"}]
 prompts = [{"name": "greet", "arguments": [{"name": "who", "required": True}]}, {"name": "sum up", "title": "Sum up"}]
-tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("ask", "change", "link", "questions", "seen")]
+tools = [
+    {"name": name, "inputSchema": {"type": "object"}} for name in ("ask", "change", "die", "link", "questions", "seen")
+]
 subscribed: set[str] = set()
 streams: dict[Any, dict[str, Any]] = {}
 waiting: dict[str, Any] = {}
@@ -171,6 +173,8 @@ def answer(request: dict[str, Any], method: str, params: dict[str, Any]) -> dict
 
 def call(request: dict[str, Any], params: dict[str, Any]) -> dict[str, Any] | None:
     match params["name"]:
+        case "die":
+            sys.exit(3)
         case "link":
             return linking()
         case "change":
