@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from mcp import MCPError
 from mcp.server import ServerRequestContext
@@ -24,9 +24,12 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from tools_search_server.caller_questions import Unanswered, answerable, ask_caller, completed
+from tools_search_server.caller_session import connection_of
 from tools_search_server.links import with_public_links
 from tools_search_server.public_uris import public_uri
 from tools_search_server.upstream import Upstream
+from tools_search_server.upstream_questions import Caller
 from tools_search_server.upstream_state import Unavailable
 
 __all__ = ["relay", "relay_call"]
@@ -36,13 +39,13 @@ logger = logging.getLogger(__name__)
 _READ: Final = "resources/read"
 _ENVELOPE: Final = "io.modelcontextprotocol/"
 
-_ANSWERABLE: Final = ("elicitation", "roots", "sampling")
-"""Client capabilities that a modern caller exercises by sending the request again, which a gateway can pass on."""
-
 _OF_THE_CONNECTION: Final = frozenset(
     {PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, HEADER_MISMATCH, UNSUPPORTED_PROTOCOL_VERSION}
 )
 """Errors that speak of the message between gateway and server: to the caller they would say what is not so."""
+
+
+_Ask: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 
 class Unpresentable(Exception):
@@ -94,17 +97,34 @@ async def relay(
 async def _relay(
     upstream: Upstream, own: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], public: Callable[[str], str]
 ) -> dict[str, Any]:
-    params = dict(ctx.params or {})
-    try:
-        result = await upstream.request(
+    caller = Caller(connection_of(ctx), partial(ask_caller, ctx))
+
+    async def ask(members: Mapping[str, Any]) -> Mapping[str, Any]:
+        return await upstream.request(
             ctx.method,
-            _forwarded(params, own, is_modern=upstream.is_modern),
-            on_progress=ctx.session.report_progress if _wants_progress(params) else None,
-            capabilities=_answerable(ctx),
+            _forwarded(ctx.params or {}, {**own, **members}, is_modern=upstream.is_modern),
+            caller,
+            on_progress=ctx.session.report_progress if _wants_progress(ctx.params or {}) else None,
+            capabilities=answerable(ctx),
         )
+
+    try:
+        result = await ask({})
+        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            result = await _completed(result, upstream.name, ctx, ask)
     except MCPError as error:
         raise _translated(error, upstream.name) from error
     return _presented(with_public_links(result, public), ctx.method, ctx.protocol_version, upstream.name)
+
+
+async def _completed(
+    result: Mapping[str, Any], server: str, ctx: ServerRequestContext[Any, Any], ask: _Ask
+) -> Mapping[str, Any]:
+    try:
+        return await completed(result, ctx, ask)
+    except Unanswered as error:
+        text = f"The MCP server {server!r} asks for more input before it goes on, which it cannot be given: {error}."
+        raise Unpresentable(text) from error
 
 
 def _forwarded(params: Mapping[str, Any], own: Mapping[str, Any], *, is_modern: bool) -> dict[str, Any]:
@@ -120,14 +140,6 @@ def _forwarded(params: Mapping[str, Any], own: Mapping[str, Any], *, is_modern: 
 
 def _wants_progress(params: Mapping[str, Any]) -> bool:
     return "progressToken" in _object(params.get("_meta"))
-
-
-def _answerable(ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
-    declared = ctx.session.client_capabilities
-    if declared is None or ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-        return {}
-    dumped = declared.model_dump(by_alias=True, mode="json", exclude_none=True)
-    return {name: dumped[name] for name in _ANSWERABLE if name in dumped}
 
 
 def _translated(error: MCPError, server: str) -> MCPError:
@@ -148,11 +160,6 @@ def _presented(result: Mapping[str, Any], method: str, protocol_version: str, se
     if kind not in CORE_RESULT_TYPES:
         text = f"The MCP server {server!r} answered with a result of type {kind!r}, which cannot be relayed."
         raise Unpresentable(text)
-    if kind != "complete" and protocol_version not in MODERN_PROTOCOL_VERSIONS:
-        raise Unpresentable(
-            f"The MCP server {server!r} asks for more input before it goes on. That needs a client that speaks "
-            f"protocol revision {MODERN_PROTOCOL_VERSIONS[0]} or later; this one speaks {protocol_version}."
-        )
     if method == _READ and kind == "complete":
         # What the gateway's own token may read is not for every caller of the gateway.
         presented = {"ttlMs": 0, **presented, "cacheScope": "private"}

@@ -29,6 +29,7 @@ from tools_search_server.upstream_link import Link
 from tools_search_server.upstream_listing import read_tools
 from tools_search_server.upstream_lists import Lists
 from tools_search_server.upstream_news import News, is_dead
+from tools_search_server.upstream_questions import Caller, Questions
 from tools_search_server.upstream_session import about, features_beside_tools, is_modern, is_session_gone
 from tools_search_server.upstream_state import Forgotten, State, Unavailable, pauses
 from tools_search_server.upstream_watches import Watches
@@ -85,6 +86,7 @@ class Upstream:
         self._call_seconds = entry.call_seconds or call_seconds
         self._client_info = client_info
         self._client: Client | None = None
+        self._questions = Questions()
         self._ready = anyio.Event()
         self._stale = anyio.Event()
         self._news = News(self.name, self._on_news)
@@ -129,11 +131,12 @@ class Upstream:
         self,
         method: str,
         params: Mapping[str, Any],
+        caller: Caller,
         *,
         on_progress: ProgressFnT | None = None,
         capabilities: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Ask the server and return its result as it came.
+        """Ask the server for `caller` and return its result as it came.
 
         A server that refuses because it has restarted is asked once more when it is back.
 
@@ -142,12 +145,13 @@ class Upstream:
             Unavailable: It is not connected, or the connection was lost before it answered.
         """
         ask = partial(self._ask, method, params, on_progress=on_progress, capabilities=capabilities)
-        try:
-            return await ask()
-        except Forgotten:
-            with anyio.move_on_after(_RETURN_SECONDS):
-                await self._ready.wait()
-            return await ask()
+        with self._questions.answered_by(caller):
+            try:
+                return await ask()
+            except Forgotten:
+                with anyio.move_on_after(_RETURN_SECONDS):
+                    await self._ready.wait()
+                return await ask()
 
     @property
     def is_modern(self) -> bool:
@@ -182,7 +186,14 @@ class Upstream:
 
     def _connect(self, transport: Any) -> Client:
         self._news = News(self.name, self._on_news)
-        return Client(transport, client_info=self._client_info, message_handler=self._news.on_message, cache=None)
+        return Client(
+            transport,
+            client_info=self._client_info,
+            message_handler=self._news.on_message,
+            elicitation_callback=self._questions.elicit,
+            sampling_callback=self._questions.sample,
+            cache=None,
+        )
 
     async def _use(self, client: Client, is_ready: Callable[[], None]) -> None:
         async with anyio.create_task_group() as tasks:
