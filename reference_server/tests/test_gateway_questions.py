@@ -32,15 +32,15 @@ def library(era: str) -> dict[str, Any]:
     return {"command": sys.executable, "args": [str(LIBRARY), era, "one"]}
 
 
-async def answer(_: Any, params: ElicitRequestParams) -> ElicitResult:
+async def answer(context: Any, params: ElicitRequestParams) -> ElicitResult:
     return ElicitResult(action="accept", content={"name": params.message})
 
 
-async def write(_: Any, params: CreateMessageRequestParams) -> CreateMessageResult:
+async def write(context: Any, params: CreateMessageRequestParams) -> CreateMessageResult:
     return CreateMessageResult(role="assistant", content=TextContent(text=str(params.max_tokens)), model="m")
 
 
-async def roots(_: Any) -> ListRootsResult:
+async def roots(context: Any) -> ListRootsResult:
     return ListRootsResult(roots=[Root(uri="file:///home")])  # pyright: ignore[reportArgumentType] - read as a URL
 
 

@@ -58,6 +58,16 @@ class Link:
         self._read_seconds = read_seconds
         self._is_proven = False
 
+    @property
+    def is_http(self) -> bool:
+        """Whether the server is reached over HTTP."""
+        return isinstance(self.target, HttpTarget)
+
+    @property
+    def transport(self) -> str:
+        """How the server is reached: `stdio`, `streamable-http` or `sse`."""
+        return self.target.transport if isinstance(self.target, HttpTarget) else "stdio"
+
     async def hold(self) -> str:
         """Hold one connection, over the old transport if that is what the server speaks; return why it ended."""
         reason = await self._hold_one()
