@@ -166,6 +166,24 @@ async def test_a_server_that_is_down_costs_only_its_own(gateway: Any, two: Any, 
 
 
 @both_eras
+async def test_a_server_that_never_lists_is_waited_for_once_and_costs_only_its_own(
+    gateway: Any, two: Any, mode: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("tools_search_server.upstream_lists._SECONDS", 0.3)
+    mute = {"command": sys.executable, "args": [str(LIBRARY), "modern", "mute", "mute"]}
+    with anyio.fail_after(60):
+        async with gateway(mode, mute=mute, **two) as client:
+            first = (await client.session.list_resources()).resources
+            second = (await client.session.list_resources()).resources
+            result: Any = await client.session.call_tool("mute__seen", {})
+            unlisted = await read(client, "gateway://mute/file:///shared.txt")
+    assert len(first) == len(second) == 8
+    assert caplog.text.count("mute: its list of resources failed: it took more than") == 1
+    assert not result.is_error
+    assert unlisted[1] == "file:///shared.txt of mute"
+
+
+@both_eras
 async def test_a_toolset_shows_resources_and_prompts_of_the_servers_that_it_shows_whole(
     tmp_path: Path, two: Any, mode: str
 ) -> None:

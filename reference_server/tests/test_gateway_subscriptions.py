@@ -126,16 +126,18 @@ async def test_changes_of_both_eras_servers_are_told_once_and_in_order(
     with anyio.fail_after(60):
         async with connect(transport, mode, "--config", str(file), message_handler=told.on_message) as client:
             before = (await client.session.list_resources()).resources
-            async with following(client, mode, public, "gateway://new/memo:new:1", "memo:old:1", "memo:old:2"):
+            async with following(
+                client, mode, public, "gateway://new/memo:new:1", "memo:old:1", "memo:old:2", "note://old/a"
+            ):
                 await change(client, "old", ["memo:old:2"])  # what comes before: servers that were ready late
                 await told.until("memo:old:2")
-                what = ["memo:old:1", "file:///shared.txt", "memo:old:3", "prompts", "resources", "memo:old:1"]
+                what = ["memo:old:1", "file:///shared.txt", "memo:old:3", "prompts", "resources", "note://old/a/part"]
                 await change(client, "old", [*what, "memo:old:2"])
                 from_old = await told.until("memo:old:2")
                 after = (await client.session.list_resources()).resources
                 await change(client, "new", ["prompts", "resources", "file:///shared.txt", "memo:new:1"])
                 from_new = await told.until("gateway://new/memo:new:1")
-    assert from_old == ["memo:old:1", public, "prompts", "resources", "memo:old:1", "memo:old:2"]
+    assert from_old == ["memo:old:1", public, "prompts", "resources", "note://old/a", "memo:old:2"]
     assert from_new == ["prompts", "resources", "gateway://new/memo:new:1"]
     assert len(after) == len(before) + 1
 
@@ -169,7 +171,7 @@ async def test_a_server_that_comes_back_is_asked_again_and_what_may_have_changed
                 await client.session.call_tool("one__die", {})
                 await told.until("memo:one:1")
                 assert json.loads(await call(client, "one__seen")) == ["memo:one:1"]
-                await change(client, "one", ["memo:one:1"])
+                await change(client, "one", ["memo:one:2", "memo:one:1"])
                 again = await told.until("memo:one:1")
     assert again[-1] == "memo:one:1"
     assert again.count("memo:one:1") == 1

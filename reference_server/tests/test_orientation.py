@@ -11,7 +11,7 @@ from tools_search_server.upstream import Upstream
 def upstream(name: str) -> Upstream:
     entry = ServerEntry(name, StdioTarget("true"))
     return Upstream(
-        entry, lambda _: None, lambda *_: None, call_seconds=1, client_info=Implementation(name="t", version="0")
+        entry, lambda _: None, lambda _, __: None, call_seconds=1, client_info=Implementation(name="t", version="0")
     )
 
 

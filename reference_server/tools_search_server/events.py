@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
@@ -14,9 +13,7 @@ from tools_search_server.upstream import Upstream
 
 __all__ = ["Events"]
 
-logger = logging.getLogger(__name__)
-
-_MAX_WAITING: Final = 10_000
+_MANY: Final = 1_000
 
 Receive: TypeAlias = Callable[[Upstream, ServerEvent], Awaitable[None]]
 
@@ -24,8 +21,8 @@ Receive: TypeAlias = Callable[[Upstream, ServerEvent], Awaitable[None]]
 class Events:
     """A queue that never makes the server wait that tells.
 
-    While a caller is slow to take an event, the same event of the same server is not queued twice once the queue is
-    long: a server that floods must not take all memory, and callers learn of the change all the same.
+    Where very many events wait for slow clients, one that is waiting already is not queued again: clients learn of the
+    change all the same, and a server that floods does not take all memory.
     """
 
     def __init__(self) -> None:
@@ -34,10 +31,7 @@ class Events:
 
     def put(self, upstream: Upstream, event: ServerEvent) -> None:
         """Take an event of a server."""
-        if len(self._waiting) >= _MAX_WAITING:
-            if (upstream, event) in self._waiting:
-                return
-            logger.warning("%s: a change is not announced: too many wait for slow clients", upstream.name)
+        if len(self._waiting) >= _MANY and (upstream, event) in self._waiting:
             return
         self._waiting.append((upstream, event))
         self._news.set()

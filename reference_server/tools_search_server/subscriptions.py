@@ -56,14 +56,11 @@ class Subscriptions:
         self._sessions: dict[Connection, dict[str, _Followed]] = {}
 
     def asked_uris(self, upstream: Upstream, uri: str) -> set[str]:
-        """Return the URIs under which callers have asked for a resource that a server knows as `uri`.
-
-        A server may tell of a part of what was asked for: then that has changed.
-        """
-        of_server = [followed for followed in self._followed if followed.upstream is upstream]
-        exact = {followed.asked_uri for followed in of_server if followed.own_uri == uri}
-        return exact or {
-            followed.asked_uri for followed in of_server if uri.startswith(followed.own_uri.rstrip("/") + "/")
+        """Return the URIs under which callers have asked for a resource that a server knows as `uri`."""
+        return {
+            followed.asked_uri
+            for followed in self._followed
+            if followed.upstream is upstream and followed.own_uri == uri
         }
 
     async def tell_sessions(self, uri: str) -> None:

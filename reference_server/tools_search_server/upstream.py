@@ -192,7 +192,7 @@ class Upstream(KnownServer):
     def _on_news(self, event: ServerEvent, is_certain: bool) -> None:
         if isinstance(event, ToolsListChanged):
             self._stale.set()
-        elif isinstance(event, ResourceUpdated) or (
-            self.lists is not None and (self.lists.forget(event) or is_certain)
-        ):
+        elif isinstance(event, ResourceUpdated):
+            self.watches.note(event.uri)
+        elif self.lists is not None and (self.lists.forget(event) or is_certain):
             self._tell(event)

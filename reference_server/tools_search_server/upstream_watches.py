@@ -62,6 +62,15 @@ class Watches:
                 del self._wanted[uri]
                 await self._close(uri)
 
+    def note(self, uri: str) -> None:
+        """Take it from the server that `uri` has changed, which may be a part of what is wanted."""
+        if uri in self._wanted:
+            self._tell(uri)
+            return
+        for wanted in list(self._wanted):
+            if uri.startswith(wanted.rstrip("/") + "/"):
+                self._tell(wanted)
+
     async def keep(self, client: Client) -> None:
         """Hold what is wanted open on a new connection; never returns."""
         async with anyio.create_task_group() as tasks:
@@ -126,7 +135,7 @@ class Watches:
                         is_first = False
                         async for event in events:
                             if isinstance(event, ResourceUpdated):
-                                self._tell(event.uri)
+                                self.note(event.uri)
                 except (MCPError, SubscriptionLost) as error:
                     if is_first:
                         raise

@@ -1,4 +1,7 @@
-"""An MCP server without an SDK that offers more than tools: `library.py modern|legacy NAME`. Standard library only."""
+"""An MCP server without an SDK that offers more than tools: `library.py modern|legacy NAME [mute]`.
+
+A mute one never answers what its lists hold beside tools. Standard library only.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 
 IS_MODERN = sys.argv[1] == "modern"
 NAME = sys.argv[2]
+IS_MUTE = "mute" in sys.argv[3:]
 META = "io.modelcontextprotocol/"
 PAGE = 2
 
@@ -87,9 +91,8 @@ def announce(what: str) -> None:
         method, params, wanted = f"notifications/{what}/list_changed", dict[str, Any](), f"{what}ListChanged"
     else:
         method, params, wanted = "notifications/resources/updated", {"uri": what}, what
-    if not IS_MODERN:
-        if what in subscribed or wanted != what:
-            send(method=method, params=params)
+    if not IS_MODERN:  # and careless: it tells of resources that nobody has asked for
+        send(method=method, params=params)
         return
     for stream, chosen in streams.items():
         if chosen.get(wanted) or what in chosen.get("resourceSubscriptions", []):
@@ -195,7 +198,7 @@ def take(message: dict[str, Any]) -> None:
     method, params = message["method"], message.get("params", {})
     if method == "notifications/cancelled":
         streams.pop(params["requestId"], None)
-    if "id" not in message:
+    if "id" not in message or (IS_MUTE and method in LISTS and method != "tools/list"):
         return
     if method == ("initialize" if IS_MODERN else "server/discover"):
         send(id=message["id"], error={"code": -32601, "message": "Method not found"})
