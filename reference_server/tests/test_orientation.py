@@ -10,7 +10,9 @@ from tools_search_server.upstream import Upstream
 
 def upstream(name: str) -> Upstream:
     entry = ServerEntry(name, StdioTarget("true"))
-    return Upstream(entry, lambda _: None, call_seconds=1, client_info=Implementation(name="t", version="0"))
+    return Upstream(
+        entry, lambda _: None, lambda _, __: None, call_seconds=1, client_info=Implementation(name="t", version="0")
+    )
 
 
 def test_instructions_are_bounded_and_count_what_they_leave_out() -> None:

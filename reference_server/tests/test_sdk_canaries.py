@@ -1,11 +1,21 @@
-"""Pinned: what `upstream_session` uses of the SDK's private parts. A release that changes it fails here first."""
+"""Pinned: what `upstream_session` and `caller_session` use of the SDK's private parts.
+
+A release that changes it fails here first.
+"""
 
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
+import pytest
+from mcp import Client
 from mcp.client.session import ClientSession
 from mcp.client.streamable_http import StreamableHTTPTransport
+from mcp.server import Server, ServerRequestContext
+from mcp.server.connection import Connection
+from mcp_types import ListToolsResult, PaginatedRequestParams
+from tools_search_server.caller_session import connection_of
 
 
 def test_the_transport_still_names_a_session_that_is_gone() -> None:
@@ -16,3 +26,24 @@ def test_the_transport_still_names_a_session_that_is_gone() -> None:
 def test_the_session_still_absorbs_listings() -> None:
     parameters = inspect.signature(ClientSession._absorb_tool_listing).parameters  # pyright: ignore[reportPrivateUsage] - the canary
     assert list(parameters) == ["self", "result", "complete"]
+
+
+@pytest.mark.anyio
+async def test_all_requests_of_a_legacy_session_have_one_connection_that_knows_its_end() -> None:
+    connections: list[Connection] = []
+    ended: list[bool] = []
+
+    async def note_the_end() -> None:
+        ended.append(True)
+
+    async def list_tools(ctx: ServerRequestContext[Any, Any], _: PaginatedRequestParams | None) -> ListToolsResult:
+        connections.append(connection_of(ctx))
+        connections[-1].exit_stack.push_async_callback(note_the_end)
+        return ListToolsResult(tools=[])
+
+    async with Client(Server[Any]("canary", on_list_tools=list_tools), mode="legacy") as client:
+        await client.session.list_tools()
+        await client.session.list_tools()
+        assert not ended
+    assert connections[0] is connections[1]
+    assert ended == [True, True]

@@ -1,4 +1,4 @@
-"""Announcing that the tools have changed, to subscribers of both protocol eras."""
+"""Announcing changes to subscribers of both protocol eras."""
 
 from __future__ import annotations
 
@@ -9,10 +9,20 @@ import anyio
 from mcp.server import Server
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.session import ServerSession
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
 from mcp_types import NotificationParams, SubscriptionsListenRequestParams
 
-__all__ = ["Announcer", "ListChanges", "declare_changes", "tell"]
+from tools_search_server.upstream import Upstream
+
+__all__ = ["Announcer", "ListChanges", "Nobody", "declare_changes", "tell"]
 
 _MAX_SESSIONS: Final = 1024
 """Legacy sessions that are told; the oldest are forgotten first, since no session says goodbye."""
@@ -28,9 +38,26 @@ class Announcer(Protocol):
         """Tell those whose list has changed."""
         ...
 
+    async def publish(self, upstream: Upstream, event: ServerEvent) -> None:
+        """Tell those who see the server of a change beside its tools."""
+        ...
+
     def close(self) -> None:
         """End the open subscriptions in good order."""
         ...
+
+
+class Nobody:
+    """The announcer of a gateway that has no clients."""
+
+    async def announce(self) -> None:
+        """Tell nobody."""
+
+    async def publish(self, upstream: Upstream, event: ServerEvent) -> None:
+        """Tell nobody."""
+
+    def close(self) -> None:
+        """There is nothing to end."""
 
 
 class ListChanges:
@@ -53,10 +80,14 @@ class ListChanges:
 
     async def announce(self) -> None:
         """Send `notifications/tools/list_changed` to all subscribers; returns when each was told or given up."""
-        await self._bus.publish(ToolsListChanged())
+        await self.publish(ToolsListChanged())
+
+    async def publish(self, event: ServerEvent) -> None:
+        """Tell all subscribers of a change of a list; returns when each was told or given up."""
+        await self._bus.publish(event)
         async with anyio.create_task_group() as tasks:
             for session in self._sessions:
-                tasks.start_soon(tell, session)
+                tasks.start_soon(tell, session, event)
 
     def close(self) -> None:
         """End the open subscriptions of modern clients in good order."""
@@ -67,10 +98,18 @@ class ListChanges:
         self._sessions.append(ctx.session)
 
 
-async def tell(session: ServerSession) -> None:
-    """Tell one legacy session that its list has changed; one that does not read is given up."""
+async def tell(session: ServerSession, event: ServerEvent) -> None:
+    """Tell one legacy session of a change of a list; one that does not read is given up."""
     with anyio.move_on_after(_SEND_SECONDS):
-        await session.send_tool_list_changed()
+        match event:
+            case ToolsListChanged():
+                await session.send_tool_list_changed()
+            case PromptsListChanged():
+                await session.send_prompt_list_changed()
+            case ResourcesListChanged():
+                await session.send_resource_list_changed()
+            case ResourceUpdated():
+                pass  # for those alone who have subscribed to the resource
 
 
 async def declare_changes(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:

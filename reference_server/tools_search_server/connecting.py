@@ -53,9 +53,10 @@ async def open_transport(
                 yield watched
         case HttpTarget():
             timeout = httpx2.Timeout(_CONNECT_SECONDS, read=read_seconds)
+            limits = httpx2.Limits(max_connections=None)  # a stream for each subscription, beside the calls
             hooks = {"response": [_noting_refusals(ended)]}
             async with (
-                httpx2.AsyncClient(headers=target.headers, timeout=timeout, event_hooks=hooks) as client,
+                httpx2.AsyncClient(headers=target.headers, timeout=timeout, limits=limits, event_hooks=hooks) as client,
                 # A listing or a result is one event, and may well be above the SDK's 1 MiB.
                 streamable_http_client(target.url, http_client=client, max_sse_event_size=None) as streams,
                 _watched(*streams, ended) as watched,

@@ -8,11 +8,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import anyio
+from mcp.server.subscriptions import ServerEvent
 from mcp_ext_tools_search.hosts import ServerEntry, qualified_name
 from mcp_types import Implementation, Tool
 
 from tools_search_server.access import Access
-from tools_search_server.changes import Announcer, ListChanges
+from tools_search_server.changes import Announcer, Nobody
+from tools_search_server.events import Events
 from tools_search_server.orientation import Described
 from tools_search_server.paging import ToolPages
 from tools_search_server.tool_metadata import ToolMetadata
@@ -57,10 +59,13 @@ class Gateway:
     ) -> None:
         self.access = access or Access()
         self.metadata = metadata or ToolMetadata()
+        self.events = Events()
+        """Changes beside those of the tools, which wait for being announced."""
         self.upstreams = [
-            Upstream(entry, self._on_change, call_seconds=call_seconds, client_info=client_info) for entry in entries
+            Upstream(entry, self._on_change, self.events.put, call_seconds=call_seconds, client_info=client_info)
+            for entry in entries
         ]
-        self.changes: Announcer = ListChanges()
+        self.changes: Announcer = Nobody()
         self.offers: Mapping[str, Offer] = {}
         self.pages = ToolPages([], page_size)
         self._offers_of: dict[str, Sequence[Offer]] = {}
@@ -76,6 +81,7 @@ class Gateway:
             for upstream in self.upstreams:
                 tasks.start_soon(upstream.run, name=f"upstream {upstream.name}")
             tasks.start_soon(self._announce)
+            tasks.start_soon(self.events.pass_on, self._publish)
             yield
             tasks.cancel_scope.cancel()
 
@@ -99,6 +105,9 @@ class Gateway:
             self.pages = ToolPages([offer.tool for offer in offers.values()], self._page_size)
             self.announce_soon()
         self.offers = offers
+
+    async def _publish(self, upstream: Upstream, event: ServerEvent) -> None:
+        await self.changes.publish(upstream, event)
 
     async def _announce(self) -> None:
         while True:

@@ -16,6 +16,8 @@ from mcp_types import CallToolRequestParams, Implementation, ListToolsResult, Pa
 
 from tools_search_server import orientation
 from tools_search_server.access import read_access
+from tools_search_server.beside_tools import METHODS as BESIDE_TOOLS
+from tools_search_server.beside_tools import install_beside_tools
 from tools_search_server.callers import remember_caller
 from tools_search_server.faults import hide_faults
 from tools_search_server.gateway import Gateway
@@ -38,7 +40,8 @@ _GREETING_SECONDS: Final = 4
 """How long a greeting waits for slow servers: clients take a slow greeting for an old or a dead server."""
 
 _GREETINGS: Final = frozenset({"initialize", "server/discover"})
-_ABOUT_TOOLS: Final = frozenset({"tools/call", "tools/list", "tools/search"})
+_LISTINGS: Final = ("prompts/list", "resources/list", "resources/templates/list", "tools/list")
+_ABOUT_SERVERS: Final = BESIDE_TOOLS | {"tools/call", "tools/list", "tools/search"}
 
 
 @dataclass(frozen=True)
@@ -116,11 +119,12 @@ def gateway_server(
         version=version("mcp-ext-tools-search"),
         on_list_tools=list_tools,
         get_tool_input_schema=views.input_schema,
-        cache_hints={"tools/list": searched.caching},
+        cache_hints=dict.fromkeys(_LISTINGS, searched.caching),
     )
     server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
     searched.search.install(server)
     server.middleware.append(patience(gateway, views, options.start_deadline))
+    install_beside_tools(server, views, limits.page_size)
     changes = ViewChanges(views, access.toolsets)
     changes.install(server)
     gateway.changes = changes
@@ -140,7 +144,7 @@ def patience(gateway: Gateway, views: Views, start_deadline: float, **guide: str
     """
 
     async def wait(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        if ctx.method in _ABOUT_TOOLS:
+        if ctx.method in _ABOUT_SERVERS:
             await gateway.settled(start_deadline, views.seen_by(ctx).upstreams)
         if ctx.method not in _GREETINGS:
             return await call_next(ctx)

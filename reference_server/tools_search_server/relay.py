@@ -1,10 +1,11 @@
-"""Passing one `tools/call` on to an upstream server and its result back, unread and unchanged as far as can be."""
+"""Passing a request on to an upstream server and its result back, unchanged as far as can be."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Any, Final, cast
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Final, TypeAlias, cast
 
 from mcp import MCPError
 from mcp.server import ServerRequestContext
@@ -23,23 +24,32 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from tools_search_server.caller_questions import Unanswered, answerable, ask_caller, completed
+from tools_search_server.caller_session import connection_of
+from tools_search_server.links import with_public_links
+from tools_search_server.public_uris import public_uri
 from tools_search_server.upstream import Upstream
+from tools_search_server.upstream_questions import Caller
 from tools_search_server.upstream_state import Unavailable
 
-__all__ = ["relay_call"]
+__all__ = ["relay", "relay_call"]
 
 logger = logging.getLogger(__name__)
 
-_CALL: Final = "tools/call"
+_READ: Final = "resources/read"
 _ENVELOPE: Final = "io.modelcontextprotocol/"
-
-_ANSWERABLE: Final = ("elicitation", "roots", "sampling")
-"""Client capabilities that a modern caller exercises by sending the request again, which a gateway can pass on."""
 
 _OF_THE_CONNECTION: Final = frozenset(
     {PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, HEADER_MISMATCH, UNSUPPORTED_PROTOCOL_VERSION}
 )
 """Errors that speak of the message between gateway and server: to the caller they would say what is not so."""
+
+
+_Ask: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+
+
+class Unpresentable(Exception):
+    """The server answered with what this caller cannot be given; the text says why."""
 
 
 async def relay_call(upstream: Upstream, tool: str, ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
@@ -52,24 +62,74 @@ async def relay_call(upstream: Upstream, tool: str, ctx: ServerRequestContext[An
     Raises:
         MCPError: The server answered with an error, took too long, or answered with what is no result.
     """
-    params = dict(ctx.params or {})
+    params = ctx.params or {}
+    arguments = {"arguments": params["arguments"]} if "arguments" in params else {}
     try:
-        result = await upstream.request(
-            _CALL,
-            _forwarded(params, tool, is_modern=upstream.is_modern),
-            on_progress=ctx.session.report_progress if _wants_progress(params) else None,
-            capabilities=_answerable(ctx),
+        return await _relay(upstream, {"name": tool, **arguments}, ctx, partial(public_uri, upstream.name))
+    except (Unavailable, Unpresentable) as error:
+        return {"resultType": "complete", "content": [{"type": "text", "text": str(error)}], "isError": True}
+
+
+async def relay(
+    upstream: Upstream,
+    params: Mapping[str, Any],
+    ctx: ServerRequestContext[Any, Any],
+    *,
+    public: Callable[[str], str] = str,
+) -> dict[str, Any]:
+    """Ask an upstream server what the caller of `ctx` has asked.
+
+    Args:
+        upstream: The server.
+        params: The members of the parameters that are the method's own, as the server knows them.
+        ctx: The request.
+        public: Gives the URI by which callers know one of the server's.
+
+    Raises:
+        MCPError: The server answered with an error, is down, took too long, or answered with what is no result.
+    """
+    try:
+        return await _relay(upstream, params, ctx, public)
+    except (Unavailable, Unpresentable) as error:
+        raise MCPError(INTERNAL_ERROR, str(error)) from error
+
+
+async def _relay(
+    upstream: Upstream, own: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], public: Callable[[str], str]
+) -> dict[str, Any]:
+    caller = Caller(connection_of(ctx), partial(ask_caller, ctx))
+
+    async def ask(members: Mapping[str, Any]) -> Mapping[str, Any]:
+        return await upstream.request(
+            ctx.method,
+            _forwarded(ctx.params or {}, {**own, **members}, is_modern=upstream.is_modern),
+            caller,
+            on_progress=ctx.session.report_progress if _wants_progress(ctx.params or {}) else None,
+            capabilities=answerable(ctx),
         )
-    except Unavailable as error:
-        return _failure(str(error))
+
+    try:
+        result = await ask({})
+        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            result = await _completed(result, upstream.name, ctx, ask)
     except MCPError as error:
         raise _translated(error, upstream.name) from error
-    return _presented(result, ctx.protocol_version, upstream.name)
+    return _presented(with_public_links(result, public), ctx.method, ctx.protocol_version, upstream.name)
 
 
-def _forwarded(params: Mapping[str, Any], tool: str, *, is_modern: bool) -> dict[str, Any]:
-    names = ("arguments", "inputResponses", "requestState") if is_modern else ("arguments",)
-    forwarded = {"name": tool} | {name: params[name] for name in names if name in params}
+async def _completed(
+    result: Mapping[str, Any], server: str, ctx: ServerRequestContext[Any, Any], ask: _Ask
+) -> Mapping[str, Any]:
+    try:
+        return await completed(result, ctx, ask)
+    except Unanswered as error:
+        text = f"The MCP server {server!r} asks for more input before it goes on, which it cannot be given: {error}."
+        raise Unpresentable(text) from error
+
+
+def _forwarded(params: Mapping[str, Any], own: Mapping[str, Any], *, is_modern: bool) -> dict[str, Any]:
+    answers = ("inputResponses", "requestState") if is_modern else ()
+    forwarded = {**own} | {name: params[name] for name in answers if name in params}
     meta = {
         key: value
         for key, value in _object(params.get("_meta")).items()
@@ -82,48 +142,35 @@ def _wants_progress(params: Mapping[str, Any]) -> bool:
     return "progressToken" in _object(params.get("_meta"))
 
 
-def _answerable(ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
-    declared = ctx.session.client_capabilities
-    if declared is None or ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-        return {}
-    dumped = declared.model_dump(by_alias=True, mode="json", exclude_none=True)
-    return {name: dumped[name] for name in _ANSWERABLE if name in dumped}
-
-
 def _translated(error: MCPError, server: str) -> MCPError:
     if timed_out(error):
         return MCPError(error.code, f"The MCP server {server!r} did not answer in time", error.data)
     if error.code in _OF_THE_CONNECTION:
-        message = f"The MCP server {server!r} refused the call with error {error.code}: {error.message}"
+        message = f"The MCP server {server!r} refused the request with error {error.code}: {error.message}"
         return MCPError(INTERNAL_ERROR, message, error.data)
     return MCPError(error.code, error.message, error.data)
 
 
-def _presented(result: Mapping[str, Any], protocol_version: str, server: str) -> dict[str, Any]:
+def _presented(result: Mapping[str, Any], method: str, protocol_version: str, server: str) -> dict[str, Any]:
     """Return a result as the gateway's own: without the upstream's identity, and in the caller's revision."""
     presented = {"resultType": "complete", **result}  # which a legacy server leaves out
     if meta := {k: v for k, v in _object(presented.pop("_meta", None)).items() if k != SERVER_INFO_META_KEY}:
         presented["_meta"] = meta
     kind = presented["resultType"]
     if kind not in CORE_RESULT_TYPES:
-        return _failure(f"The MCP server {server!r} answered with a result of type {kind!r}, which cannot be relayed.")
-    if kind != "complete" and protocol_version not in MODERN_PROTOCOL_VERSIONS:
-        return _failure(
-            f"The MCP server {server!r} asks for more input before it goes on. That needs a client that speaks "
-            f"protocol revision {MODERN_PROTOCOL_VERSIONS[0]} or later; this one speaks {protocol_version}."
-        )
+        text = f"The MCP server {server!r} answered with a result of type {kind!r}, which cannot be relayed."
+        raise Unpresentable(text)
+    if method == _READ and kind == "complete":
+        # What the gateway's own token may read is not for every caller of the gateway.
+        presented = {"ttlMs": 0, **presented, "cacheScope": "private"}
     try:
-        methods.validate_server_result(_CALL, protocol_version, presented)
+        methods.validate_server_result(method, protocol_version, presented)
     except ValidationError as error:
         place = ".".join(map(str, error.errors()[0]["loc"]))
         logger.warning("%s: a result is invalid in protocol revision %s, at %s", server, protocol_version, place)
         message = f"The MCP server {server!r} answered with a result that revision {protocol_version} does not allow"
         raise MCPError(INTERNAL_ERROR, message) from None
     return presented
-
-
-def _failure(text: str) -> dict[str, Any]:
-    return {"resultType": "complete", "content": [{"type": "text", "text": text}], "isError": True}
 
 
 def _object(value: Any) -> dict[str, Any]:

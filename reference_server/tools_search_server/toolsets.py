@@ -31,6 +31,11 @@ class Rule:
         """Tell whether the tool with this name at its server is shown."""
         return (tool in self.names) is not self.excludes
 
+    @property
+    def shows_more(self) -> bool:
+        """Whether the server's prompts and resources are shown: a rule that lists tools shows those tools alone."""
+        return self.excludes
+
 
 @dataclass(frozen=True, slots=True)
 class Toolset:

@@ -1,77 +1,135 @@
-"""The tools of one upstream server: all pages of its listing, within bounds, without what is no tool."""
+"""What one upstream server lists: all pages of a listing, within bounds, without what is no entry of it."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from mcp import Client
 from mcp_ext_tools_search.client.raw import raw_request
-from mcp_types import Tool
-from pydantic import ValidationError
+from mcp_types import (
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    PaginatedResult,
+    Prompt,
+    Resource,
+    ResourceTemplate,
+    Tool,
+)
+from pydantic import BaseModel, ValidationError
 
 from tools_search_server.upstream_session import absorb_tools
 
-__all__ = ["read_tools"]
+__all__ = ["PROMPTS", "RESOURCES", "TEMPLATES", "Kind", "read_entries", "read_tools"]
 
 logger = logging.getLogger(__name__)
 
 _MAX_PAGES: Final = 1000
-_MAX_TOOLS: Final = 50_000
+_MAX_ENTRIES: Final = 50_000
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A list that a server may have."""
+
+    method: str
+    """Asks for a page of it."""
+
+    member: str
+    """Where the entries stand in a page."""
+
+    page: type[PaginatedResult]
+    """What a page is."""
+
+    model: type[BaseModel]
+    """What an entry is."""
+
+    key: str
+    """The attribute that tells two entries apart."""
+
+    noun: str
+    """What to call an entry in the log."""
+
+
+TOOLS: Final = Kind("tools/list", "tools", ListToolsResult, Tool, "name", "tool")
+PROMPTS: Final = Kind("prompts/list", "prompts", ListPromptsResult, Prompt, "name", "prompt")
+RESOURCES: Final = Kind("resources/list", "resources", ListResourcesResult, Resource, "uri", "resource")
+TEMPLATES: Final = Kind(
+    "resources/templates/list",
+    "resourceTemplates",
+    ListResourceTemplatesResult,
+    ResourceTemplate,
+    "uri_template",
+    "resource template",
+)
 
 
 async def read_tools(client: Client, server: str, *, page_seconds: float) -> dict[str, Tool]:
-    """Return the tools of a server by name, in its order.
-
-    What a server sends may be anything: a definition that is no tool and the second of two with one name are left out
-    and reported, and a listing that does not end is cut.
+    """Return the tools of a server by name, as `read_entries` does.
 
     Raises:
         MCPError: The server refused to list, or took longer than `page_seconds` for one page.
     """
     if client.server_capabilities.tools is None:
         return {}
-    tools = _usable(await _entries(client, server, page_seconds), server)
+    tools = cast("dict[str, Tool]", await read_entries(client, server, TOOLS, page_seconds=page_seconds))
     kept = {tool.name: tool for tool in absorb_tools(client, list(tools.values()))}
     for name in tools.keys() - kept.keys():
         logger.warning("%s: tool %r is left out: its x-mcp-header is invalid", server, name, extra={"server": server})
     return kept
 
 
-async def _entries(client: Client, server: str, page_seconds: float) -> list[Any]:
+async def read_entries(client: Client, server: str, kind: Kind, *, page_seconds: float) -> Mapping[str, BaseModel]:
+    """Return what a server lists, by what tells the entries apart, in its order.
+
+    What a server sends may be anything: an entry that is none and the second of two with one name are left out and
+    reported, and a listing that does not end is cut.
+
+    Raises:
+        MCPError: The server refused to list, or took longer than `page_seconds` for one page.
+    """
+    return _usable(await _entries(client, server, kind, page_seconds), server, kind)
+
+
+async def _entries(client: Client, server: str, kind: Kind, page_seconds: float) -> list[Any]:
     entries: list[Any] = []
     cursor: str | None = None
     seen: set[str] = set()
     for _ in range(_MAX_PAGES):
         params = {} if cursor is None else {"cursor": cursor}
-        page = await raw_request(client, "tools/list", params, seconds=page_seconds)
-        listed = page.get("tools")
+        page = await raw_request(client, kind.method, params, seconds=page_seconds)
+        listed = page.get(kind.member)
         entries += cast("list[Any]", listed) if isinstance(listed, list) else []
         cursor = page.get("nextCursor")
         if not isinstance(cursor, str):
             return entries
-        if cursor in seen or len(entries) > _MAX_TOOLS:
+        if cursor in seen or len(entries) > _MAX_ENTRIES:
             break
         seen.add(cursor)
-    used = entries[:_MAX_TOOLS]
-    logger.warning(
-        "%s: its list of tools does not end; the first %d are used", server, len(used), extra={"server": server}
-    )
+    used = entries[:_MAX_ENTRIES]
+    text = "%s: its list of %ss does not end; the first %d are used"
+    logger.warning(text, server, kind.noun, len(used), extra={"server": server})
     return used
 
 
-def _usable(entries: Sequence[Any], server: str) -> dict[str, Tool]:
-    tools: dict[str, Tool] = {}
+def _usable(entries: Sequence[Any], server: str, kind: Kind) -> dict[str, BaseModel]:
+    usable: dict[str, BaseModel] = {}
     for entry in entries:
         try:
-            tool = Tool.model_validate(entry, by_name=False)
+            read = kind.model.model_validate(entry, by_name=False)
         except ValidationError as error:
             place = ".".join(map(str, error.errors()[0]["loc"]))
-            logger.warning("%s: a tool is left out: it is invalid at %r", server, place, extra={"server": server})
+            text = "%s: a %s is left out: it is invalid at %r"
+            logger.warning(text, server, kind.noun, place, extra={"server": server})
             continue
-        if tool.name in tools:
-            logger.warning("%s: the second tool named %r is left out", server, tool.name, extra={"server": server})
+        key = str(getattr(read, kind.key))
+        if key in usable:
+            text = "%s: the second %s named %r is left out"
+            logger.warning(text, server, kind.noun, key, extra={"server": server})
             continue
-        tools[tool.name] = tool
-    return tools
+        usable[key] = read
+    return usable

@@ -1,4 +1,4 @@
-"""What a gateway has to know of the SDK's client session beside asking it: its era, its end, and the tools it knows.
+"""What a gateway has to know of the SDK's client session beside asking it: what it tells of the server.
 
 The canary is `reference_server/tests/test_sdk_canaries.py`.
 """
@@ -19,7 +19,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-__all__ = ["absorb_tools", "features_beside_tools", "is_modern", "is_session_gone"]
+__all__ = ["about", "absorb_tools", "features_beside_tools", "is_modern", "is_session_gone"]
 
 _SESSION_CODES: Final = frozenset({CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT})
 """-32000, -32600 and -32001: what official SDKs have used for a session that they do not know."""
@@ -36,6 +36,14 @@ def features_beside_tools(client: Client) -> Sequence[str]:
     named = {"resources": offered.resources, "prompts": offered.prompts, "completions": offered.completions}
     features = [name for name, capability in named.items() if capability is not None]
     return [*features, METHOD] if EXTENSION_ID in (offered.extensions or {}) else features
+
+
+def about(client: Client) -> str:
+    """Return what the server says it is for, in one short line."""
+    info = client.server_info
+    said = (info and (info.description or info.title)) or client.instructions or ""
+    printable = "".join(char if char.isprintable() else " " for char in said)
+    return " ".join(printable.split())[:120]
 
 
 def is_session_gone(client: Client, error: MCPError) -> bool:

@@ -1,4 +1,4 @@
-"""Announcing changes of the tools to those callers who see them, and to nobody else."""
+"""Announcing changes to those callers who see what has changed, and to nobody else."""
 
 from __future__ import annotations
 
@@ -9,10 +9,19 @@ from typing import Any
 import anyio
 from mcp.server import Server, ServerRequestContext
 from mcp.server.context import HandlerResult
-from mcp_types import NotificationParams, SubscriptionsListenRequestParams
+from mcp.server.subscriptions import ResourceUpdated, ServerEvent
+from mcp_types import (
+    EmptyResult,
+    NotificationParams,
+    SubscribeRequestParams,
+    SubscriptionsListenRequestParams,
+    UnsubscribeRequestParams,
+)
 
 from tools_search_server.changes import ListChanges, declare_changes
+from tools_search_server.subscriptions import Subscriptions
 from tools_search_server.toolsets import Toolset
+from tools_search_server.upstream import Upstream
 from tools_search_server.views import View, Views
 
 __all__ = ["ViewChanges"]
@@ -36,6 +45,7 @@ class ViewChanges:
     ) -> None:
         self._views = views
         self._listed = listed
+        self._subscriptions = Subscriptions(views)
         self._audiences = {toolset.name: ListChanges() for toolset in toolsets}
         self._toolsets = toolsets
         self._told = {toolset.name: listed(views.of(toolset)) for toolset in toolsets}
@@ -43,6 +53,8 @@ class ViewChanges:
     def install(self, server: Server[Any]) -> None:
         """Serve subscriptions on `server` and say so in its capabilities."""
         server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, self._listen)
+        server.add_request_handler("resources/subscribe", SubscribeRequestParams, self._subscribe)
+        server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
         server.add_notification_handler("notifications/initialized", NotificationParams, self._remember)
         server.middleware.append(declare_changes)
 
@@ -56,6 +68,22 @@ class ViewChanges:
                     tasks.start_soon(self._audiences[toolset.name].announce)
                 self._told[toolset.name] = listed
 
+    async def publish(self, upstream: Upstream, event: ServerEvent) -> None:
+        """Tell those who see more of the server than its tools; returns when each was told or given up."""
+        if isinstance(event, ResourceUpdated):
+            for uri in self._subscriptions.asked_uris(upstream, event.uri):
+                await self._publish(upstream, ResourceUpdated(uri))
+                await self._subscriptions.tell_sessions(uri)
+        else:
+            await self._publish(upstream, event)
+
+    async def _publish(self, upstream: Upstream, event: ServerEvent) -> None:
+        async with anyio.create_task_group() as tasks:
+            for toolset in self._toolsets:
+                rule = toolset.rule(upstream.name)
+                if rule is not None and rule.shows_more:
+                    tasks.start_soon(self._audiences[toolset.name].publish, event)
+
     def close(self) -> None:
         """End the open subscriptions of modern clients in good order."""
         for audience in self._audiences.values():
@@ -67,7 +95,16 @@ class ViewChanges:
     async def _listen(
         self, ctx: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams
     ) -> HandlerResult:
-        return await self._audience(ctx).listen(ctx, params)
+        async with self._subscriptions.followed(ctx, params) as followed:
+            return await self._audience(ctx).listen(ctx, followed)
+
+    async def _subscribe(self, ctx: ServerRequestContext[Any, Any], params: SubscribeRequestParams) -> EmptyResult:
+        await self._subscriptions.subscribe(ctx, params.uri)
+        return EmptyResult()
+
+    async def _unsubscribe(self, ctx: ServerRequestContext[Any, Any], params: UnsubscribeRequestParams) -> EmptyResult:
+        await self._subscriptions.unsubscribe(ctx, params.uri)
+        return EmptyResult()
 
     async def _remember(self, ctx: ServerRequestContext[Any, Any], params: NotificationParams) -> None:
         await self._audience(ctx).remember(ctx, params)

@@ -10,9 +10,11 @@ from typing import Any
 import anyio
 from mcp.server import Server, ServerRequestContext
 from mcp.server.context import HandlerResult, ServerMiddleware
+from mcp.server.subscriptions import ServerEvent
 from mcp_types import CallToolRequestParams, ListToolsResult, PaginatedRequestParams, Tool
 
 from tools_search_server.arguments import complaints
+from tools_search_server.beside_tools import install_beside_tools
 from tools_search_server.callers import remember_caller
 from tools_search_server.changes import Announcer
 from tools_search_server.compat.always_available import AlwaysAvailable
@@ -21,6 +23,7 @@ from tools_search_server.compat.definitions import MetaNames
 from tools_search_server.compat.spellings import plainly_spelt
 from tools_search_server.gateway import Gateway
 from tools_search_server.searched import Searched
+from tools_search_server.upstream import Upstream
 
 __all__ = ["Announcers", "CompatOptions", "Ctx", "Endpoint", "Parts", "bare_server", "checked", "told_failures"]
 
@@ -73,6 +76,12 @@ class Announcers:
             for changes in self.all:
                 tasks.start_soon(changes.announce)
 
+    async def publish(self, upstream: Upstream, event: ServerEvent) -> None:
+        """Tell the clients of each who see the server of a change beside its tools."""
+        async with anyio.create_task_group() as tasks:
+            for changes in self.all:
+                tasks.start_soon(changes.publish, upstream, event)
+
     def close(self) -> None:
         """End the open subscriptions in good order."""
         for changes in self.all:
@@ -87,7 +96,7 @@ def bare_server(
     input_schema: Callable[[str], dict[str, Any] | None],
     how: str,
 ) -> Server[Any]:
-    """Return a server that lists and calls tools for callers who are known, and does not offer the extension."""
+    """Return a server that lists and calls tools, passes on what is beside them, and does not offer the extension."""
 
     async def listed(ctx: Ctx, params: PaginatedRequestParams | None) -> ListToolsResult:
         return await list_tools(ctx, params)
@@ -97,6 +106,7 @@ def bare_server(
     )
     server.add_request_handler("tools/call", CallToolRequestParams, told_failures(call_tool))
     server.middleware.append(parts.patience(how))
+    install_beside_tools(server, parts.searched.views, parts.searched.limits.page_size)
     server.middleware.insert(0, remember_caller(parts.gateway.access.principals))
     return server
 

@@ -10,11 +10,13 @@ from typing import Any, Final
 import anyio
 from mcp.server import ServerRequestContext
 from mcp.server.session import ServerSession
+from mcp.server.subscriptions import ServerEvent, ToolsListChanged
 
 from tools_search_server.changes import tell
 from tools_search_server.compat.always_available import AlwaysAvailable
 from tools_search_server.gateway import Offer
 from tools_search_server.toolsets import Toolset
+from tools_search_server.upstream import Upstream
 from tools_search_server.views import View, Views
 
 __all__ = ["FoundLists"]
@@ -85,7 +87,15 @@ class FoundLists:
                 listed = _listed(session, views[toolset], always[toolset])
                 if listed != session.told:
                     session.told = listed
-                    tasks.start_soon(tell, session.speaker)
+                    tasks.start_soon(tell, session.speaker, ToolsListChanged())
+
+    async def publish(self, upstream: Upstream, event: ServerEvent) -> None:
+        """Tell the sessions that see more of a server than its tools of a change there."""
+        async with anyio.create_task_group() as tasks:
+            for session in list(self._sessions.values()):
+                rule = session.toolset.rule(upstream.name)
+                if rule is not None and rule.shows_more:
+                    tasks.start_soon(tell, session.speaker, event)
 
     def session(self, ctx: ServerRequestContext[Any, Any]) -> _Session:
         """Return what is remembered of the session of `ctx`, from now on if it is new."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from mcp.server.context import HandlerResult
+from mcp.server.subscriptions import ServerEvent
 from mcp_types import CallToolRequestParams, ListToolsResult, NotificationParams, PaginatedRequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -21,6 +22,7 @@ from tools_search_server.paging import ToolPages
 from tools_search_server.relay import relay_call
 from tools_search_server.toolsets import EVERYTHING
 from tools_search_server.unknown_tool import unknown_tool
+from tools_search_server.upstream import Upstream
 from tools_search_server.view_changes import ViewChanges
 
 __all__ = ["list_changed_endpoint"]
@@ -84,6 +86,9 @@ class _ListChanged:
 
     async def announce(self) -> None:
         await self._lists.announce()
+
+    async def publish(self, upstream: Upstream, event: ServerEvent) -> None:
+        await self._lists.publish(upstream, event)
 
     def close(self) -> None:
         """Sessions have no subscriptions that would have to be closed."""

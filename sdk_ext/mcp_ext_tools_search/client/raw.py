@@ -20,6 +20,9 @@ __all__ = ["MODERN_ONLY", "raw_request"]
 MODERN_ONLY: Final = ("resultType", "ttlMs", "cacheScope")
 """Members of results that count for nothing on a legacy connection."""
 
+_ANSWERABLE: Final = frozenset({"elicitation", "roots", "sampling"})
+"""Client capabilities that say what a server may ask back."""
+
 
 async def raw_request(
     client: Client,
@@ -38,7 +41,8 @@ async def raw_request(
         params: The parameters; the modern envelope is added.
         seconds: When to give up and cancel; `None` for never.
         on_progress: Told of each progress notification.
-        capabilities: What the caller can answer on a modern connection, beside what the client itself declares.
+        capabilities: What can be asked back about this request on a modern connection (`elicitation`, `roots`,
+            `sampling`), in place of what the client itself declares of that.
 
     Raises:
         MCPError: The server answered with an error, took too long, or is gone.
@@ -51,8 +55,9 @@ async def raw_request(
     if on_progress is not None:
         options["on_progress"] = on_progress
     session._stamp(data, options)  # pyright: ignore[reportPrivateUsage] - no public raw request, see the module
-    if capabilities and client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+    if capabilities is not None and client.protocol_version in MODERN_PROTOCOL_VERSIONS:
         declared = data["params"]["_meta"][CLIENT_CAPABILITIES_META_KEY]
-        data["params"]["_meta"][CLIENT_CAPABILITIES_META_KEY] = {**declared, **capabilities}
+        others = {name: value for name, value in declared.items() if name not in _ANSWERABLE}
+        data["params"]["_meta"][CLIENT_CAPABILITIES_META_KEY] = {**others, **capabilities}
     dispatcher = session._dispatcher  # pyright: ignore[reportPrivateUsage] - no public raw request, see the module
     return await dispatcher.send_raw_request(method, data["params"], options)

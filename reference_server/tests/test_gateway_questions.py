@@ -1,0 +1,136 @@
+"""What servers ask back while they work: who is asked, what comes back, and what is said where nobody can be asked."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from mcp_types import (
+    CallToolResult,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ElicitRequestParams,
+    ElicitResult,
+    ListRootsResult,
+    Root,
+    TextContent,
+)
+
+LIBRARY = Path(__file__).parent / "upstreams" / "library.py"
+
+pytestmark = pytest.mark.anyio
+
+either_upstream = pytest.mark.parametrize("upstream", ["modern", "legacy"])
+
+
+def library(era: str) -> dict[str, Any]:
+    return {"command": sys.executable, "args": [str(LIBRARY), era, "one"]}
+
+
+async def answer(context: Any, params: ElicitRequestParams) -> ElicitResult:
+    return ElicitResult(action="accept", content={"name": params.message})
+
+
+async def write(context: Any, params: CreateMessageRequestParams) -> CreateMessageResult:
+    return CreateMessageResult(role="assistant", content=TextContent(text=str(params.max_tokens)), model="m")
+
+
+async def roots(context: Any) -> ListRootsResult:
+    return ListRootsResult(roots=[Root(uri="file:///home")])  # pyright: ignore[reportArgumentType] - read as a URL
+
+
+EVERYTHING: dict[str, Any] = {
+    "elicitation_callback": answer,
+    "sampling_callback": write,
+    "list_roots_callback": roots,
+}
+
+
+async def ask(client: Client, kind: str, **arguments: Any) -> tuple[bool, str]:
+    result = await client.session.call_tool("one__ask", {"kind": kind, **arguments})
+    assert isinstance(result, CallToolResult)
+    [content] = result.content
+    assert isinstance(content, TextContent)
+    return bool(result.is_error), content.text
+
+
+@either_upstream
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_a_legacy_caller_is_asked_and_its_answer_goes_back(
+    connect: Any, configuration: Any, transport: str, upstream: str
+) -> None:
+    file = str(configuration(one=library(upstream)))
+    with anyio.fail_after(60):
+        async with connect(transport, "legacy", "--config", file, **EVERYTHING) as client:
+            elicited = await ask(client, "elicitation")
+            sampled = await ask(client, "sampling")
+    assert elicited[0] is sampled[0] is False
+    assert json.loads(elicited[1]) in (
+        [{"action": "accept", "content": {"name": "Your name?"}}],
+        {"action": "accept", "content": {"name": "Your name?"}},
+    )
+    assert '"text": "5"' in sampled[1]
+
+
+async def test_a_modern_server_may_ask_a_legacy_caller_several_times_but_not_for_ever(gateway: Any) -> None:
+    with anyio.fail_after(60):
+        async with gateway("legacy", one=library("modern"), client=EVERYTHING) as client:
+            thrice = await ask(client, "roots", rounds=3)
+            endless = await ask(client, "elicitation", rounds=99)
+    assert json.loads(thrice[1]) == [{"roots": [{"uri": "file:///home"}]}] * 3
+    assert endless == (
+        True,
+        "The MCP server 'one' asks for more input before it goes on, which it cannot be given: "
+        "it asks more than 10 times.",
+    )
+
+
+@either_upstream
+@pytest.mark.parametrize("kind", ["elicitation", "sampling"])
+async def test_a_caller_that_cannot_be_asked_is_told_what_it_lacks(gateway: Any, upstream: str, kind: str) -> None:
+    with anyio.fail_after(60):
+        async with gateway("legacy", one=library(upstream)) as client:
+            refused = await ask(client, kind)
+    assert f"does not declare the capability '{kind}'" in refused[1]
+
+
+async def test_a_legacy_server_cannot_ask_a_modern_caller_and_is_told_why(gateway: Any) -> None:
+    with anyio.fail_after(60):
+        async with gateway("auto", one=library("legacy"), client=EVERYTHING) as client:
+            refused = await ask(client, "elicitation")
+            roots_refused = await ask(client, "roots")
+    assert "the server speaks an older one" in refused[1]
+    assert "not supported" in roots_refused[1]
+
+
+async def test_no_client_is_asked_what_may_be_for_another(connect: Any, configuration: Any, servers: Any) -> None:
+    asked, go_on = anyio.Event(), anyio.Event()
+    results: list[tuple[bool, str]] = []
+
+    async def think(context: Any, params: ElicitRequestParams) -> ElicitResult:
+        asked.set()
+        await go_on.wait()
+        return await answer(context, params)
+
+    async def first(client: Client) -> None:
+        results.append(await ask(client, "elicitation"))
+
+    file = str(configuration(one=library("legacy")))
+    with anyio.fail_after(60):
+        url = await anyio.to_thread.run_sync(lambda: servers.start_http("--config", file))
+        async with (
+            Client(url, mode="legacy", elicitation_callback=think) as one,
+            Client(url, mode="legacy", elicitation_callback=answer) as other,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(first, one)
+            await asked.wait()
+            results.append(await ask(other, "elicitation"))
+            go_on.set()
+    assert "several clients" in results[0][1]
+    assert "Your name?" in results[1][1]

@@ -1,0 +1,209 @@
+"""Resources, prompts and completions of all servers as one: real upstream processes of both eras, callers of both."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client, MCPError
+from mcp_ext_tools_search.client import TOOLS_SEARCH
+from mcp_types import EmbeddedResource, PromptReference, ResourceLink, ResourceTemplateReference, TextResourceContents
+from tools_search_server.gateway_program import GatewayOptions, gateway_program
+from tools_search_server.limits import Limits
+
+LIBRARY = Path(__file__).parent / "upstreams" / "library.py"
+
+pytestmark = pytest.mark.anyio
+
+both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
+every_cell = pytest.mark.parametrize(
+    ("transport", "mode"), [("stdio", "auto"), ("stdio", "legacy"), ("http", "auto"), ("http", "legacy")]
+)
+
+
+def library(era: str, name: str) -> dict[str, Any]:
+    return {"command": sys.executable, "args": [str(LIBRARY), era, name]}
+
+
+@pytest.fixture
+def two() -> dict[str, Any]:
+    return {"new": library("modern", "new"), "old one": library("legacy", "old")}
+
+
+async def read(client: Client, uri: str) -> tuple[str, str]:
+    [contents] = (await client.session.read_resource(uri)).contents
+    assert isinstance(contents, TextResourceContents)
+    return contents.uri, contents.text
+
+
+async def refusal(client: Client, uri: str) -> MCPError:
+    with pytest.raises(MCPError) as refused:
+        await client.session.read_resource(uri)
+    return refused.value
+
+
+@every_cell
+async def test_every_resource_of_every_server_is_listed_once_and_can_be_read(
+    connect: Any, configuration: Any, two: Any, transport: str, mode: str
+) -> None:
+    with anyio.fail_after(60):
+        async with connect(transport, mode, "--config", str(configuration(**two)), "--page-size", "3") as client:
+            listed: list[Any] = []
+            page = await client.session.list_resources()
+            sizes = [len(page.resources)]
+            while listed.extend(page.resources) or page.next_cursor:
+                page = await client.session.list_resources(params={"cursor": page.next_cursor})  # pyright: ignore[reportArgumentType]
+                sizes.append(len(page.resources))
+            texts = dict([await read(client, resource.uri) for resource in listed])
+            templates = (await client.session.list_resource_templates()).resource_templates
+            filled_in = templates[1].uri_template.replace("{topic}", "a%20b")
+            filled = await read(client, filled_in)
+    assert sizes == [3, 3, 2]
+    assert [resource.uri for resource in listed] == list(texts)
+    assert texts["gateway://new/file:///shared.txt"] == "file:///shared.txt of new"
+    assert texts["gateway://old%20one/file:///shared.txt"] == "file:///shared.txt of old"
+    assert listed[0].meta == {"com.example/mine": "new"}
+    assert filled == ("gateway://old%20one/note://old/a%20b", "note://old/a%20b of old")
+
+
+@both_eras
+async def test_a_servers_own_uri_is_understood_where_it_can_be_of_one_server_only(
+    gateway: Any, two: Any, mode: str
+) -> None:
+    with anyio.fail_after(60):
+        async with gateway(mode, **two) as client:
+            listed = await read(client, "memo:old:2")
+            templated = await read(client, "note://new/x")
+            ambiguous = await refusal(client, "file:///shared.txt")
+            unknown = await refusal(client, "file:///unheard-of")
+            unknown_there = await refusal(client, "gateway://old%20one/file:///unheard-of")
+    assert listed == ("memo:old:2", "memo:old:2 of old")
+    assert templated == ("note://new/x", "note://new/x of new")
+    assert "gateway://new/file:///shared.txt, gateway://old%20one/file:///shared.txt" in ambiguous.message
+    expected = -32602 if mode == "auto" else -32002
+    assert (unknown.code, unknown.data) == (expected, {"uri": "file:///unheard-of"})
+    assert unknown_there.data == {"uri": "gateway://old%20one/file:///unheard-of"}
+    assert unknown_there.code == expected
+
+
+@both_eras
+async def test_what_a_result_links_to_can_be_read_by_its_link(gateway: Any, two: Any, mode: str) -> None:
+    with anyio.fail_after(60):
+        async with gateway(mode, **two) as client:
+            result: Any = await client.session.call_tool("old_one__link_3e63c983c9cc", {})
+            link, embedded, web = result.content
+            unlisted = await read(client, link.uri)
+    assert isinstance(link, ResourceLink)
+    assert isinstance(embedded, EmbeddedResource)
+    assert unlisted == ("gateway://old%20one/note://old/unlisted", "note://old/unlisted of old")
+    assert embedded.resource.uri == "gateway://old%20one/file:///shared.txt"
+    assert web.uri == "https://example.com/a"
+
+
+@both_eras
+async def test_prompts_have_unique_names_and_are_got_from_their_server(gateway: Any, two: Any, mode: str) -> None:
+    with anyio.fail_after(60):
+        async with gateway(mode, **two) as client:
+            prompts = {prompt.name: prompt for prompt in (await client.session.list_prompts()).prompts}
+            got = {name: await client.session.get_prompt(name, {"who": "Ada"}) for name in prompts}
+            with pytest.raises(MCPError) as unknown:
+                await client.session.get_prompt("new__great")
+    assert len(prompts) == 4
+    assert {"new__greet"} < prompts.keys()
+    assert [result.description for result in got.values()] == ["from new", "from new", "from old", "from old"]
+    greeting, link = got["new__greet"].messages
+    assert greeting.content.text == "greet Ada"
+    assert link.content.uri == "gateway://new/file:///shared.txt"
+    assert "new__greet" in unknown.value.message
+
+
+@both_eras
+async def test_completions_come_from_the_server_of_the_prompt_or_template(gateway: Any, two: Any, mode: str) -> None:
+    about_prompt = PromptReference(type="ref/prompt", name="new__greet")
+    template = ResourceTemplateReference(type="ref/resource", uri="gateway://old%20one/note://old/{topic}")
+    with anyio.fail_after(60):
+        async with gateway(mode, **two) as client:
+            prompt = await client.complete(about_prompt, {"name": "who", "value": "A"}, context_arguments={"a": "b"})
+            topic = await client.complete(template, {"name": "topic", "value": "x"})
+    assert prompt.completion.values == ["greet:A", json.dumps({"arguments": {"a": "b"}})]
+    assert topic.completion.values[0] == "note://old/{topic}:x"
+
+
+@both_eras
+async def test_a_gateway_declares_no_more_than_its_servers_do(gateway: Any, raw: Any, two: Any, mode: str) -> None:
+    with anyio.fail_after(60):
+        async with gateway(mode, plain=raw("good")) as client:
+            without = client.server_capabilities
+        async with gateway(mode, plain=raw("good"), **two) as client:
+            with_both = client.server_capabilities
+    assert without.tools is not None
+    assert (without.resources, without.prompts, without.completions) == (None, None, None)
+    assert with_both.resources is not None
+    assert with_both.resources.subscribe
+    assert with_both.resources.list_changed
+    assert with_both.prompts is not None
+    assert with_both.completions is not None
+
+
+@both_eras
+async def test_a_server_that_is_down_costs_only_its_own(gateway: Any, two: Any, raw: Any, mode: str) -> None:
+    with anyio.fail_after(60):
+        async with gateway(mode, broken=raw("crashing"), **two) as client:
+            resources = (await client.session.list_resources()).resources
+            prompts = (await client.session.list_prompts()).prompts
+            down = await refusal(client, "gateway://broken/file:///a")
+            with pytest.raises(MCPError) as prompt:
+                await client.session.get_prompt("broken__greet")
+    assert (len(resources), len(prompts)) == (8, 4)
+    assert "'broken' is down since" in down.message
+    assert "'broken' is down since" in prompt.value.message
+
+
+@both_eras
+async def test_a_server_that_never_lists_is_waited_for_once_and_costs_only_its_own(
+    gateway: Any, two: Any, mode: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("tools_search_server.upstream_lists._SECONDS", 0.3)
+    mute = {"command": sys.executable, "args": [str(LIBRARY), "modern", "mute", "mute"]}
+    with anyio.fail_after(60):
+        async with gateway(mode, mute=mute, **two) as client:
+            first = (await client.session.list_resources()).resources
+            second = (await client.session.list_resources()).resources
+            result: Any = await client.session.call_tool("mute__seen", {})
+            unlisted = await read(client, "gateway://mute/file:///shared.txt")
+    assert len(first) == len(second) == 8
+    assert caplog.text.count("mute: its list of resources failed: it took more than") == 1
+    assert not result.is_error
+    assert unlisted[1] == "file:///shared.txt of mute"
+
+
+@both_eras
+async def test_a_toolset_shows_resources_and_prompts_of_the_servers_that_it_shows_whole(
+    tmp_path: Path, two: Any, mode: str
+) -> None:
+    toolset = {"new": ["seen"], "old one": {"exclude": ["ask"]}}
+    servers = {**two, "hidden": library("modern", "hidden")}
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": servers, "toolsets": {"some": toolset}}))
+    program = gateway_program(file, Limits(), GatewayOptions(20, 20, "some"))
+    with anyio.fail_after(60):
+        async with program.beside(), Client(program.server, mode=mode, extensions=[TOOLS_SEARCH]) as client:
+            uris = [resource.uri for resource in (await client.session.list_resources()).resources]
+            names = [prompt.name for prompt in (await client.session.list_prompts()).prompts]
+            templates = [
+                entry.uri_template for entry in (await client.session.list_resource_templates()).resource_templates
+            ]
+            single = await refusal(client, "gateway://new/file:///shared.txt")
+            hidden = await refusal(client, "gateway://hidden/file:///shared.txt")
+            bare = await refusal(client, "memo:hidden:1")
+            program.farewell()
+    assert len(uris) == 4
+    assert all(uri.startswith("gateway://old%20one/") for uri in uris)
+    assert len(names) == 2
+    assert templates == ["gateway://old%20one/note://old/{topic}"]
+    assert "toolset" in single.message
+    assert hidden.message == bare.message == "Resource not found"

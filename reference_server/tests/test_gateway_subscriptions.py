@@ -1,0 +1,195 @@
+"""Changes of resources and of lists, from servers of both eras to callers of both, each told once and in order."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client, MCPError
+from mcp_types import (
+    CallToolResult,
+    EmptyResult,
+    PromptListChangedNotification,
+    ResourceListChangedNotification,
+    ResourceUpdatedNotification,
+    SubscribeRequest,
+    SubscribeRequestParams,
+    TextContent,
+    UnsubscribeRequest,
+    UnsubscribeRequestParams,
+)
+
+LIBRARY = Path(__file__).parent / "upstreams" / "library.py"
+
+pytestmark = pytest.mark.anyio
+
+both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
+either_upstream = pytest.mark.parametrize("upstream", ["modern", "legacy"])
+every_cell = pytest.mark.parametrize(
+    ("transport", "mode"), [("stdio", "auto"), ("stdio", "legacy"), ("http", "auto"), ("http", "legacy")]
+)
+
+
+def library(era: str, name: str) -> dict[str, Any]:
+    return {"command": sys.executable, "args": [str(LIBRARY), era, name]}
+
+
+class Told:
+    """What a client was told, as short words."""
+
+    def __init__(self) -> None:
+        self._send, self._receive = anyio.create_memory_object_stream[str](100)
+
+    async def on_message(self, message: object) -> None:
+        match message:
+            case ResourceUpdatedNotification(params=params):
+                await self._send.send(params.uri)
+            case PromptListChangedNotification():
+                await self._send.send("prompts")
+            case ResourceListChangedNotification():
+                await self._send.send("resources")
+            case _:
+                pass
+
+    async def until(self, last: str) -> list[str]:
+        words = [await self._receive.receive()]
+        while words[-1] != last:
+            words.append(await self._receive.receive())
+        return words
+
+    def close(self) -> None:
+        self._send.close()
+        self._receive.close()
+
+
+@pytest.fixture
+def told() -> Generator[Told]:
+    told = Told()
+    yield told
+    told.close()
+
+
+async def subscribe(client: Client, uri: str) -> None:
+    await client.session.send_request(SubscribeRequest(params=SubscribeRequestParams(uri=uri)), EmptyResult)
+
+
+async def listen(client: Client, uri: str) -> None:
+    async with client.listen(resource_subscriptions=[uri]):
+        pass
+
+
+async def unsubscribe(client: Client, uri: str) -> None:
+    await client.session.send_request(UnsubscribeRequest(params=UnsubscribeRequestParams(uri=uri)), EmptyResult)
+
+
+@asynccontextmanager
+async def following(client: Client, mode: str, *uris: str) -> AsyncGenerator[None]:
+    """Follow resources, and changes of lists, as the era does."""
+    async with AsyncExitStack() as stack:
+        if mode == "legacy":
+            for uri in uris:
+                await subscribe(client, uri)
+        else:
+            lists = {"prompts_list_changed": True, "resources_list_changed": True}
+            await stack.enter_async_context(client.listen(**lists, resource_subscriptions=uris))
+        yield
+        if mode == "legacy":
+            for uri in uris:
+                await unsubscribe(client, uri)
+
+
+async def call(client: Client, name: str, **arguments: Any) -> Any:
+    result = await client.session.call_tool(name, arguments)
+    assert isinstance(result, CallToolResult)
+    assert not result.is_error, result
+    [content] = result.content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+async def change(client: Client, server: str, what: Sequence[str]) -> None:
+    assert await call(client, f"{server}__change", what=what) == "changed"
+
+
+@every_cell
+async def test_changes_of_both_eras_servers_are_told_once_and_in_order(
+    connect: Any, configuration: Any, told: Any, transport: str, mode: str
+) -> None:
+    file = configuration(new=library("modern", "new"), old=library("legacy", "old"))
+    public = "gateway://old/file:///shared.txt"
+    with anyio.fail_after(60):
+        async with connect(transport, mode, "--config", str(file), message_handler=told.on_message) as client:
+            before = (await client.session.list_resources()).resources
+            async with following(
+                client, mode, public, "gateway://new/memo:new:1", "memo:old:1", "memo:old:2", "note://old/a"
+            ):
+                await change(client, "old", ["memo:old:2"])  # what comes before: servers that were ready late
+                await told.until("memo:old:2")
+                what = ["memo:old:1", "file:///shared.txt", "memo:old:3", "prompts", "resources", "note://old/a/part"]
+                await change(client, "old", [*what, "memo:old:2"])
+                from_old = await told.until("memo:old:2")
+                after = (await client.session.list_resources()).resources
+                await change(client, "new", ["prompts", "resources", "file:///shared.txt", "memo:new:1"])
+                from_new = await told.until("gateway://new/memo:new:1")
+    assert from_old == ["memo:old:1", public, "prompts", "resources", "note://old/a", "memo:old:2"]
+    assert from_new == ["prompts", "resources", "gateway://new/memo:new:1"]
+    assert len(after) == len(before) + 1
+
+
+@both_eras
+@either_upstream
+async def test_a_server_is_asked_for_as_long_as_somebody_follows(gateway: Any, mode: str, upstream: str) -> None:
+    async def asked() -> list[str]:
+        return json.loads(await call(client, "one__seen"))
+
+    async def until_none() -> None:
+        while await asked():  # noqa: ASYNC110 - another process sets no events
+            await anyio.sleep(0.01)
+
+    with anyio.fail_after(60):
+        async with gateway(mode, one=library(upstream, "one")) as client:
+            async with following(client, mode, "memo:one:1", "gateway://one/memo:one:1", "memo:one:2"):
+                assert await asked() == ["memo:one:1", "memo:one:2"]
+            await until_none()
+
+
+@both_eras
+@either_upstream
+async def test_a_server_that_comes_back_is_asked_again_and_what_may_have_changed_is_told(
+    gateway: Any, told: Any, mode: str, upstream: str
+) -> None:
+    with anyio.fail_after(60):
+        async with gateway(mode, one=library(upstream, "one"), client={"message_handler": told.on_message}) as client:
+            await client.session.list_resources()
+            async with following(client, mode, "memo:one:1"):
+                await client.session.call_tool("one__die", {})
+                await told.until("memo:one:1")
+                assert json.loads(await call(client, "one__seen")) == ["memo:one:1"]
+                await change(client, "one", ["memo:one:2", "memo:one:1"])
+                again = await told.until("memo:one:1")
+    assert again[-1] == "memo:one:1"
+    assert again.count("memo:one:1") == 1
+
+
+@both_eras
+async def test_a_subscription_that_cannot_be_carried_is_refused_with_the_reason(
+    gateway: Any, versatile: Any, tmp_path: Path, mode: str
+) -> None:
+    async def refusal(client: Client, uri: str) -> str:
+        with pytest.raises(MCPError) as refused:
+            await (subscribe(client, uri) if mode == "legacy" else listen(client, uri))
+        return refused.value.message
+
+    with anyio.fail_after(60):
+        async with gateway(mode, busy=versatile(tmp_path), one=library("modern", "one")) as client:
+            await client.session.list_resources()
+            unknown = await refusal(client, "memo:two:1")
+            unable = await refusal(client, "gateway://busy/file:///a")
+    assert unknown == "Resource not found"
+    assert "'busy' does not tell of changes" in unable

@@ -1,0 +1,89 @@
+"""What is known of a server, connected or not: its state, its tools, and what it says of itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import anyio
+from mcp import Client
+from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent
+from mcp_types import ServerCapabilities, Tool
+
+from tools_search_server.upstream_session import about, features_beside_tools
+from tools_search_server.upstream_state import State
+
+__all__ = ["KnownServer"]
+
+logger = logging.getLogger(__name__)
+
+
+class KnownServer:
+    """A configured server as others may look at it.
+
+    Args:
+        name: Its name in the configuration.
+        on_change: Called when its tools or its state have changed.
+        on_event: Called with each change beside its tools.
+    """
+
+    def __init__(self, name: str, on_change: Callable[[], None], on_event: Callable[[ServerEvent], None]) -> None:
+        self.name = name
+        self.tools: Mapping[str, Tool] = {}
+        self.about = ""
+        self.protocol: str | None = None
+        """The revision spoken on the latest connection."""
+        self.features: Sequence[str] = ()
+        """What it offered on the latest connection beside tools."""
+        self.capabilities: ServerCapabilities | None = None
+        """What it declared on the latest connection; `None` while it has never been reached."""
+        self.settled = anyio.Event()
+        """Set once the server has been reached or has failed for the first time."""
+        self._state = State("starting", datetime.now(UTC))
+        self._changed = on_change
+        self._tell = on_event
+
+    @property
+    def state(self) -> State:
+        """How the server is now."""
+        return self._state
+
+    def _learn(self, client: Client, tools: Mapping[str, Tool]) -> None:
+        """Note that the server is ready, and what it says of itself on this connection."""
+        self.about = about(client)
+        self.protocol, self.features = client.protocol_version, features_beside_tools(client)
+        self.capabilities = client.server_capabilities
+        told = {"server": self.name, "state": "ready", "tools": len(tools), "protocol": self.protocol}
+        logger.info("%s is ready: %d tools, protocol %s", self.name, len(tools), self.protocol, extra=told)
+        self._move(State("ready", datetime.now(UTC)), tools)
+
+    def _update(self, tools: Mapping[str, Tool]) -> None:
+        """Note the tools of a server that is still connected."""
+        if tools != self.tools:
+            told = {"server": self.name, "state": "ready", "tools": len(tools)}
+            logger.info("%s changed: %d tools", self.name, len(tools), extra=told)
+            self._move(self._state, tools)
+
+    def _fail(self, reason: str) -> None:
+        """Note that the server cannot be used, and why; the log tells each reason once."""
+        told = {"server": self.name, "state": "down", "reason": reason}
+        level = logging.WARNING if reason != self._state.reason else logging.DEBUG
+        logger.log(level, "%s is down: %s", self.name, reason, extra=told)
+        self._move(State("down", datetime.now(UTC), reason), {})
+
+    def _move(self, state: State, tools: Mapping[str, Tool]) -> None:
+        # Down for another reason is still down since the first one.
+        since = self._state.since if state.kind == self._state.kind else state.since
+        self._state = replace(state, since=since)
+        self.tools = tools
+        self.settled.set()
+        self._changed()
+
+    def _tell_of_lists(self) -> None:
+        """Tell that what the server lists beside its tools has come or gone."""
+        if "prompts" in self.features:
+            self._tell(PromptsListChanged())
+        if "resources" in self.features:
+            self._tell(ResourcesListChanged())

@@ -1,0 +1,83 @@
+"""The prompts, resources and templates of one connected server, read when somebody asks for them."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import anyio
+from mcp import Client, MCPError
+from mcp.server.subscriptions import PromptsListChanged, ServerEvent
+from mcp_types import METHOD_NOT_FOUND, PromptsCapability, ResourcesCapability
+from pydantic import BaseModel
+
+from tools_search_server.upstream_listing import PROMPTS, RESOURCES, TEMPLATES, Kind, read_entries
+
+__all__ = ["Lists"]
+
+logger = logging.getLogger(__name__)
+
+_SECONDS: Final = 5
+"""How long one server may hold up a listing of all of them."""
+
+_FRESH_SECONDS: Final = 5
+"""How long the list of a server is taken for current that does not tell of changes: as long as callers may keep it."""
+
+_FAILED_SECONDS: Final = 30
+"""How long a server that failed to list is left alone."""
+
+_NEVER: Final[tuple[float, Mapping[str, BaseModel]]] = -math.inf, {}
+
+
+class Lists:
+    """What a server lists beside its tools.
+
+    Args:
+        client: The connection.
+        server: Its name, for the log.
+    """
+
+    def __init__(self, client: Client, server: str) -> None:
+        self._client = client
+        self._server = server
+        self._read: dict[str, tuple[float, Mapping[str, BaseModel]]] = {}
+        self._locks = {kind.method: anyio.Lock() for kind in (PROMPTS, RESOURCES, TEMPLATES)}
+        self._changes = 0
+
+    async def entries(self, kind: Kind) -> Mapping[str, BaseModel]:
+        """Return the entries of a kind, by what tells them apart; none where the server has none or fails to list."""
+        capability = self._capability(kind)
+        if capability is None:
+            return {}
+        async with self._locks[kind.method]:
+            until, entries = self._read.get(kind.method, _NEVER)
+            if anyio.current_time() < until:
+                return entries
+            before = self._changes
+            seconds = math.inf if capability.list_changed else _FRESH_SECONDS
+            try:
+                with anyio.fail_after(_SECONDS):
+                    entries = await read_entries(self._client, self._server, kind, page_seconds=_SECONDS)
+            except (MCPError, TimeoutError) as error:
+                entries, seconds = _NEVER[1], _FAILED_SECONDS
+                # Templates are optional, and there is no capability that says so.
+                if not isinstance(error, MCPError) or error.code != METHOD_NOT_FOUND or kind is not TEMPLATES:
+                    told = {"server": self._server}
+                    reason = str(error) or f"it took more than {_SECONDS} s"
+                    logger.warning("%s: its list of %ss failed: %s", self._server, kind.noun, reason, extra=told)
+            if before == self._changes:
+                self._read[kind.method] = anyio.current_time() + seconds, entries
+            return entries
+
+    def forget(self, event: ServerEvent) -> bool:
+        """Read again what has changed when it is asked for next; tell whether it was known before."""
+        self._changes += 1
+        kinds: Sequence[Kind] = (PROMPTS,) if isinstance(event, PromptsListChanged) else (RESOURCES, TEMPLATES)
+        known = [self._read.pop(kind.method, None) is not None for kind in kinds]
+        return any(known)
+
+    def _capability(self, kind: Kind) -> PromptsCapability | ResourcesCapability | None:
+        offered = self._client.server_capabilities
+        return offered.prompts if kind is PROMPTS else offered.resources

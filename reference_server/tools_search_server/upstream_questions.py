@@ -1,0 +1,86 @@
+"""What a legacy server asks while it works on a request: passed to whoever has sent that request.
+
+Such a question does not say which request it belongs to. While the requests in progress are all of one client it can
+only be for that one; otherwise it is refused, since a stranger must not see it, far less answer it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from mcp import MCPError
+from mcp.client.context import ClientRequestContext
+from mcp_types import (
+    INVALID_REQUEST,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    CreateMessageResultWithTools,
+    ElicitRequestParams,
+    ElicitResult,
+    ErrorData,
+)
+from pydantic import BaseModel, ValidationError
+
+__all__ = ["Caller", "Questions"]
+
+Ask: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
+"""Asks a client: the method and its parameters give the result, or `MCPError`."""
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who has sent a request."""
+
+    client: object
+    """The same object for all requests of one client."""
+
+    ask: Ask
+
+
+class Questions:
+    """Finds out whom to ask, for one server."""
+
+    def __init__(self) -> None:
+        self._callers: list[Caller] = []
+
+    @contextmanager
+    def answered_by(self, caller: Caller) -> Generator[None]:
+        """Count a request of `caller` as in progress."""
+        self._callers.append(caller)
+        try:
+            yield
+        finally:
+            self._callers.remove(caller)
+
+    async def elicit(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+        """Answer `elicitation/create`."""
+        answer = await self._ask("elicitation/create", params)
+        return answer if isinstance(answer, ErrorData) else ElicitResult.model_validate(answer, by_name=False)
+
+    async def sample(
+        self, context: ClientRequestContext, params: CreateMessageRequestParams
+    ) -> CreateMessageResult | CreateMessageResultWithTools | ErrorData:
+        """Answer `sampling/createMessage`."""
+        answer = await self._ask("sampling/createMessage", params)
+        if isinstance(answer, ErrorData):
+            return answer
+        try:
+            return CreateMessageResult.model_validate(answer, by_name=False)
+        except ValidationError:
+            return CreateMessageResultWithTools.model_validate(answer, by_name=False)
+
+    async def _ask(self, method: str, params: BaseModel) -> dict[str, Any] | ErrorData:
+        clients = {id(caller.client) for caller in self._callers}
+        if len(clients) != 1:
+            whose = "for no request in progress" if not clients else "while requests of several clients are in progress"
+            text = f"The gateway cannot tell whom to ask: {method} came {whose}"
+            return ErrorData(code=INVALID_REQUEST, message=text)
+        try:
+            dumped = params.model_dump(by_alias=True, mode="json", exclude_none=True)
+            return await self._callers[-1].ask(method, dumped)
+        except MCPError as error:
+            text = f"The gateway's client was not asked, or refused ({method}): {error.message}"
+            return ErrorData(code=error.code, message=text, data=error.data)
