@@ -207,3 +207,20 @@ async def test_a_toolset_shows_resources_and_prompts_of_the_servers_that_it_show
     assert templates == ["gateway://old%20one/note://old/{topic}"]
     assert "toolset" in single.message
     assert hidden.message == bare.message == "Resource not found"
+
+
+@pytest.mark.parametrize(("compat", "mode"), [("meta-tools", "auto"), ("list-changed", "legacy")])
+async def test_hosts_that_cannot_search_get_them_too(
+    connect: Any, configuration: Any, two: Any, compat: str, mode: str
+) -> None:
+    tool = "old_one__link_3e63c983c9cc"
+    call = ("call_tool", {"name": tool, "arguments": {}}) if compat == "meta-tools" else (tool, {})
+    with anyio.fail_after(60):
+        async with connect("stdio", mode, "--compat", compat, "--config", str(configuration(**two))) as client:
+            listed = (await client.session.list_resources()).resources
+            prompts = (await client.session.list_prompts()).prompts
+            result: Any = await client.session.call_tool(*call)
+            followed = await read(client, result.content[0].uri)
+    assert len(listed) == 8
+    assert len(prompts) == 4
+    assert followed == ("gateway://old%20one/note://old/unlisted", "note://old/unlisted of old")

@@ -193,3 +193,18 @@ async def test_a_subscription_that_cannot_be_carried_is_refused_with_the_reason(
             unable = await refusal(client, "gateway://busy/file:///a")
     assert unknown == "Resource not found"
     assert "'busy' does not tell of changes" in unable
+
+
+async def test_sessions_whose_list_grows_by_what_they_find_are_told_of_all_that_changes(
+    connect: Any, configuration: Any, told: Told
+) -> None:
+    file = configuration(one=library("legacy", "one"))
+    options = ("--compat", "list-changed", "--config", str(file))
+    with anyio.fail_after(60):
+        async with connect("stdio", "legacy", *options, message_handler=told.on_message) as client:
+            tool = next(tool.name for tool in (await client.session.list_tools()).tools)
+            assert tool == "search_tools"
+            async with following(client, "legacy", "memo:one:1"):
+                await call(client, "one__change", what=["prompts", "resources", "memo:one:1"])
+                words = await told.until("memo:one:1")
+    assert words[-3:] == ["prompts", "resources", "memo:one:1"]
