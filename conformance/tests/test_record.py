@@ -74,7 +74,8 @@ def test_without_a_log_exchanges_are_counted_all_the_same():
     [
         ({"result": {}}, "a result"),
         ({"error": {"code": -32602, "message": "no"}}, "error -32602"),
-        ({"error": {"code": "-32602"}}, "a response with neither a result object nor a readable error"),
+        ({"error": {"code": "-32602"}}, "error -32602"),  # response-shape alone names it
+        ({"error": {"code": "no number"}}, "a response with neither a result object nor a readable error"),
         ({"error": {"code": True}}, "a response with neither a result object nor a readable error"),
         ({"result": []}, "a response with neither a result object nor a readable error"),
         ({}, "a response with neither a result object nor a readable error"),
