@@ -214,7 +214,9 @@ async def test_hosts_that_cannot_search_get_them_too(
     connect: Any, configuration: Any, two: Any, compat: str, mode: str
 ) -> None:
     tool = "old_one__link_3e63c983c9cc"
-    call = ("call_tool", {"name": tool, "arguments": {}}) if compat == "meta-tools" else (tool, {})
+    call: tuple[str, dict[str, Any]] = (tool, {})
+    if compat == "meta-tools":
+        call = "call_tool", {"name": tool, "arguments": {}}
     with anyio.fail_after(60):
         async with connect("stdio", mode, "--compat", compat, "--config", str(configuration(**two))) as client:
             listed = (await client.session.list_resources()).resources
