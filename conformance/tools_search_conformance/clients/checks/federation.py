@@ -139,6 +139,8 @@ async def calls_what_is_named(bench: ClientBench) -> None:
     async with bench.federated(scripts) as session:
         told = await session.search(_NEED, limit=10)
         bench.require(bool(told.tools), f"the client found nothing: {told.describe()}", session.latest)
+        names = [item["name"] for item in told.tools]
+        bench.applies(len({*names}) == len(names), "one name stands for several tools; see federation-names-unique")
         for item in told.tools:
             meant, name, arguments = item.get("server"), str(item["name"]), {"parcel": str(item["name"])}
             await session.call(name, arguments)
