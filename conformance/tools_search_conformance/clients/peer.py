@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, Final, Protocol
 
 import anyio
-from tools_search_spec import EXTENSION_ID, METHOD
+from tools_search_spec import METHOD
 
-from tools_search_conformance.clients.script import SETTINGS, Refusal, Reply, Script
-from tools_search_conformance.shape import integer
-from tools_search_conformance.vocabulary import WHITE_SPACE
+from tools_search_conformance.clients.script import Refusal, Reply, Script
+from tools_search_conformance.clients.scripted_server import META_PREFIX, ScriptedServer
 from tools_search_conformance.wire.codec import JsonObject, Limits, as_object, encode
-from tools_search_conformance.wire.eras import LEGACY, LEGACY_REVISIONS, MODERN, Era
+from tools_search_conformance.wire.eras import LEGACY, MODERN, Era
 from tools_search_conformance.wire.record import Answer, Exchange, Recorder
 
 __all__ = ["CHANGED", "HEARD", "LISTEN", "Peer", "params_of", "status_of"]
@@ -32,16 +30,15 @@ CANCELLED: Final = "notifications/cancelled"
 HEARD: Final = Limits(message_bytes=256 * 1024, values=10_000)
 """What one message of a client may be; many may be under way at once."""
 
-_PREFIX: Final = "io.modelcontextprotocol/"
-_STAMPS: Final[Mapping[str, Any]] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 _STATUS: Final = {-32601: 404, -32602: 400, -32600: 400, -32700: 400, -32020: 400, -32021: 400}
 _MOST_EXCHANGES: Final = 1000
 _MOST_NOTES: Final = 1000
 _MOST_HELD: Final = 64 * 1024 * 1024
 _MOST_OUTLETS: Final = 100
 _MOST_LISTENS: Final = 100
-_DIGITS: Final = 9
 """What one client may have recorded of it on one connection; beyond that it is answered with errors, or not at all."""
+
+_TOO_OFTEN: Final = Refusal(-32603, "the peer was asked too often").reply
 
 Send = Callable[[JsonObject], Awaitable[None]]
 
@@ -89,6 +86,7 @@ class Peer:
         """Those of them whose response stream the client closed before the answer."""
         self.cancelled: list[Any] = []
         """The `requestId` of each `notifications/cancelled`, in their order."""
+        self._server = ScriptedServer(era, script)
         self._recorder = recorder
         self._notes = 0
         self._outlets: list[tuple[Send, JsonObject]] = []
@@ -136,7 +134,7 @@ class Peer:
                 self._tell()
             return None
         began = perf_counter()
-        reply = self._reply(message)
+        reply = self._server.reply(message) if self._has_room() else _TOO_OFTEN
         if reply.held is not None and not reply.held.is_set():
             reply = await self._hold(message, reply, reply.held, stream)
         if reply.seconds:
@@ -153,7 +151,7 @@ class Peer:
         self, send: Send, request: JsonObject | None = None, headers: Mapping[str, str] | None = None
     ) -> JsonObject:
         """Have notifications sent by `send`, and return the message that acknowledges a modern `request` for them."""
-        meta = {} if request is None else {"_meta": {f"{_PREFIX}subscriptionId": request["id"]}}
+        meta = {} if request is None else {"_meta": {f"{META_PREFIX}subscriptionId": request["id"]}}
         self._outlets = [*self._outlets, (send, meta)][-_MOST_OUTLETS:]
         self.heeded.set()
         granted: JsonObject = {"notifications": {"toolsListChanged": True}, **meta}
@@ -232,90 +230,3 @@ class Peer:
         self._notes += 1
         if self._notes <= _MOST_NOTES:
             self._recorder.note(f"{direction} the client: {encode(message)[:500].decode(errors='replace')}")
-
-    def _reply(self, message: JsonObject) -> Reply:
-        method, params = message["method"], as_object(message.get("params")) or {}
-        answers: dict[str, Callable[[JsonObject], Reply]] = {
-            "server/discover": self._discovered,
-            "initialize": self._initialized,
-            "ping": lambda _: Reply(result={}),
-            "tools/list": self._listed,
-            "tools/call": self._called,
-            METHOD: self._searched,
-        }
-        opens = {"server/discover": MODERN, "initialize": LEGACY, "ping": LEGACY}
-        try:
-            if not self._has_room():
-                raise Refusal(-32603, "the peer was asked too often")
-            if not isinstance(method, str) or method not in answers or opens.get(method, self.era) != self.era:
-                raise Refusal(-32601, "Method not found")
-            if (self.script.gone or self.script.mute) and method in {METHOD, "tools/list"}:
-                return Reply(lost=self.script.gone, silent=self.script.mute)
-            reply = answers[method](params)
-        except Refusal as refusal:
-            return refusal.reply
-        if self.era == MODERN and reply.result is not None and not reply.plain:
-            stamps = {"resultType": "complete"} if method == "tools/call" else _STAMPS
-            return replace(reply, result={**stamps, **reply.result})
-        return reply
-
-    def _capabilities(self) -> JsonObject:
-        places = self.script.advertised
-        if places is None:
-            places = dict.fromkeys(("extensions", "experimental")[: 1 if self.era == MODERN else 2], SETTINGS)
-        capabilities: JsonObject = {place: {EXTENSION_ID: held} for place, held in places.items()}
-        if self.script.neighbours:
-            capabilities["extensions"] = {**self.script.neighbours, **capabilities.get("extensions", {})}
-        return {"tools": {"listChanged": True}, **capabilities}
-
-    def _discovered(self, _: JsonObject) -> Reply:
-        server = {f"{_PREFIX}serverInfo": {"name": self.script.name, "version": "1"}}
-        return Reply(
-            result={"supportedVersions": [MODERN], "capabilities": self._capabilities(), "_meta": server},
-        )
-
-    def _initialized(self, params: JsonObject) -> Reply:
-        wanted = params.get("protocolVersion")
-        return Reply(
-            result={
-                "protocolVersion": wanted if str(wanted) in LEGACY_REVISIONS else LEGACY,
-                "capabilities": self._capabilities(),
-                "serverInfo": {"name": self.script.name, "version": "1"},
-            }
-        )
-
-    def _listed(self, params: JsonObject) -> Reply:
-        if self.script.list_fails:
-            raise Refusal(-32603, "Internal error")
-        start, size, tools = 0, self.script.list_page, list(self.script.listed)
-        if "cursor" not in params and self.script.list_starts_empty:
-            return Reply(result={"tools": [], "nextCursor": "listed 0"})
-        if "cursor" in params:
-            cursor = str(params["cursor"]).removeprefix("listed ")
-            if not cursor.isdecimal() or len(cursor) > _DIGITS:
-                raise Refusal(-32602, "invalid cursor")
-            start = int(cursor)
-        page: JsonObject = {"tools": tools[start : start + size]}
-        if self.era == MODERN:
-            page["ttlMs"] = self.script.list_ttl
-        return Reply(result=page | ({"nextCursor": f"listed {start + size}"} if start + size < len(tools) else {}))
-
-    def _called(self, params: JsonObject) -> Reply:
-        echo: JsonObject = {"name": params.get("name"), "arguments": params.get("arguments") or {}}
-        return Reply(result={"content": [{"type": "text", "text": json.dumps(echo)}]})
-
-    def _searched(self, params: JsonObject) -> Reply:
-        # A `null`, a `limit` that is none, and a query that is not repeated, are each for one check to find; the others
-        # go on as if all was well.
-        params = {name: value for name, value in params.items() if value is not None}
-        blank = not isinstance(params.get("query"), str) or not params["query"].strip(WHITE_SPACE)
-        if "cursor" in params and blank:
-            params["query"], blank = "not repeated", False
-        if (integer(params.get("limit")) or 0) < 1:
-            params.pop("limit", None)
-        cursor = params.get("cursor", "")
-        if blank:
-            raise Refusal(-32602, "invalid query", {"field": "query", "reason": "no string, or blank"})
-        if not isinstance(cursor, str):
-            raise Refusal(-32602, "invalid cursor", {"field": "cursor", "reason": "no string"})
-        return self.script.search(params)

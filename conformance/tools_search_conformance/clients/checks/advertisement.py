@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from tools_search_conformance.clients.bench import NotConnectedError
 from tools_search_conformance.clients.generated import json_values, unknown_members
 from tools_search_conformance.clients.peer import params_of
 from tools_search_conformance.clients.registry import client_check
 from tools_search_conformance.clients.script import SETTINGS, Script
+from tools_search_conformance.clients.sessions import NotConnectedError
 from tools_search_conformance.properties import explore
 from tools_search_conformance.shape import integer
 from tools_search_conformance.wire.eras import LEGACY, MODERN

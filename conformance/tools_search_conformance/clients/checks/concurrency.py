@@ -10,9 +10,10 @@ from tools_search_conformance.clients.script import Script, Withheld, found, too
 from tools_search_conformance.wire.eras import MODERN
 
 if TYPE_CHECKING:
-    from tools_search_conformance.clients.bench import ClientBench, Session
+    from tools_search_conformance.clients.bench import ClientBench
     from tools_search_conformance.clients.contract import Told
     from tools_search_conformance.clients.peer import Peer
+    from tools_search_conformance.clients.sessions import Session
     from tools_search_conformance.model import DriverFeature
     from tools_search_conformance.wire.codec import JsonObject
 

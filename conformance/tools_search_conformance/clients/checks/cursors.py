@@ -15,7 +15,8 @@ from tools_search_conformance.properties import explore
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tools_search_conformance.clients.bench import ClientBench, Session
+    from tools_search_conformance.clients.bench import ClientBench
+    from tools_search_conformance.clients.sessions import Session
     from tools_search_conformance.wire.codec import JsonObject
 
 __all__: list[str] = []

@@ -5,17 +5,18 @@ from __future__ import annotations
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from tools_search_conformance.clients.bench import NotConnectedError
 from tools_search_conformance.clients.contract import DriverError
 from tools_search_conformance.clients.registry import client_check
 from tools_search_conformance.clients.script import Script, found, refuses, serves, tool
+from tools_search_conformance.clients.sessions import NotConnectedError
 from tools_search_conformance.wire.eras import MODERN
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
-    from tools_search_conformance.clients.bench import ClientBench, FederationSession
+    from tools_search_conformance.clients.bench import ClientBench
     from tools_search_conformance.clients.contract import Told
+    from tools_search_conformance.clients.sessions import FederationSession
 
 __all__: list[str] = []
 

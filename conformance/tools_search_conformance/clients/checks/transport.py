@@ -18,7 +18,8 @@ from tools_search_conformance.wire.eras import MODERN
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tools_search_conformance.clients.bench import ClientBench, Session
+    from tools_search_conformance.clients.bench import ClientBench
+    from tools_search_conformance.clients.sessions import Session
     from tools_search_conformance.wire.record import Exchange
 
 __all__: list[str] = []
