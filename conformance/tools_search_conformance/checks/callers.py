@@ -6,7 +6,7 @@ fixture, whose catalogue never had those tools.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -73,20 +73,29 @@ async def _callers(bench: Bench) -> AsyncGenerator[tuple[Bench, Bench]]:
         bench.beside("any caller", Opening(catalog=_ALL)) as everyone,
         bench.beside("restricted caller", Opening(catalog=_ALL, headers=_RESTRICTED)) as restricted,
     ):
-        for other, tools in ((everyone, _HIDDEN_TOOLS + _VISIBLE_TOOLS), (restricted, _VISIBLE_TOOLS)):
-            listing = await other.listing()
-            whose = "the restricted caller" if other is restricted else "a caller without a token"
-            wrong = f"tools/list does not show {whose} what the catalogue file says; see the feature `callers`"
-            other.require(set(listing.by_name) == {tool["name"] for tool in tools}, wrong, listing.exchange)
+        await _require_listed(everyone, _HIDDEN_TOOLS + _VISIBLE_TOOLS, "a caller without a token")
+        await _require_listed(restricted, _VISIBLE_TOOLS, "the restricted caller")
         yield everyone, restricted
 
 
 @asynccontextmanager
 async def _without(bench: Bench, name: str) -> AsyncGenerator[Bench]:
-    """Give a bench whose fixture never had the hidden tools."""
+    """Give a bench whose fixture never had the hidden tools.
+
+    Raises:
+        UnverifiableError: the fixture does not list the others.
+    """
     bench.place(name, document(_VISIBLE_TOOLS))
     async with bench.beside(name, Opening(catalog=name)) as other:
+        await _require_listed(other, _VISIBLE_TOOLS, "a caller without a token")
         yield other
+
+
+async def _require_listed(bench: Bench, tools: Sequence[JsonObject], whose: str) -> None:
+    """Go on only where the listing has these tools. Each fixture that is compared has been listed, so none is ahead."""
+    listing = await bench.listing()
+    wrong = f"tools/list does not show {whose} what the catalogue file says; see the feature `callers`"
+    bench.require(set(listing.by_name) == {tool["name"] for tool in tools}, wrong, listing.exchange)
 
 
 @check(
@@ -173,9 +182,9 @@ def _told(exchange: Exchange) -> tuple[Any, bool, Any]:
 @check(
     "call-authorized",
     title="A tool that a caller may not see cannot be called, whatever was found",
-    sends="A search that finds a tool, and `tools/call` of it; then the same call with the token of a caller from whom"
-    " it is hidden.",
-    passes="A result for the first call; an error, or a result with `isError`, for the second.",
+    sends="A search that finds a tool, and `tools/call` of it, which is served; then the same call with the token of a"
+    " caller from whom it is hidden, and to whom another one is served.",
+    passes="An error, or a result with `isError`.",
     transports=("http",),
     feature="callers",
 )
@@ -185,7 +194,7 @@ async def authorizes_calls(bench: Bench) -> None:
         everyone.require(_SECRET in found.names, f"{_SECRET!r} is not found; see exact-name-first", found.exchange)
         for other, name in ((everyone, _SECRET), (restricted, name_of(_TELLING))):
             call = await _call(other, name)
-            other.expect(_served(call), call, f"{name!r} is not hidden, but its call got {call.describe()}", case=name)
+            other.require(_served(call), f"{name!r} is not hidden, but its call got {call.describe()}; see callable", call)
         call = await _call(restricted, _SECRET)
         restricted.expect(not _served(call), call, f"{_SECRET!r} was called by whom it is hidden from", case=_SECRET)
 

@@ -100,7 +100,7 @@ async def _explore_names(bench: Bench, names: Sequence[str]) -> None:
 async def match_all_terms(bench: Bench) -> None:
     words = Vocabulary.of((await bench.stocked()).tools)
     for number, tool in enumerate(chosen(bench, words.tools)):
-        for query in bench.some([*dict.fromkeys(_queries(words, tool, number))], 1):
+        for query in bench.some([*dict.fromkeys(_queries(words, tool, number))], 2):
             walk = await bench.walk(query, await bench.plenty(), most=20)
             bench.require(walk.ended or tool["name"] in walk.names, "a search does not end; see pages-end", walk.last)
             bench.expect(
