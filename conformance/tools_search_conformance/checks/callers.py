@@ -194,7 +194,8 @@ async def authorizes_calls(bench: Bench) -> None:
         everyone.require(_SECRET in found.names, f"{_SECRET!r} is not found; see exact-name-first", found.exchange)
         for other, name in ((everyone, _SECRET), (restricted, name_of(_TELLING))):
             call = await _call(other, name)
-            other.require(_served(call), f"{name!r} is not hidden, but its call got {call.describe()}; see callable", call)
+            refused = f"{name!r} is not hidden, but its call got {call.describe()}; see callable"
+            other.require(_served(call), refused, call)
         call = await _call(restricted, _SECRET)
         restricted.expect(not _served(call), call, f"{_SECRET!r} was called by whom it is hidden from", case=_SECRET)
 
