@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
+from mcp_ext_tools_search.ranking.memo import Memo
 from mcp_ext_tools_search.ranking.statistics import Statistics
 from mcp_ext_tools_search.ranking.stems import stem
 from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS
@@ -15,7 +16,7 @@ from mcp_ext_tools_search.ranking.synonyms import related_verbs
 from mcp_ext_tools_search.ranking.tokens import words
 from mcp_ext_tools_search.ranking.vocabulary import Vocabulary, may_be_misspelt, surface
 
-__all__ = ["LONGEST_QUERY", "WeighedQuery", "weigh"]
+__all__ = ["LONGEST_QUERY", "WeighedQuery", "Weigher"]
 
 LONGEST_QUERY: Final = 8_192
 """Characters of a query that are read."""
@@ -39,11 +40,11 @@ class WeighedQuery:
     terms: list[int] = field(default_factory=list[int])
     """Numbers of the terms to look up."""
 
-    weights: list[float] = field(default_factory=list[float])
-    """What each of them is worth."""
+    values: list[float] = field(default_factory=list[float])
+    """What each of them is worth: its weight in the query times its idf."""
 
-    covers: list[float] = field(default_factory=list[float])
-    """Shares of a word of the query that a tool with a term covers: 1 for the word itself.
+    covered: list[float] = field(default_factory=list[float])
+    """The idf that a tool with a term covers of the query.
 
     There are fewer of them than terms: the later terms are mere relatives, and cover nothing.
     """
@@ -52,84 +53,96 @@ class WeighedQuery:
     """Sum of the idf of the words of the query, whether the catalogue knows them or not."""
 
 
-def weigh(query: str, vocabulary: Vocabulary, statistics: Statistics) -> WeighedQuery:
-    """Return what to look up for `query`; no term where it shares none with the visible tools."""
-    counts = Counter(islice(words(query[:LONGEST_QUERY]), LONGEST_QUERY))
-    written = list(islice((word for word in counts if word not in STOP_WORDS), MOST_WORDS))
-    weighing = _Weighing(vocabulary, statistics)
-    if written:
-        weighing.weigh_words(written, counts)
-    else:
-        weighing.weigh_stop_words(islice(counts, MOST_WORDS))
-    return weighing.weighed
+class _Term(NamedTuple):
+    """A term that a visible tool has."""
+
+    number: int
+    idf: float
 
 
-class _Weighing:
-    """The weighing of one query."""
+class Weigher:
+    """Weighs queries by the statistics of one set of visible tools, and remembers the words that it has met."""
 
     def __init__(self, vocabulary: Vocabulary, statistics: Statistics) -> None:
-        self.weighed = WeighedQuery()
         self._vocabulary = vocabulary
-        self._numbers = vocabulary.numbers
-        self._statistics = statistics
-        self._idf = statistics.idf_of
+        self._idf = statistics.idf.data
+        self._rarest = statistics.rarest
+        self._known = Memo(self._look_up)
+        self._written = Memo(self._look_up_written)
+        self._verbs = Memo(self._look_up_verbs)
+        self._corrections = Memo(self._correct)
 
-    def weigh_stop_words(self, said: Iterable[str]) -> None:
+    def weigh(self, query: str) -> WeighedQuery:
+        """Return what to look up for `query`; no term where it shares none with the visible tools."""
+        counts = Counter(islice(words(query[:LONGEST_QUERY]), LONGEST_QUERY))
+        meant = list(islice((word for word in counts if word not in STOP_WORDS), MOST_WORDS))
+        return self._weigh_words(meant, counts) if meant else self._weigh_stop_words(islice(counts, MOST_WORDS))
+
+    def _weigh_stop_words(self, said: Iterable[str]) -> WeighedQuery:
         """Weigh a query of nothing but stop words, which then count as words."""
-        for word in said:
-            self._add_word(surface(word), 1.0)
+        known = [*filter(None, map(self._written.__getitem__, said))]
+        idf = [term.idf for term in known]
+        return WeighedQuery([term.number for term in known], idf, idf, sum(idf))
 
-    def weigh_words(self, written: Iterable[str], counts: Counter[str]) -> None:
-        """Weigh a query of these words; the terms that cover words come first."""
-        stems: dict[str, int] = {}
-        for word in written:
+    def _weigh_words(self, meant: Sequence[str], counts: Mapping[str, int]) -> WeighedQuery:
+        said: dict[str, int] = {}
+        for word in meant:
             stemmed = stem(word)
-            stems[stemmed] = stems.get(stemmed, 0) + counts[word]
-        unknown = [stemmed for stemmed, count in stems.items() if not self._add_word(stemmed, _saturated(count))]
+            said[stemmed] = said.get(stemmed, 0) + counts[word]
+        weights = {stemmed: _saturated(count) for stemmed, count in said.items()}
+        weighed = WeighedQuery()
+        terms, values = weighed.terms, weighed.values
+        unknown = self._add_known(weights, weighed)
         for stemmed in unknown[:MOST_CORRECTIONS]:
-            if may_be_misspelt(stemmed):
-                self._add_corrections(stemmed, _saturated(stems[stemmed]))
-        self.weighed.total_idf += self._statistics.rarest * len(unknown)
-        for stemmed, count in stems.items():
-            for verb in related_verbs(stemmed):
-                self._add_relative(verb, _saturated(count) * _RELATED_VERB)
-        for word in written:
-            self._add_relative(surface(word), _saturated(counts[word]) * _AS_WRITTEN)
+            for (number, idf), share in self._corrections[stemmed]:
+                terms.append(number)
+                values.append(weights[stemmed] * share * idf)
+                weighed.covered.append(share * idf)
+        for stemmed, weight in weights.items():
+            for number, idf in self._verbs[stemmed]:
+                terms.append(number)
+                values.append(weight * _RELATED_VERB * idf)
+        for word in meant:
+            if term := self._written[word]:
+                terms.append(term.number)
+                values.append(_saturated(counts[word]) * _AS_WRITTEN * term.idf)
+        return weighed
 
-    def _add_word(self, term: str, weight: float) -> bool:
-        """Look up a term that covers a word of the query, and tell whether a visible tool has it."""
-        number = self._known(term)
-        if number is None:
-            return False
-        self._add_covering(number, weight, 1.0)
-        self.weighed.total_idf += self._idf[number]
-        return True
+    def _add_known(self, weights: Mapping[str, float], weighed: WeighedQuery) -> list[str]:
+        """Add the stems that are known, and return the others."""
+        unknown: list[str] = []
+        for stemmed, weight in weights.items():
+            if term := self._known[stemmed]:
+                weighed.terms.append(term.number)
+                weighed.values.append(weight * term.idf)
+                weighed.covered.append(term.idf)
+            else:
+                unknown.append(stemmed)
+        weighed.total_idf = sum(weighed.covered) + self._rarest * len(unknown)
+        return unknown
 
-    def _add_corrections(self, stemmed: str, weight: float) -> None:
-        """Look up the terms that an unknown word may be a slip for."""
+    def _look_up(self, term: str) -> _Term | None:
+        """Return `term` if a visible tool has it."""
+        number = self._vocabulary.numbers.get(term)
+        if number is None or number >= len(self._idf) or not self._idf[number]:
+            return None
+        return _Term(number, self._idf[number])
+
+    def _look_up_written(self, word: str) -> _Term | None:
+        return self._look_up(surface(word))
+
+    def _look_up_verbs(self, stemmed: str) -> list[_Term]:
+        """Return the verbs of the same operation that visible tools have."""
+        return [*filter(None, map(self._look_up, related_verbs(stemmed)))]
+
+    def _correct(self, stemmed: str) -> list[tuple[_Term, float]]:
+        """Return the terms that an unknown word may be a slip for, each with what it is worth."""
+        if not may_be_misspelt(stemmed):
+            return []
         nearest = self._vocabulary.spelling.nearest(
-            stemmed, _CORRECTIONS_PER_WORD, known=lambda word: self._known(word) is not None
+            stemmed, _CORRECTIONS_PER_WORD, known=lambda word: self._look_up(word) is not None
         )
-        for known, likeness in nearest:
-            share = _CORRECTION * likeness
-            self._add_covering(self._numbers[known], weight * share, share)
-
-    def _add_covering(self, number: int, weight: float, share: float) -> None:
-        self.weighed.terms.append(number)
-        self.weighed.weights.append(weight)
-        self.weighed.covers.append(share)
-
-    def _add_relative(self, term: str, weight: float) -> None:
-        """Look up a term that adds to a tool's score and covers nothing of the query."""
-        number = self._known(term)
-        if number is not None:
-            self.weighed.terms.append(number)
-            self.weighed.weights.append(weight)
-
-    def _known(self, term: str) -> int | None:
-        """Return the number of `term` if a visible tool has it."""
-        number = self._numbers.get(term)
-        return number if number is not None and number < len(self._idf) and self._idf[number] > 0 else None
+        return [(term, _CORRECTION * likeness) for word, likeness in nearest if (term := self._look_up(word))]
 
 
 def _saturated(count: int) -> float:

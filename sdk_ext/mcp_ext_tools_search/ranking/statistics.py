@@ -34,9 +34,6 @@ class Statistics:
     idf: NDArray[np.float64]
     """Inverse document frequency of each term; zero where no visible tool has the term."""
 
-    idf_of: memoryview
-    """The same, quicker to look up one by one."""
-
     rarest: float
     """The idf of a word that no visible tool has: more than that of any term."""
 
@@ -69,7 +66,6 @@ def statistics_of(documents: Documents, visible: Collection[str] | None) -> Stat
         visible=mask,
         count=count,
         idf=idf,
-        idf_of=idf.data,
         rarest=float(inverse_document_frequency(np.zeros(1, dtype=np.int64), count)[0]),
         saturation=_saturation(documents.lengths, mask),
         name_idf=_name_idf(documents, idf),
