@@ -37,6 +37,9 @@ _MOST_REMEMBERED: Final = 16_384
 _FEW: Final = 64
 """Hits that are sorted at once: more than most pages have."""
 
+_MUCH_LESS: Final = 32
+"""Matches per hit that is sorted from which on it pays not to sort all."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
@@ -110,12 +113,13 @@ def _ranked(roster: Roster, scores: Scores) -> Sequence[Hit]:
     order = _Order(roster, scores.total)
     if not len(order):
         return ()
-    best = float(scores.total[order.best(1)[0]])
+    best = float(scores.total.max())
 
     def hits_at(places: range) -> list[Hit]:
-        slots: list[int] = order.best(max(places, default=-1) + 1)[list(places)].tolist()
-        found = zip(slots, scores.total[slots].tolist(), scores.matched(slots), strict=True)
-        return [Hit(roster.names[slot], total / best, members) for slot, total, members in found]
+        slots = order.best(max(places, default=-1) + 1)[places]
+        shares = scores.total.take(slots) / best
+        found = zip(roster.names_of(slots), shares.tolist(), scores.matched(slots), strict=True)
+        return [Hit(name, share, members) for name, share, members in found]
 
     return LazyHits(len(order), lambda: roster.names_of(order.best(len(order))), hits_at)
 
@@ -127,10 +131,10 @@ class _Order:
     """
 
     def __init__(self, roster: Roster, total: NDArray[np.float64]) -> None:
-        slots = total.nonzero()[0]
+        slots = (total > 0).nonzero()[0]
         self._by_name = roster.by_name
         # The bits of positive numbers are ordered as the numbers are, so one integer holds a score and a rank.
-        self._keys = roster.ranks[slots] - total[slots].view(np.int64)
+        self._keys = roster.ranks.take(slots) - total.take(slots).view(np.int64)
         self._sorted = 0
 
     def __len__(self) -> int:
@@ -140,11 +144,11 @@ class _Order:
         """Return the slots of the `count` best."""
         if count > self._sorted:
             self._sort(count)
-        return self._by_name[self._keys[:count] & (MOST - 1)]
+        return self._by_name.take(self._keys[:count] & (MOST - 1))
 
     def _sort(self, count: int) -> None:
         keys, few = self._keys, max(count, _FEW)
-        if few < len(keys) // 4:
+        if few < len(keys) // _MUCH_LESS:
             keys = np.partition(keys, few)
             keys[:few].sort()
         else:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, cast
 
 from mcp_ext_tools_search.ranking.memo import Memo
 from mcp_ext_tools_search.ranking.statistics import Statistics
@@ -53,96 +52,80 @@ class WeighedQuery:
     """Sum of the idf of the words of the query, whether the catalogue knows them or not."""
 
 
-class _Term(NamedTuple):
-    """A term that a visible tool has."""
-
-    number: int
-    idf: float
-
-
 class Weigher:
-    """Weighs queries by the statistics of one set of visible tools, and remembers the words that it has met."""
+    """Weighs queries by the statistics of one set of visible tools, and remembers what unknown words may have meant."""
 
     def __init__(self, vocabulary: Vocabulary, statistics: Statistics) -> None:
         self._vocabulary = vocabulary
-        self._idf = statistics.idf.data
+        self._idf = cast("Sequence[float]", statistics.idf.data)  # quick to read one by one
         self._rarest = statistics.rarest
-        self._known = Memo(self._look_up)
-        self._written = Memo(self._look_up_written)
-        self._verbs = Memo(self._look_up_verbs)
         self._corrections = Memo(self._correct)
 
     def weigh(self, query: str) -> WeighedQuery:
         """Return what to look up for `query`; no term where it shares none with the visible tools."""
-        counts = Counter(islice(words(query[:LONGEST_QUERY]), LONGEST_QUERY))
+        counts: dict[str, int] = {}
+        for word in islice(words(query[:LONGEST_QUERY]), LONGEST_QUERY):
+            counts[word] = counts.get(word, 0) + 1
         meant = list(islice((word for word in counts if word not in STOP_WORDS), MOST_WORDS))
-        return self._weigh_words(meant, counts) if meant else self._weigh_stop_words(islice(counts, MOST_WORDS))
+        if meant:
+            return self._weigh_words({word: counts[word] for word in meant})
+        known, _ = self._known({surface(word): 1.0 for word in islice(counts, MOST_WORDS)})
+        idf = [self._idf[number] for number in known]
+        return WeighedQuery([*known], idf, idf, sum(idf))
 
-    def _weigh_stop_words(self, said: Iterable[str]) -> WeighedQuery:
-        """Weigh a query of nothing but stop words, which then count as words."""
-        known = [*filter(None, map(self._written.__getitem__, said))]
-        idf = [term.idf for term in known]
-        return WeighedQuery([term.number for term in known], idf, idf, sum(idf))
-
-    def _weigh_words(self, meant: Sequence[str], counts: Mapping[str, int]) -> WeighedQuery:
+    def _weigh_words(self, counts: Mapping[str, int]) -> WeighedQuery:
         said: dict[str, int] = {}
-        for word in meant:
+        for word, count in counts.items():
             stemmed = stem(word)
-            said[stemmed] = said.get(stemmed, 0) + counts[word]
+            said[stemmed] = said.get(stemmed, 0) + count
         weights = {stemmed: _saturated(count) for stemmed, count in said.items()}
         weighed = WeighedQuery()
-        terms, values = weighed.terms, weighed.values
-        unknown = self._add_known(weights, weighed)
+        known, unknown = self._known(weights)
+        self._add(weighed, known.items())
+        weighed.covered += [self._idf[number] for number in known]
+        weighed.total_idf = sum(weighed.covered) + self._rarest * len(unknown)
         for stemmed in unknown[:MOST_CORRECTIONS]:
-            for (number, idf), share in self._corrections[stemmed]:
-                terms.append(number)
-                values.append(weights[stemmed] * share * idf)
-                weighed.covered.append(share * idf)
+            corrections = self._corrections[stemmed]
+            self._add(weighed, [(number, weights[stemmed] * share) for number, share in corrections])
+            weighed.covered += [share * self._idf[number] for number, share in corrections]
         for stemmed, weight in weights.items():
-            for number, idf in self._verbs[stemmed]:
-                terms.append(number)
-                values.append(weight * _RELATED_VERB * idf)
-        for word in meant:
-            if term := self._written[word]:
-                terms.append(term.number)
-                values.append(_saturated(counts[word]) * _AS_WRITTEN * term.idf)
+            if verbs := related_verbs(stemmed):
+                self._add(weighed, self._known(dict.fromkeys(verbs, weight * _RELATED_VERB))[0].items())
+        as_written = {surface(word): _saturated(count) * _AS_WRITTEN for word, count in counts.items()}
+        self._add(weighed, self._known(as_written)[0].items())
         return weighed
 
-    def _add_known(self, weights: Mapping[str, float], weighed: WeighedQuery) -> list[str]:
-        """Add the stems that are known, and return the others."""
+    def _add(self, weighed: WeighedQuery, weights: Iterable[tuple[int, float]]) -> None:
+        """Look up terms too, each with its weight."""
+        for number, weight in weights:
+            weighed.terms.append(number)
+            weighed.values.append(weight * self._idf[number])
+
+    def _known(self, weights: Mapping[str, float]) -> tuple[dict[int, float], list[str]]:
+        """Return the weights of the terms that a visible tool has, by number, and the terms that none has."""
+        known: dict[int, float] = {}
         unknown: list[str] = []
-        for stemmed, weight in weights.items():
-            if term := self._known[stemmed]:
-                weighed.terms.append(term.number)
-                weighed.values.append(weight * term.idf)
-                weighed.covered.append(term.idf)
+        find, idf, size = self._vocabulary.numbers.get, self._idf, len(self._idf)
+        for term, weight in weights.items():
+            number = find(term)
+            # Greater numbers have been given since this index was made.
+            if number is not None and number < size and idf[number]:
+                known[number] = weight
             else:
-                unknown.append(stemmed)
-        weighed.total_idf = sum(weighed.covered) + self._rarest * len(unknown)
-        return unknown
+                unknown.append(term)
+        return known, unknown
 
-    def _look_up(self, term: str) -> _Term | None:
-        """Return `term` if a visible tool has it."""
-        number = self._vocabulary.numbers.get(term)
-        if number is None or number >= len(self._idf) or not self._idf[number]:
-            return None
-        return _Term(number, self._idf[number])
-
-    def _look_up_written(self, word: str) -> _Term | None:
-        return self._look_up(surface(word))
-
-    def _look_up_verbs(self, stemmed: str) -> list[_Term]:
-        """Return the verbs of the same operation that visible tools have."""
-        return [*filter(None, map(self._look_up, related_verbs(stemmed)))]
-
-    def _correct(self, stemmed: str) -> list[tuple[_Term, float]]:
+    def _correct(self, stemmed: str) -> list[tuple[int, float]]:
         """Return the terms that an unknown word may be a slip for, each with what it is worth."""
         if not may_be_misspelt(stemmed):
             return []
-        nearest = self._vocabulary.spelling.nearest(
-            stemmed, _CORRECTIONS_PER_WORD, known=lambda word: self._look_up(word) is not None
-        )
-        return [(term, _CORRECTION * likeness) for word, likeness in nearest if (term := self._look_up(word))]
+        numbers = self._vocabulary.numbers
+
+        def known(word: str) -> bool:
+            return numbers[word] < len(self._idf) and self._idf[numbers[word]] > 0
+
+        nearest = self._vocabulary.spelling.nearest(stemmed, _CORRECTIONS_PER_WORD, known)
+        return [(numbers[word], _CORRECTION * likeness) for word, likeness in nearest]
 
 
 def _saturated(count: int) -> float:

@@ -38,14 +38,14 @@ class Scores:
 
     postings: NDArray[np.int64]
 
-    def matched(self, slots: Sequence[int]) -> list[tuple[str, ...]]:
+    def matched(self, slots: NDArray[np.integer]) -> list[tuple[str, ...]]:
         """Return for each of these slots the members of the definition in which the query's terms occur."""
         places = np.zeros(len(self.total), dtype=np.int32)
-        places[list(slots)] = np.arange(1, len(slots) + 1)
-        owners = places[self.slots]
-        wanted = owners.nonzero()[0]
+        places[slots] = np.arange(1, len(slots) + 1)
+        owners = places.take(self.slots)
+        wanted = (owners > 0).nonzero()[0]
         bits = np.zeros(len(slots) + 1, dtype=np.int64)
-        np.bitwise_or.at(bits, owners[wanted], members_of(self.postings[wanted]))
+        np.bitwise_or.at(bits, owners.take(wanted), members_of(self.postings.take(wanted)))
         return [_members_in(own) for own in bits[1:].tolist()]
 
 
@@ -60,16 +60,20 @@ def score(found: Sequence[Sequence[NDArray[np.int64]]], statistics: Statistics, 
         statistics: What is counted over the visible tools.
         query: What to look up.
     """
-    counts = [sum(map(len, parts)) for parts in found]
+    counts = np.array([sum(map(len, parts)) for parts in found])
     postings = np.concatenate([*chain.from_iterable(found)])
     slots = slots_of(postings)
-    total = _bm25(postings, slots, np.repeat(query.values, counts), statistics.saturation)
-    covered = np.repeat(query.covered, counts[: len(query.covered)])
+    total = _bm25(postings, slots, np.array(query.values).repeat(counts), statistics.saturation)
+    covered = np.array(query.covered).repeat(counts[: len(query.covered)])
     own = slots[: len(covered)]
-    in_name = (postings[: len(covered)] & NAME_BIT).nonzero()[0]
-    _add_name_bonus(total, own[in_name], covered[in_name], statistics.name_idf)
-    share = np.bincount(own, covered, len(total)) / (query.total_idf or 1.0)
-    total *= _LEAST_FACTOR + (1 - _LEAST_FACTOR) * np.minimum(share, 1.0)
+    in_name = (postings[: len(covered)] & NAME_BIT > 0).nonzero()[0]
+    # How much of its name the query says, by idf, and how much of the query a tool covers.
+    said = _sums(own.take(in_name), covered.take(in_name), len(total))
+    said /= statistics.name_idf
+    total += _NAME_BONUS * np.minimum(said, 1.0, out=said)
+    share = _sums(own, covered, len(total))
+    share /= query.total_idf or 1.0
+    total *= _LEAST_FACTOR + (1 - _LEAST_FACTOR) * np.minimum(share, 1.0, out=share)
     if statistics.visible is not None:
         total *= statistics.visible
     rounded = total.view(np.int64)
@@ -81,22 +85,20 @@ def _bm25(
     postings: NDArray[np.int64], slots: NDArray[np.int64], values: NDArray[np.float64], saturation: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return the sum over the terms of value * (k1 + 1) * tf / (tf + k1 * (1 - b + b * length / average))."""
-    steps = steps_of(postings)
-    part = steps / (steps + saturation[slots])
+    steps = steps_of(postings).astype(np.float64)
+    part = saturation.take(slots)
+    part += steps
+    np.divide(steps, part, out=part)
     part *= values
-    part *= SATURATION + 1
-    return np.bincount(slots, part, len(saturation)).astype(np.float64, copy=False)
+    total = _sums(slots, part, len(saturation))
+    total *= SATURATION + 1
+    return total
 
 
-def _add_name_bonus(
-    total: NDArray[np.float64], slots: NDArray[np.int64], said: NDArray[np.float64], name_idf: NDArray[np.float64]
-) -> None:
-    """Add for each tool how much of its name the query says, by idf; the entries are words of the query in names."""
-    shares = np.bincount(slots, said, len(total))
-    named = shares.nonzero()[0]
-    whole = name_idf[named]
-    # A name of nothing but stop words has no idf of its own.
-    total[named] += _NAME_BONUS * np.minimum(shares[named] / np.where(whole > 0, whole, 1.0), 1.0)
+def _sums(slots: NDArray[np.int64], values: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """Return for each of `count` slots the sum of its values, added in the order in which they come."""
+    # Where there is no value at all the sums are integers.
+    return np.bincount(slots, values, count) if len(slots) else np.zeros(count)  # pyright: ignore[reportReturnType]
 
 
 @cache

@@ -21,16 +21,18 @@ _MOST_EXAMINED: Final = 40
 def trigrams(word: str) -> frozenset[str]:
     """Return the runs of three characters of `word`, its two ends marked."""
     padded = f"^{word}$"
-    return frozenset(padded[start : start + 3] for start in range(len(padded) - 2))
+    return frozenset([padded[start : start + 3] for start in range(len(padded) - 2)])
 
 
 def is_one_slip(left: str, right: str) -> bool:
     """Tell whether one slip of a typist sets the two apart: a letter too many, too few or wrong, or two swapped."""
-    same = _shared_start(left, right)
-    left, right = left[same:], right[same:]
-    same = _shared_start(left[::-1], right[::-1])
-    left, right = left[: len(left) - same], right[: len(right) - same]
-    return max(len(left), len(right)) == 1 or (len(left) == 2 and left == right[::-1])
+    shorter, longer = sorted((left, right), key=len)
+    same = _shared_start(shorter, longer)
+    if len(longer) > len(shorter):
+        return longer[same + 1 :] == shorter[same:]
+    after = same + 2
+    swapped = left[same:after] == right[same:after][::-1] and left[after:] == right[after:]
+    return left != right and (swapped or left[same + 1 :] == right[same + 1 :])
 
 
 def _shared_start(left: str, right: str) -> int:
@@ -81,9 +83,11 @@ class Spelling:
         if not sharing:
             return []
         counts = np.bincount(np.concatenate(sharing))
-        numbers = np.flatnonzero(counts >= _least_shared(len(grams)))
+        numbers = (counts >= _least_shared(len(grams))).nonzero()[0]
+        if not len(numbers):
+            return []
         lengths, sizes = self._measures_of(numbers)
-        shares = 2 * counts[numbers] / (sizes + len(grams))
+        shares = 2 * counts.take(numbers) / (sizes + len(grams))
         # A slip makes a word longer or shorter by one letter at most.
         near = (shares >= _LEAST_ALIKE) | ((shares >= _LEAST_EXAMINED) & (np.abs(lengths - len(word)) <= 1))
         candidates: list[int] = numbers[near].tolist()

@@ -41,7 +41,7 @@ class Statistics:
     """By slot, the weighted frequency, in `STEPS`, at which a term is worth half of what it can ever be."""
 
     name_idf: NDArray[np.float64]
-    """By slot, the sum of the idf of the stems in the tool's name."""
+    """By slot, the sum of the idf of the stems in the tool's name, or 1 where it has none."""
 
 
 def inverse_document_frequency(containing: NDArray[np.int64], count: int) -> NDArray[np.float64]:
@@ -81,4 +81,4 @@ def _saturation(lengths: NDArray[np.float64], mask: NDArray[np.bool_] | None) ->
 
 def _name_idf(documents: Documents, idf: NDArray[np.float64]) -> NDArray[np.float64]:
     sums = np.bincount(documents.name_slots, idf[documents.name_stems], len(documents.lengths))
-    return sums.astype(np.float64, copy=False)
+    return np.where(sums > 0, sums, 1.0)

@@ -73,9 +73,9 @@ class Vocabulary:
             number = len(self.is_surface)
             if number >= MOST:
                 raise ValueError(f"these tools have more than {MOST} different words")
+            # In this order, as other threads may be looking: what spelling finds has a number.
+            self.is_surface.append(is_surface)
+            self.numbers[term] = number
             if not is_surface and term.isalpha() and may_be_misspelt(term):
                 self.spelling.add(term)
-            self.is_surface.append(is_surface)
-            # Last, as threads that search look here first.
-            self.numbers[term] = number
         return number
