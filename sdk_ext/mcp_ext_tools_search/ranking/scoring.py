@@ -17,10 +17,11 @@ from mcp_ext_tools_search.ranking.postings import MOST, members_of, slots_of, st
 from mcp_ext_tools_search.ranking.queries import WeighedQuery
 from mcp_ext_tools_search.ranking.statistics import SATURATION, Statistics
 
-__all__ = ["Scores", "score"]
+__all__ = ["LEAST_FACTOR", "Scores", "score"]
 
 _NAME_BONUS: Final = 3.0
-_LEAST_FACTOR: Final = 0.65
+LEAST_FACTOR: Final = 0.65
+"""Part of its score that a tool has that covers nothing of the query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def score(found: Sequence[Sequence[NDArray[np.int64]]], statistics: Statistics, 
     total += _NAME_BONUS * np.minimum(said, 1.0, out=said)
     share = _sums(own, covered, len(total))
     share /= query.total_idf or 1.0
-    total *= _LEAST_FACTOR + (1 - _LEAST_FACTOR) * np.minimum(share, 1.0, out=share)
+    total *= LEAST_FACTOR + (1 - LEAST_FACTOR) * np.minimum(share, 1.0, out=share)
     if statistics.visible is not None:
         total *= statistics.visible
     rounded = total.view(np.int64)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mcp_ext_tools_search.ranking.documents import Documents
 from mcp_ext_tools_search.ranking.fields import STEPS
 
-__all__ = ["SATURATION", "Statistics", "inverse_document_frequency", "statistics_of"]
+__all__ = ["SATURATION", "Statistics", "inverse_document_frequency", "saturation", "statistics_of"]
 
 SATURATION: Final = 1.5
 """k1 of BM25: how much a repeated word gains over a single one."""
@@ -67,13 +67,13 @@ def statistics_of(documents: Documents, visible: Collection[str] | None) -> Stat
         count=count,
         idf=idf,
         rarest=float(inverse_document_frequency(np.zeros(1, dtype=np.int64), count)[0]),
-        saturation=_saturation(documents.lengths, mask),
+        saturation=saturation(documents.lengths, mask),
         name_idf=_name_idf(documents, idf),
     )
 
 
-def _saturation(lengths: NDArray[np.float64], mask: NDArray[np.bool_] | None) -> NDArray[np.float64]:
-    """Return k1 * (1 - b + b * length / average length) for each tool."""
+def saturation(lengths: NDArray[np.float64], mask: NDArray[np.bool_] | None) -> NDArray[np.float64]:
+    """Return k1 * (1 - b + b * length / average length) for each tool, in `STEPS`."""
     counted = lengths if mask is None else lengths[mask]
     average = float(counted.sum()) / len(counted) if counted.any() else 1.0
     return (STEPS * SATURATION) * (1 - _LENGTH_PENALTY + _LENGTH_PENALTY * lengths / average)
