@@ -102,7 +102,7 @@ class Gateway:
             for offer in self._offers_of.get(upstream.name, ()):
                 offers.setdefault(offer.tool.name, offer)  # qualified names are never equal
         if offers != self.offers:
-            self.pages = ToolPages([offer.tool for offer in offers.values()], self._page_size)
+            self.pages = ToolPages([offer.tool for offer in offers.values()], self._page_size, after=self.pages)
             self.announce_soon()
         self.offers = offers
 

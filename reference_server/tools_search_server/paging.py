@@ -10,8 +10,8 @@ from functools import cache, cached_property
 from typing import Any, Final
 
 from mcp import MCPError
-from mcp_ext_tools_search.server import sieve_tools
-from mcp_types import INVALID_PARAMS, ListToolsResult, Tool, methods
+from mcp_ext_tools_search.server.sieve import wire_form
+from mcp_types import INVALID_PARAMS, ListToolsResult, Tool
 
 __all__ = ["ToolPages"]
 
@@ -27,13 +27,15 @@ _MAX_PAGE_BYTES: Final = 512 * 1024
 class ToolPages:
     """One state of a listing, cut into pages of at most `size` tools.
 
-    The object never changes: a changed listing is a new `ToolPages`. A cursor names the last tool of a page by digest,
+    The object never changes: a changed listing is a new `ToolPages`, and `after` the one that it takes the place of, so
+    that only the tools that are other objects are written out again. A cursor names the last tool of a page by digest,
     so that it holds on every replica, and over changes elsewhere in the listing.
     """
 
-    def __init__(self, tools: Sequence[Tool], size: int) -> None:
+    def __init__(self, tools: Sequence[Tool], size: int, *, after: ToolPages | None = None) -> None:
         self.tools = tools
         self._size = size
+        self._sent: dict[str, dict[int, _Sent]] = {} if after is None else after._sent
         self._of_era: Callable[[str], _Era] = cache(self._sieve)
         self.wire: Callable[[str], dict[str, dict[str, Any]]] = cache(self._wire)
         """Returns the definitions by name as a listing in a protocol version carries them: one object a version."""
@@ -53,10 +55,7 @@ class ToolPages:
         return part
 
     def _wire(self, protocol_version: str) -> dict[str, dict[str, Any]]:
-        listing = ListToolsResult(tools=list(self._of_era(protocol_version).tools))
-        dumped = listing.model_dump(by_alias=True, mode="json", exclude_none=True)
-        sent = methods.serialize_server_result("tools/list", protocol_version, dumped)
-        return {tool["name"]: tool for tool in sent["tools"]}
+        return {sent.tool.name: sent.form for sent in self._of_era(protocol_version).sent}
 
     def page(self, cursor: str | None, protocol_version: str) -> ListToolsResult:
         """Return the page after `cursor`, without the definitions that are invalid in that version.
@@ -70,42 +69,55 @@ class ToolPages:
             reason = "is not from this listing, or the listing has changed; list again from the start"
             raise MCPError(INVALID_PARAMS, "Invalid cursor", {"field": "cursor", "reason": reason})
         end = self._end(era, start)
-        tools = list(era.tools[start:end])
-        return ListToolsResult(tools=tools, next_cursor=_cursor(tools[-1]) if end < len(era.tools) else None)
+        tools = [one.tool for one in era.sent[start:end]]
+        return ListToolsResult(tools=tools, next_cursor=_cursor(tools[-1]) if end < len(era.sent) else None)
 
     def _end(self, era: _Era, start: int) -> int:
         """Return where the page from `start` ends: never at once, so that a listing always ends."""
         room = _MAX_PAGE_BYTES
-        for end in range(start, min(start + self._size, len(era.tools))):
-            room -= era.sizes[end]
+        for end in range(start, min(start + self._size, len(era.sent))):
+            room -= era.sent[end].size
             if room < 0 and end > start:
                 return end
-        return min(start + self._size, len(era.tools))
+        return min(start + self._size, len(era.sent))
 
     def _sieve(self, protocol_version: str) -> _Era:
-        tools = sieve_tools(self.tools, protocol_version)
-        if len(tools) < len(self.tools):
-            kept = {tool.name for tool in tools}
-            left_out = [tool.name for tool in self.tools if tool.name not in kept]
+        known = self._sent.get(protocol_version, {})
+        sent = {id(tool): known.get(id(tool)) or _sent(tool, protocol_version) for tool in self.tools}
+        self._sent[protocol_version] = sent
+        left_out = [one.tool.name for one in sent.values() if not one.form]
+        if left_out:
             logger.info(
                 "left out for callers of %s, where they are invalid: %s", protocol_version, left_out[:_REPORTED]
             )
-        return _Era(tools, [len(tool.model_dump_json(by_alias=True)) for tool in tools])
+        return _Era([one for one in sent.values() if one.form])
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    tool: Tool
+    form: dict[str, Any]
+    """As it goes over the wire; empty where the version does not allow it."""
+
+    size: int
+
+
+def _sent(tool: Tool, protocol_version: str) -> _Sent:
+    form = wire_form(tool, protocol_version)
+    return _Sent(tool, form or {}, len(tool.model_dump_json(by_alias=True)) if form else 0)
 
 
 @dataclass(frozen=True)
 class _Era:
-    tools: Sequence[Tool]
-    sizes: Sequence[int]
+    sent: Sequence[_Sent]
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
         """Where the page begins that follows a cursor."""
-        return {_cursor(tool): position for position, tool in enumerate(self.tools, start=1)}
+        return {_cursor(one.tool): position for position, one in enumerate(self.sent, start=1)}
 
     def part(self, names: Container[str]) -> _Era:
-        kept = [place for place, tool in enumerate(self.tools) if tool.name in names]
-        return _Era([self.tools[place] for place in kept], [self.sizes[place] for place in kept])
+        return _Era([one for one in self.sent if one.tool.name in names])
 
 
 def _cursor(last: Tool) -> str:

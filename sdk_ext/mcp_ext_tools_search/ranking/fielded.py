@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from threading import Lock
 from typing import Final
 
@@ -16,67 +17,142 @@ import numpy as np
 from mcp_types import Tool
 from numpy.typing import NDArray
 
+from mcp_ext_tools_search.ranking.documents import Documents
 from mcp_ext_tools_search.ranking.hits import LazyHits
 from mcp_ext_tools_search.ranking.interface import Hit
-from mcp_ext_tools_search.ranking.postings import index_tools
+from mcp_ext_tools_search.ranking.postings import MOST
 from mcp_ext_tools_search.ranking.queries import Weigher
+from mcp_ext_tools_search.ranking.roster import Roster
 from mcp_ext_tools_search.ranking.scoring import Scores, score
 from mcp_ext_tools_search.ranking.statistics import Statistics, statistics_of
 
 __all__ = ["FieldedIndex", "FieldedRanker"]
 
-_KEPT_STATISTICS: Final = 16
-"""Sets of visible tools whose statistics are kept."""
+_KEPT_SETS: Final = 16
+"""Sets of visible tools that are remembered."""
+
+_MOST_REMEMBERED: Final = 16_384
+"""Terms whose postings need not be looked for."""
+
+_FEW: Final = 64
+"""Hits that are sorted at once: more than most pages have."""
+
+_MUCH_LESS: Final = 32
+"""Matches per hit that is sorted from which on it pays not to sort all."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a set of visible tools makes of the index."""
+
+    statistics: Statistics
+    weigher: Weigher
 
 
 class FieldedIndex:
-    """Tools ready to be searched. Their index never changes, so any number of threads may search it at once."""
+    """Tools ready to be searched. It never changes, so any number of threads may search it at once."""
 
-    def __init__(self, tools: Sequence[Tool]) -> None:
-        self._postings = index_tools(tools)
-        self._weigher = Weigher(self._postings)
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
         self._lock = Lock()
-        self._statistics = OrderedDict[frozenset[str] | None, Statistics]()
+        self._sets = OrderedDict[frozenset[str] | None, _Seen]()
+        self._remembered: dict[int, list[NDArray[np.int64]]] = {}
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
         """Return the visible tools that share a meaningful word with `query`, best first; the first scores 1."""
-        statistics = self._statistics_of(visible)
-        if not statistics.count:
+        seen = self._seen(visible)
+        weighed = seen.weigher.weigh(query)
+        if not weighed.terms:
             return ()
-        scores = score(self._postings, statistics, self._weigher.weigh(query, statistics))
-        return _ranked(self._postings.names, scores)
+        return _ranked(self._documents.roster, score(self._found(weighed.terms), seen.statistics, weighed))
 
-    def _statistics_of(self, visible: Collection[str] | None) -> Statistics:
-        """Return the statistics of a set of visible tools, kept for the sets that were asked for last."""
+    def updated(self, removed: Collection[str], added: Sequence[Tool]) -> FieldedIndex:
+        """Return an index without the tools named in `removed` and with `added`; this one stays as it is."""
+        return FieldedIndex(self._documents.updated(removed, added))
+
+    def _found(self, terms: Sequence[int]) -> list[list[NDArray[np.int64]]]:
+        """Return the postings of each of `terms`, in parts; where they are is remembered."""
+        remembered = self._remembered
+        missing = [term for term in terms if term not in remembered]
+        if missing:
+            if len(remembered) > _MOST_REMEMBERED:
+                # Another one, as other threads may be looking at this one.
+                remembered = self._remembered = {}
+                missing = terms
+            remembered.update(zip(missing, self._documents.postings.of(missing), strict=True))
+        return [remembered[term] for term in terms]
+
+    def _seen(self, visible: Collection[str] | None) -> _Seen:
+        """Return what belongs to a set of visible tools, kept for the sets that were asked for last."""
         key = None if visible is None else frozenset(visible)
-        statistics = self._statistics.get(key) or statistics_of(self._postings, key)
+        seen = self._sets.get(key)
+        if seen is None:
+            statistics = statistics_of(self._documents, key)
+            seen = _Seen(statistics, Weigher(self._documents.vocabulary, statistics))
         with self._lock:
-            self._statistics[key] = statistics
-            self._statistics.move_to_end(key)
-            if len(self._statistics) > _KEPT_STATISTICS:
-                self._statistics.popitem(last=False)
-        return statistics
+            self._sets[key] = seen
+            self._sets.move_to_end(key)
+            if len(self._sets) > _KEPT_SETS:
+                self._sets.popitem(last=False)
+        return seen
 
 
 class FieldedRanker:
     """Makes indexes that rank by weighted fields: the default."""
 
     def __call__(self, tools: Sequence[Tool], /) -> FieldedIndex:
-        """Index `tools`, whose names are unique."""
-        return FieldedIndex(tools)
+        """Index `tools`, whose names are unique.
+
+        Raises:
+            ValueError: There are more tools, or more words, than one index can hold: millions.
+        """
+        return FieldedIndex(Documents.of(tools))
 
 
-def _ranked(names: Sequence[str], scores: Scores) -> Sequence[Hit]:
-    places: NDArray[np.intp] = np.flatnonzero(scores.total > 0)
-    # Places are in the order of names, so a stable sort breaks ties by name.
-    places = places[np.argsort(-scores.total[places], kind="stable")]
-    if not len(places):
+def _ranked(roster: Roster, scores: Scores) -> Sequence[Hit]:
+    order = _Order(roster, scores.total)
+    if not len(order):
         return ()
-    best = float(scores.total[places[0]])
+    best = float(scores.total.max())
 
-    def hit_at(rank: int) -> Hit:
-        place = int(places[rank])
-        return Hit(names[place], float(scores.total[place]) / best, scores.matched(place))
+    def hits_at(places: range) -> list[Hit]:
+        slots = order.best(max(places, default=-1) + 1)[places]
+        shares = scores.total.take(slots) / best
+        found = zip(roster.names_of(slots), shares.tolist(), scores.matched(slots), strict=True)
+        return [Hit(name, share, members) for name, share, members in found]
 
-    ordered: list[int] = places.tolist()
-    return LazyHits([names[place] for place in ordered], hit_at)
+    return LazyHits(len(order), lambda: roster.names_of(order.best(len(order))), hits_at)
+
+
+class _Order:
+    """The order of the tools that score more than 0, best first; ties are broken by name.
+
+    A page is far less than all matches, so the best are sorted first, and the others when they are asked for.
+    """
+
+    def __init__(self, roster: Roster, total: NDArray[np.float64]) -> None:
+        slots = (total > 0).nonzero()[0]
+        self._by_name = roster.by_name
+        # The bits of positive numbers are ordered as the numbers are, so one integer holds a score and a rank.
+        self._keys = roster.ranks.take(slots) - total.take(slots).view(np.int64)
+        self._sorted = 0
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def best(self, count: int) -> NDArray[np.int32]:
+        """Return the slots of the `count` best."""
+        if count > self._sorted:
+            self._sort(count)
+        return self._by_name.take(self._keys[:count] & (MOST - 1))
+
+    def _sort(self, count: int) -> None:
+        keys, few = self._keys, max(count, _FEW)
+        if few < len(keys) // _MUCH_LESS:
+            keys = np.partition(keys, few)
+            keys[:few].sort()
+        else:
+            few = len(keys)
+            keys = np.sort(keys)
+        # The keys first, as another thread may be looking.
+        self._keys, self._sorted = keys, few

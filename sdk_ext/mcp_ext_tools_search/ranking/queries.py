@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
+from typing import Final, cast
 
-from mcp_ext_tools_search.ranking.postings import Postings, surface
-from mcp_ext_tools_search.ranking.spelling import Spelling
+from mcp_ext_tools_search.ranking.memo import Memo
 from mcp_ext_tools_search.ranking.statistics import Statistics
 from mcp_ext_tools_search.ranking.stems import stem
 from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS
 from mcp_ext_tools_search.ranking.synonyms import related_verbs
 from mcp_ext_tools_search.ranking.tokens import words
+from mcp_ext_tools_search.ranking.vocabulary import Vocabulary, may_be_misspelt, surface
 
-__all__ = ["LONGEST_QUERY", "QueryTerm", "WeighedQuery", "Weigher"]
+__all__ = ["LONGEST_QUERY", "WeighedQuery", "Weigher"]
 
 LONGEST_QUERY: Final = 8_192
 """Characters of a query that are read."""
@@ -31,97 +30,104 @@ _AS_WRITTEN: Final = 0.5
 _RELATED_VERB: Final = 0.3
 _CORRECTION: Final = 0.8
 _CORRECTIONS_PER_WORD: Final = 2
-_SHORTEST_CORRECTED: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class QueryTerm:
-    """One term to look up."""
-
-    number: int
-    """Its number in the index."""
-
-    weight: float
-    covers: float = 0.0
-    """Share of a word of the query that a tool with this term covers: 1 for the word itself, 0 for a mere relative."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WeighedQuery:
     """A query in the terms of one index, seen with the statistics of one set of visible tools."""
 
-    terms: tuple[QueryTerm, ...]
-    total_idf: float
+    terms: list[int] = field(default_factory=list[int])
+    """Numbers of the terms to look up."""
+
+    values: list[float] = field(default_factory=list[float])
+    """What each of them is worth: its weight in the query times its idf."""
+
+    covered: list[float] = field(default_factory=list[float])
+    """The idf that a tool with a term covers of the query.
+
+    There are fewer of them than terms: the later terms are mere relatives, and cover nothing.
+    """
+
+    total_idf: float = 0.0
     """Sum of the idf of the words of the query, whether the catalogue knows them or not."""
 
 
 class Weigher:
-    """Weighs queries against one index."""
+    """Weighs queries by the statistics of one set of visible tools, and remembers what unknown words may have meant."""
 
-    def __init__(self, postings: Postings) -> None:
-        self._postings = postings
-        self._spelling = Spelling(term for term in postings.terms if term.isalpha() and _may_be_misspelt(term))
+    def __init__(self, vocabulary: Vocabulary, statistics: Statistics) -> None:
+        self._vocabulary = vocabulary
+        self._idf = cast("Sequence[float]", statistics.idf.data)  # quick to read one by one
+        self._rarest = statistics.rarest
+        self._corrections = Memo(self._correct)
 
-    def weigh(self, query: str, statistics: Statistics) -> WeighedQuery:
+    def weigh(self, query: str) -> WeighedQuery:
         """Return what to look up for `query`; no term where it shares none with the visible tools."""
-        counts = Counter(islice(words(query[:LONGEST_QUERY]), LONGEST_QUERY))
-        stems = Counter[str]()
-        written = dict[str, int]()
+        counts: dict[str, int] = {}
+        for word in islice(words(query[:LONGEST_QUERY]), LONGEST_QUERY):
+            counts[word] = counts.get(word, 0) + 1
+        meant = list(islice((word for word in counts if word not in STOP_WORDS), MOST_WORDS))
+        if meant:
+            return self._weigh_words({word: counts[word] for word in meant})
+        known, _ = self._known({surface(word): 1.0 for word in islice(counts, MOST_WORDS)})
+        idf = [self._idf[number] for number in known]
+        return WeighedQuery([*known], idf, idf, sum(idf))
+
+    def _weigh_words(self, counts: Mapping[str, int]) -> WeighedQuery:
+        said: dict[str, int] = {}
         for word, count in counts.items():
-            if word not in STOP_WORDS and len(written) < MOST_WORDS:
-                stems[stem(word)] += count
-                written[word] = count
-        if not written:
-            return self._of_stop_words(counts, statistics)
-        return self._of_words(stems, written, statistics)
-
-    def _of_stop_words(self, counts: Counter[str], statistics: Statistics) -> WeighedQuery:
-        """Weigh a query of nothing but stop words, which then count as words."""
-        looked_up = [self._known(surface(word), statistics) for word in islice(counts, MOST_WORDS)]
-        numbers = [number for number in looked_up if number is not None]
-        total = sum(float(statistics.idf[number]) for number in numbers)
-        return WeighedQuery(tuple(QueryTerm(number, 1.0, covers=1.0) for number in numbers), total)
-
-    def _of_words(self, stems: Counter[str], written: dict[str, int], statistics: Statistics) -> WeighedQuery:
-        weights = {stemmed: _saturated(count) for stemmed, count in stems.items()}
-        numbers = {stemmed: self._known(stemmed, statistics) for stemmed in weights}
-        known = {stemmed: number for stemmed, number in numbers.items() if number is not None}
-        unknown = [stemmed for stemmed in weights if stemmed not in known]
-        terms = [QueryTerm(number, weights[stemmed], covers=1.0) for stemmed, number in known.items()]
-        for stemmed in filter(_may_be_misspelt, unknown[:MOST_CORRECTIONS]):
-            terms.extend(self._corrected(stemmed, weights[stemmed], statistics))
+            stemmed = stem(word)
+            said[stemmed] = said.get(stemmed, 0) + count
+        weights = {stemmed: _saturated(count) for stemmed, count in said.items()}
+        weighed = WeighedQuery()
+        known, unknown = self._known(weights)
+        self._add(weighed, known.items())
+        weighed.covered += [self._idf[number] for number in known]
+        weighed.total_idf = sum(weighed.covered) + self._rarest * len(unknown)
+        for stemmed in unknown[:MOST_CORRECTIONS]:
+            corrections = self._corrections[stemmed]
+            self._add(weighed, [(number, weights[stemmed] * share) for number, share in corrections])
+            weighed.covered += [share * self._idf[number] for number, share in corrections]
         for stemmed, weight in weights.items():
-            related = dict.fromkeys(related_verbs(stemmed), weight * _RELATED_VERB)
-            terms.extend(self._relatives(related, statistics))
-        as_written = {surface(word): _saturated(count) * _AS_WRITTEN for word, count in written.items()}
-        terms.extend(self._relatives(as_written, statistics))
-        total = sum(float(statistics.idf[number]) for number in known.values()) + statistics.rarest * len(unknown)
-        return WeighedQuery(tuple(terms), total)
+            if verbs := related_verbs(stemmed):
+                self._add(weighed, self._known(dict.fromkeys(verbs, weight * _RELATED_VERB))[0].items())
+        as_written = {surface(word): _saturated(count) * _AS_WRITTEN for word, count in counts.items()}
+        self._add(weighed, self._known(as_written)[0].items())
+        return weighed
 
-    def _relatives(self, weights: Mapping[str, float], statistics: Statistics) -> Iterator[QueryTerm]:
-        """Look up terms that add to a tool's score and cover nothing of the query."""
+    def _add(self, weighed: WeighedQuery, weights: Iterable[tuple[int, float]]) -> None:
+        """Look up terms too, each with its weight."""
+        for number, weight in weights:
+            weighed.terms.append(number)
+            weighed.values.append(weight * self._idf[number])
+
+    def _known(self, weights: Mapping[str, float]) -> tuple[dict[int, float], list[str]]:
+        """Return the weights of the terms that a visible tool has, by number, and the terms that none has."""
+        known: dict[int, float] = {}
+        unknown: list[str] = []
+        find, idf, size = self._vocabulary.numbers.get, self._idf, len(self._idf)
         for term, weight in weights.items():
-            if (number := self._known(term, statistics)) is not None:
-                yield QueryTerm(number, weight)
+            number = find(term)
+            # Greater numbers have been given since this index was made.
+            if number is not None and number < size and idf[number]:
+                known[number] = weight
+            else:
+                unknown.append(term)
+        return known, unknown
 
-    def _corrected(self, stemmed: str, weight: float, statistics: Statistics) -> Iterator[QueryTerm]:
-        nearest = self._spelling.nearest(
-            stemmed, _CORRECTIONS_PER_WORD, known=lambda word: self._known(word, statistics) is not None
-        )
-        for known, likeness in nearest:
-            share = _CORRECTION * likeness
-            yield QueryTerm(self._postings.terms[known], weight * share, covers=share)
+    def _correct(self, stemmed: str) -> list[tuple[int, float]]:
+        """Return the terms that an unknown word may be a slip for, each with what it is worth."""
+        if not may_be_misspelt(stemmed):
+            return []
+        numbers = self._vocabulary.numbers
 
-    def _known(self, term: str, statistics: Statistics) -> int | None:
-        """Return the number of `term` if a visible tool has it."""
-        number = self._postings.terms.get(term)
-        return number if number is not None and statistics.idf[number] > 0 else None
+        def known(word: str) -> bool:
+            return numbers[word] < len(self._idf) and self._idf[numbers[word]] > 0
+
+        nearest = self._vocabulary.spelling.nearest(stemmed, _CORRECTIONS_PER_WORD, known)
+        return [(numbers[word], _CORRECTION * likeness) for word, likeness in nearest]
 
 
 def _saturated(count: int) -> float:
     """Return the query-side saturation of Okapi BM25 with k3 = 1: a word said twice counts for less than two."""
     return 2 * count / (count + 1)
-
-
-def _may_be_misspelt(stemmed: str) -> bool:
-    return len(stemmed) >= _SHORTEST_CORRECTED

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise
 from typing import Final
 
-__all__ = ["LONGEST_WORD", "words"]
+from mcp_ext_tools_search.ranking.memo import Memo
+
+__all__ = ["LONGEST_WORD", "runs", "words", "words_of"]
 
 LONGEST_WORD: Final = 64
 """Characters of a word that count: what is longer is a blob, not a word."""
 
-_ASCII_RUN: Final = re.compile(r"[A-Za-z0-9]+")
+_ASCII_RUN: Final = re.compile(rf"([A-Za-z0-9]{{1,{LONGEST_WORD}}})[A-Za-z0-9]*")
 _PART_OF_SHAPE: Final = re.compile(r"U+(?!l)|U?l+|9+")
 
 # Scripts that put no space between words; Hangul has spaces, but glues particles to its nouns.
@@ -29,21 +30,19 @@ _UNSPACED: Final = (
 _STRETCH: Final = re.compile(f"([{_UNSPACED}]+)|[^{_UNSPACED}]+")
 
 # Latin letters that Unicode does not take apart into a base and an accent.
-_UNDECOMPOSED: Final = str.maketrans(
-    {
-        "Æ": "Ae",
-        "æ": "ae",
-        "Œ": "Oe",
-        "œ": "oe",
-        "Ø": "O",
-        "ø": "o",
-        "Ł": "L",
-        "ł": "l",
-        "Đ": "D",
-        "đ": "d",
-        "\u0131": "i",
-    }
-)
+_UNDECOMPOSED: Final = {
+    "Æ": "Ae",
+    "æ": "ae",
+    "Œ": "Oe",
+    "œ": "oe",
+    "Ø": "O",
+    "ø": "o",
+    "Ł": "L",
+    "ł": "l",
+    "Đ": "D",
+    "đ": "d",
+    "\u0131": "i",
+}
 
 
 def words(text: str) -> Iterator[str]:
@@ -53,19 +52,34 @@ def words(text: str) -> Iterator[str]:
     written in parts, as `getUserInfo` or `sha256`, gives itself and then its parts; a run of a script without spaces
     gives its pairs of neighbouring characters.
     """
+    of_run = _OF_SPACED.__getitem__ if text.isascii() else words_of
+    return chain.from_iterable(map(of_run, runs(text)))
+
+
+def runs(text: str) -> list[str]:
+    """Return the runs of letters, digits and marks in `text`, in which `words_of` finds the words.
+
+    Those of plain text are cut at `LONGEST_WORD`.
+    """
     if text.isascii():
-        return chain.from_iterable(map(_spaced, _ASCII_RUN.findall(text)))
-    return chain.from_iterable(map(_words_of_run, "".join(map(_kept_or_space, _unaccented(text))).split()))
+        return _ASCII_RUN.findall(text)
+    apart = unicodedata.normalize("NFKD", text).translate(_WITHOUT_ACCENT)
+    return unicodedata.normalize("NFC", apart).translate(_OR_SPACE).split()
 
 
-def _words_of_run(run: str) -> Iterator[str]:
-    for stretch in _STRETCH.finditer(run):
-        yield from _pairs(stretch.group()) if stretch.group(1) else _spaced(stretch.group())
+def words_of(run: str) -> tuple[str, ...]:
+    """Return the words of one run; a text has the words of its runs."""
+    if run.isascii():
+        return _OF_SPACED[run[:LONGEST_WORD]]
+    return tuple(chain.from_iterable(map(_of_stretch, _STRETCH.finditer(run))))
 
 
-@lru_cache(maxsize=65_536)
+def _of_stretch(stretch: re.Match[str]) -> Iterable[str]:
+    return _pairs(stretch.group()) if stretch.group(1) else _OF_SPACED[stretch.group()[:LONGEST_WORD]]
+
+
 def _spaced(run: str) -> tuple[str, ...]:
-    run = run[:LONGEST_WORD]
+    """Return the run as a word, and then the parts that it is written in, if there are several."""
     whole = run.casefold()
     if run.isalpha() and (run.islower() or run.isupper() or run.istitle()):
         return (whole,)
@@ -81,21 +95,22 @@ def _pairs(stretch: str) -> Iterator[str]:
         yield first + second
 
 
-def _unaccented(text: str) -> str:
-    apart = unicodedata.normalize("NFKD", text).translate(_UNDECOMPOSED)
-    return unicodedata.normalize("NFC", "".join(mark for mark in apart if not _is_accent(mark)))
-
-
-@lru_cache(maxsize=16_384)
-def _is_accent(mark: str) -> bool:
-    """Tell accents and the optional vowels of Hebrew and Arabic from the marks that spell a word.
+def _unless_accent(code: int) -> str | None:
+    """Drop accents and the optional vowels of Hebrew and Arabic, not the marks that spell a word.
 
     The latter (the vowels, virama and nukta of Indic scripts, Thai vowels, Kana voicing) have other combining classes.
     """
-    combining = unicodedata.combining(mark)
-    return 10 <= combining <= 36 or combining >= 200
+    character = chr(code)
+    combining = unicodedata.combining(character)
+    is_accent = 10 <= combining <= 36 or combining >= 200
+    return None if is_accent else _UNDECOMPOSED.get(character, character)
 
 
-@lru_cache(maxsize=16_384)
-def _kept_or_space(character: str) -> str:
+def _or_space(code: int) -> str:
+    character = chr(code)
     return character if unicodedata.category(character)[0] in "LNM" else " "
+
+
+_WITHOUT_ACCENT: Final = Memo(_unless_accent)
+_OR_SPACE: Final = Memo(_or_space)
+_OF_SPACED: Final = Memo(_spaced)
