@@ -87,6 +87,7 @@ class _Runs(dict[str, int]):
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__()
         self._vocabulary = vocabulary
+        self._words: dict[str, tuple[int, int]] = {}
         self._ends = array("q")
         self._written = array("q")
         self._stems = array("q")
@@ -94,9 +95,11 @@ class _Runs(dict[str, int]):
     def __missing__(self, run: str) -> int:
         number = self[run] = len(self)
         for word in words_of(run):
-            as_written, stem = self._vocabulary.add(word)
-            self._written.append(as_written)
-            self._stems.append(stem)
+            known = self._words.get(word)
+            if known is None:
+                known = self._words[word] = self._vocabulary.add(word)
+            self._written.append(known[0])
+            self._stems.append(known[1])
         self._ends.append(len(self._written))
         return number
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple, cast
 
@@ -52,7 +52,7 @@ _SUBSCHEMAS: Final = ("items", "additionalProperties", "not", "if", "then", "els
 _SUBSCHEMA_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
 _NAMED_SUBSCHEMAS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _NESTING: Final = frozenset((*_SUBSCHEMAS, *_SUBSCHEMA_LISTS, *_NAMED_SUBSCHEMAS))
-_FASTMCP: Final = ("fastmcp", "_fastmcp")
+_PUBLISHING: Final = (EXTENSION_ID, "fastmcp", "_fastmcp")
 
 
 class Field(NamedTuple):
@@ -109,31 +109,33 @@ def _schema_texts(schema: object) -> list[str]:
 
 def _read_schema(node: Mapping[str, Any], texts: list[str], below: list[object]) -> None:
     """Add the texts of one schema to `texts`, and the schemas right under it to `below` while there is room."""
-    texts += _texts((node.get("description"), node.get("const")))
+    if "description" in node or "const" in node:
+        texts += _texts((node.get("description"), node.get("const")))
     if "enum" in node:
         texts += _texts(node["enum"])
     if _NESTING.isdisjoint(node):
         return
-    for keyword in _NAMED_SUBSCHEMAS:
-        texts += _texts(tuple(_named(node.get(keyword))))
+    named = [_named(node[keyword]) for keyword in _NAMED_SUBSCHEMAS if keyword in node]
+    for subschemas in named:
+        texts += _texts(tuple(subschemas))
     if len(below) >= MOST_SUBSCHEMAS:
         return
-    for keyword in _NAMED_SUBSCHEMAS:
-        below += _named(node.get(keyword)).values()
+    for subschemas in named:
+        below += subschemas.values()
     for keyword in _SUBSCHEMA_LISTS:
-        below += _listed(node.get(keyword))
+        if keyword in node:
+            below += _listed(node[keyword])
     below += [node[keyword] for keyword in _SUBSCHEMAS if keyword in node]
 
 
-def _labels(meta: Mapping[str, Any]) -> Iterable[tuple[str, float]]:
+def _labels(meta: Mapping[str, Any]) -> list[tuple[str, float]]:
     """Return the group, category, aliases and tags that are published with a tool, FastMCP's tags among them."""
     own = _named(meta.get(EXTENSION_ID))
     labels = _texts((own.get("group"), own.get("category")))
     labels += _texts(own.get("aliases"))[:MOST_LABELS]
-    tags = [tag for key in (EXTENSION_ID, *_FASTMCP) for tag in _texts(_named(meta.get(key)).get("tags"))]
+    tags = [tag for key in _PUBLISHING if key in meta for tag in _texts(_named(meta[key]).get("tags"))]
     labels += islice(dict.fromkeys(tags), MOST_LABELS)
-    yield from ((label, 1) for label in labels)
-    yield from ((text, 0.25) for text in _texts((own.get("categoryDescription"),)))
+    return [(label, 1) for label in labels] + [(text, 0.25) for text in _texts((own.get("categoryDescription"),))]
 
 
 def _texts(values: object) -> list[str]:
