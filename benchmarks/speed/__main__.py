@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,22 +15,23 @@ import click
 from benchmarks.speed.corpus import read_corpus
 from benchmarks.speed.engines import ENGINES
 from benchmarks.speed.measure import Speed, measure
-from benchmarks.speed.memory import megabytes
+from benchmarks.speed.memory import Memory, memory_of
 
 __all__ = ["main"]
 
 _SEED: Final = 2026
-_VERSIONS: Final = ("rank-bm25", "bm25s", "PyStemmer", "fastmcp", "casual-mcp", "tantivy", "numpy")
-_HEADINGS: Final = (
+_PACKAGES: Final = ("rank-bm25", "bm25s", "PyStemmer", "fastmcp", "casual-mcp", "tantivy", "numpy")
+_HEADINGS: Final[tuple[str, ...]] = (
     "engine",
     "tools",
     "p50 ms",
     "p95 ms",
-    "p50 ratio",
+    "ratio",
     "build s",
     "ratio",
     "change ms",
-    "MB",
+    "MB held",
+    "MB peak",
     "queries",
 )
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -65,16 +66,25 @@ def main(
     for size in map(int, sizes.split(",")):
         corpus = read_corpus(directories, size, queries=queries, seed=_SEED)
         speeds = measure(corpus, chosen, patience=patience, builds=builds)
-        taken = {engine: megabytes(engine, directories, size, seed=_SEED) if memory else None for engine in chosen}
+        taken = {engine: memory_of(engine, directories, size, seed=_SEED) if memory else None for engine in chosen}
         _print(speeds, taken)
-        rows += [{**asdict(speed), "memory_mb": taken[speed.engine]} for speed in speeds]
+        rows += [
+            {**asdict(speed), "memory_mb": own and asdict(own)} for speed in speeds for own in (taken[speed.engine],)
+        ]
     if json_file:
-        versions = {name: version(name) for name in _VERSIONS}
+        versions = {package: found for package in _PACKAGES if (found := _version(package))}
         report = {"python": platform.python_version(), "versions": versions, "seed": _SEED, "speeds": rows}
         json_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 
 
-def _print(speeds: Sequence[Speed], memory: dict[str, float | None]) -> None:
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _print(speeds: Sequence[Speed], memory: Mapping[str, Memory | None]) -> None:
     base = next((speed for speed in speeds if speed.engine == "bm25s"), speeds[0])
     rows = [_HEADINGS, *(_row(speed, base, memory[speed.engine]) for speed in speeds)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -84,7 +94,7 @@ def _print(speeds: Sequence[Speed], memory: dict[str, float | None]) -> None:
     click.echo()
 
 
-def _row(speed: Speed, base: Speed, memory: float | None) -> tuple[str, ...]:
+def _row(speed: Speed, base: Speed, memory: Memory | None) -> tuple[str, ...]:
     return (
         speed.engine,
         str(speed.tools),
@@ -94,7 +104,7 @@ def _row(speed: Speed, base: Speed, memory: float | None) -> tuple[str, ...]:
         f"{speed.build_seconds:.2f}",
         f"{speed.build_seconds / base.build_seconds:.2f}",
         f"{speed.change_ms:.2f}",
-        "" if memory is None else f"{memory:.0f}",
+        *(("", "") if memory is None else (f"{memory.held:.0f}", f"{memory.peak:.0f}")),
         str(speed.queries),
     )
 

@@ -171,7 +171,7 @@ class Tantivy:
         return [self._searcher.doc(address)["name"][0] for _score, address in found]
 
     def change(self, tool: Tool) -> None:
-        self._writer.delete_documents("name", tool.name)
+        self._writer.delete_documents_by_term("name", tool.name)
         self._add(tool)
         self._commit()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from itertools import islice
 from math import ceil
@@ -52,7 +53,7 @@ class Spelling:
 
     def __init__(self, vocabulary: Iterable[str] = ()) -> None:
         self._words: list[str] = []
-        self._having: dict[str, array[int]] = {}
+        self._having: defaultdict[str, array[int]] = defaultdict(lambda: array("i"))
         self._measures = array("i")
         self._measured = np.zeros((0, 2), dtype=np.int32)
         for word in vocabulary:
@@ -66,7 +67,7 @@ class Spelling:
         self._measures.extend((len(word), len(grams)))
         # Last, so that whoever finds the number finds the word and its measures too.
         for gram in grams:
-            self._having.setdefault(gram, array("i")).append(number)
+            self._having[gram].append(number)
 
     def nearest(self, word: str, most: int, known: Callable[[str], bool]) -> list[tuple[str, float]]:
         """Return up to `most` words that are `known` and near, each with its likeness in (0, 1], best first."""
