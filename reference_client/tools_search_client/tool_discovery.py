@@ -2,6 +2,8 @@
 
     "tool_discovery": {"enabled": true, "defer_all": false, "max_search_results": 5},
     "tool_sets": {"research": {"description": "Look things up", "servers": {"weather": true, "words": ["define"]}}}
+
+The first three members and the toolsets are those of the origin documents; the others are described at `ToolDiscovery`.
 """
 
 from __future__ import annotations
@@ -97,12 +99,13 @@ def read_tool_sets(stated: Any, servers: Collection[str], problems: list[str]) -
     for name, chosen in cast("dict[str, Any]", stated).items():
         place = f"tool_sets.{name}"
         match chosen:
-            case {"servers": dict() as named, **others} if isinstance(others.get("description", ""), str):
-                shown = {server: rule for server, rule in cast("dict[str, Any]", named).items() if rule is not False}
+            case {"servers": dict(), **others} if isinstance(others.get("description", ""), str):
+                named = cast("dict[str, Any]", chosen["servers"])
+                shown = {server: rule for server, rule in named.items() if rule is not False}
                 rules = read_rules(f"{place}.servers", shown, servers, problems)
-                toolsets[name] = Toolset(name, rules, cast("dict[str, str]", others).get("description", ""))
+                toolsets[name] = Toolset(name, rules, others.get("description", ""))
             case _:
-                problems.append(f'`{place}` must be like {{"description": "…", "servers": {{"name of a server": true}}}}')
+                problems.append(f'`{place}` must be like {{"description": "…", "servers": {{"its name": true}}}}')
     return toolsets
 
 

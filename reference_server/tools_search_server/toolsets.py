@@ -1,6 +1,8 @@
 """Toolsets: named choices among the tools of all servers, as the configuration's `toolsets` member states them.
 
     "toolsets": {"reading": {"git": ["log", "diff"], "files": {"exclude": ["delete"]}, "time": true}}
+
+A server that a toolset does not name is hidden as a whole. Tools have the names that their own server gives them.
 """
 
 from __future__ import annotations
