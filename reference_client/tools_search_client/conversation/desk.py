@@ -100,7 +100,7 @@ class Desk:
         first = self._eager_definitions()
         self._eager = {definition.name for definition in first}
         self._pool.open(self._eager)
-        self.search.avoid(self._eager | set(self._synthetic))
+        self.search.avoid({*(tool.name for tool in self._pool.catalogue.tools), *self._synthetic})
         first += [tool.definition for tool in self._synthetic.values()]
         first += [self.search.definition] if self._offers_search else []
         self.shelf.begin(first)

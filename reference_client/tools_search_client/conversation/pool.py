@@ -40,6 +40,8 @@ class Pool:
         self._reserved = reserved
         self.toolset = EVERYTHING
         self.catalogue = Catalogue()
+        self._indexed: tuple[FederatedTool, ...] = ()
+        self._known = KnownTools((), ranker)
         self.reach = self._reach([])
         self.listed = (0, 0)
         """How many definitions and tokens the whole catalogue is."""
@@ -83,10 +85,12 @@ class Pool:
 
     def _reach(self, loaded: Collection[str]) -> Reach:
         tools = self.catalogue.tools
+        if tools != self._indexed:
+            self._indexed, self._known = tools, KnownTools(tools, self._ranker)
         return Reach(
             self.catalogue,
             self.toolset,
-            KnownTools(tools, self._ranker),
+            self._known,
             frozenset(tool.name for tool in tools if tool.name not in loaded),
             self._discovery.max_search_results,
             self._source,

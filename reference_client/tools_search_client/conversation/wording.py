@@ -98,7 +98,7 @@ def described(tool: FederatedTool, detail: Detail) -> str:
         return heading
     text = tool.tool.description or tool.tool.title or ""
     if detail == "brief":
-        purpose = shorten(text, _BRIEF_CHARS) or "(no description)"
+        purpose = shorten(text.strip().partition("\n\n")[0], _BRIEF_CHARS) or "(no description)"
         return f"{heading}\n  {purpose}\n  Parameters: {_parameters(tool.tool.input_schema)}"
     schema = printable(json.dumps(tool.tool.input_schema, ensure_ascii=False, separators=(",", ":")))
     purpose = printable(text).strip().replace("\n", "\n  ") or "(no description)"
@@ -127,7 +127,7 @@ def server_failure(server: str, reason: str) -> str:
 
 def unknown_server(name: str, valid: Sequence[str]) -> str:
     """Return what to say of a server that there is not."""
-    return f"Error: Unknown server '{_one(name)}'. Valid servers: {', '.join(map(_one, valid)) or 'none'}."
+    return f"Error: Unknown server '{_one(name)}'. Valid servers: {listing_of(valid, _MOST_SERVERS) or 'none'}."
 
 
 def unknown_tool(names: Sequence[str], closest: Sequence[str], server: str | None = None) -> str:
