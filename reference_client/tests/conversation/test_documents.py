@@ -45,11 +45,6 @@ def row(document: str, heading: str, case: str) -> Callable[[Proof], Proof]:
     return add
 
 
-@pytest.mark.parametrize("name", ROWS, ids=list(ROWS))
-async def test_what_the_documents_ask_for_holds(name: str, rooms: Rooms):
-    await ROWS[name](rooms)
-
-
 class Rooms:
     """What a row needs: conversations, tools, toolsets."""
 
@@ -65,7 +60,7 @@ def rooms(start: Any, servers: Any, make_tool: Any, toolset: Any) -> Rooms:
 # --- scope: the client PRD and guide ---------------------------------------------------------------------------------
 
 
-@row("scope", "client PRD and guide", "tool_discovery and defer_loading choose what is deferred")
+@row("scope", "PRD and guide", "tool_discovery and defer_loading choose what is deferred")
 async def _(rooms: Rooms) -> None:
     talk = rooms.start(deferred=["notion"])
     await talk.state.begin_turn()
@@ -74,7 +69,7 @@ async def _(rooms: Rooms) -> None:
     assert {name.split("__")[0] for name in names[:-1]} == {"files", "weather", "home-automation"}
 
 
-@row("scope", "client PRD and guide", "partition after toolsets")
+@row("scope", "PRD and guide", "partition after toolsets")
 @row("guide", "Interaction with Toolsets", "toolset filtering is applied before partitioning")
 @row("PRD", "2.6 Toolset Compatibility", "the manifest and the index hold only what the toolset shows")
 @row("PRD", "5 Edge Cases, toolset", "partially excludes tools from a deferred server")
@@ -113,7 +108,7 @@ async def _(rooms: Rooms) -> None:
     ]
 
 
-@row("scope", "client PRD and guide", "the toolset may change from turn to turn")
+@row("scope", "PRD and guide", "the toolset may change from turn to turn")
 @row("PRD", "2.6 Toolset Compatibility", "different toolsets produce different manifests")
 async def _(rooms: Rooms) -> None:
     talk = rooms.start()
@@ -130,7 +125,7 @@ async def _(rooms: Rooms) -> None:
     assert sorted(talk.names) == sorted(one.name for one in before.tools)
 
 
-@row("scope", "client PRD and guide", "tools of an unknown server are loaded eagerly")
+@row("scope", "PRD and guide", "tools of an unknown server are loaded eagerly")
 @row("guide", "Edge Cases", "unknown server in tool name resolution")
 async def _(rooms: Rooms) -> None:
     tools = [rooms.make_tool(name) for name in ("weather_now", "mail_server_send", "mail_read", "stray")]
@@ -144,7 +139,7 @@ async def _(rooms: Rooms) -> None:
     assert isinstance(await state.take(ToolCall("stray")), Forward)
 
 
-@row("scope", "client PRD and guide", "discovery off changes nothing")
+@row("scope", "PRD and guide", "discovery off changes nothing")
 @row("guide", "Edge Cases", "discovery disabled")
 @row("PRD", "6 Success Criteria", "no regression where the feature is off")
 async def _(rooms: Rooms) -> None:
@@ -156,7 +151,7 @@ async def _(rooms: Rooms) -> None:
     assert talk.state.statistics.discovery is None
 
 
-@row("scope", "client PRD and guide", "manifest: four of more than ten names, a line of 80 characters")
+@row("scope", "PRD and guide", "manifest: four of more than ten names, a line of 80 characters")
 @row("guide", "Manifest Format", "servers, counts, names, summary")
 @row("PRD", "2.2 Server Manifest", "servers with more than ten tools are summarized")
 async def _(rooms: Rooms) -> None:
@@ -173,7 +168,7 @@ async def _(rooms: Rooms) -> None:
     assert all(len(line) <= 82 for line in talk.state.manifest.splitlines()[1::2])
 
 
-@row("scope", "client PRD and guide", "search_tools: definition with the three parameters and detail")
+@row("scope", "PRD and guide", "search_tools: definition with the three parameters and detail")
 @row("PRD", "2.3 The search_tools Meta-Tool", "the definition with the manifest in its description")
 @row("guide", "How It Works", "search_tools is injected when there is anything deferred")
 async def _(rooms: Rooms) -> None:
@@ -199,7 +194,7 @@ async def _(rooms: Rooms) -> None:
     assert definition.annotations.read_only_hint is True
 
 
-@row("scope", "client PRD and guide", "calling a deferred tool too early")
+@row("scope", "PRD and guide", "calling a deferred tool too early")
 @row("guide", "Edge Cases", "calling a deferred tool without searching first")
 @row("PRD", "5 Edge Cases", "LLM calls a deferred tool without searching first")
 async def _(rooms: Rooms) -> None:
@@ -222,7 +217,7 @@ async def _(rooms: Rooms) -> None:
     )
 
 
-@row("scope", "client PRD and guide", "the plain rank-bm25 ranker can be put in")
+@row("scope", "PRD and guide", "the plain rank-bm25 ranker can be put in")
 async def _(rooms: Rooms) -> None:
     talk = rooms.start(ranker=PlainRanker())
     await talk.state.begin_turn()
@@ -232,7 +227,7 @@ async def _(rooms: Rooms) -> None:
     }
 
 
-@row("scope", "client PRD and guide", "synthetic-tool protocol and registry; a result carries newly loaded tools")
+@row("scope", "PRD and guide", "synthetic-tool protocol and registry; a result carries newly loaded tools")
 @row("PRD", "2.8 Synthetic Tool Pattern", "name, definition, execute; the registry goes before the servers")
 @row("guide", "Key Design Patterns", "synthetic tools are dispatched before MCP tools")
 async def _(rooms: Rooms) -> None:
@@ -256,7 +251,7 @@ async def _(rooms: Rooms) -> None:
     assert state.statistics.calls_by_server == {"_synthetic": 1, "home-automation": 1}
 
 
-@row("scope", "client PRD and guide", "a rebuild keeps what is loaded")
+@row("scope", "PRD and guide", "a rebuild keeps what is loaded")
 @row("guide", "Edge Cases", "tool cache refresh mid-session")
 @row("PRD", "5 Edge Cases", "tool cache refreshes mid-session: index and manifest are rebuilt, loaded tools stay")
 async def _(rooms: Rooms) -> None:
@@ -275,7 +270,7 @@ async def _(rooms: Rooms) -> None:
     assert talk.state.offer().notices == ()
 
 
-@row("scope", "client PRD and guide", "statistics: searches, tools discovered, calls per tool and server, token usage")
+@row("scope", "PRD and guide", "statistics: searches, tools discovered, calls per tool and server, token usage")
 @row("guide", "How It Works", "5. Statistics Tracking")
 async def _(rooms: Rooms) -> None:
     talk = rooms.start()
@@ -295,7 +290,7 @@ async def _(rooms: Rooms) -> None:
     assert json.loads(json.dumps(counts)) == counts
 
 
-@row("scope", "client PRD and guide", "target: more than half of the definition tokens saved with ten deferred tools")
+@row("scope", "PRD and guide", "target: more than half of the definition tokens saved with ten deferred tools")
 @row("PRD", "6 Success Criteria", "token reduction on first call")
 async def _(rooms: Rooms) -> None:
     servers = {"files": rooms.servers["files"], "big": [_typical(rooms, number) for number in range(10)]}
@@ -327,7 +322,7 @@ async def _(rooms: Rooms) -> None:
 
 
 @row("scope", "search RFC", "search when listing is too big for the context, with the threshold in the configuration")
-@row("design", "Layer 3: a conversation", "automatic mode loads everything under a share of the context window")
+@row("design", "Layer 3", "automatic mode loads everything under a share of the context window")
 async def _(rooms: Rooms) -> None:
     servers = {"big": [_typical(rooms, number) for number in range(20)]}  # about 3,000 tokens
     for window, share, is_loaded in ((128_000, 0.05, True), (32_000, 0.05, False), (32_000, 0.5, True)):
@@ -338,7 +333,7 @@ async def _(rooms: Rooms) -> None:
             assert len(talk.names) == (20 if is_loaded else 1)
 
 
-@row("design", "Layer 3: a conversation", "automatic mode above its share defers what is configured to be deferred")
+@row("design", "Layer 3", "automatic mode above its share defers what is configured to be deferred")
 async def _(rooms: Rooms) -> None:
     servers = {"files": rooms.servers["files"], "big": [_typical(rooms, number) for number in range(20)]}
     talk = rooms.start(servers, ["big"], discovery={"auto": True, "context_window": 1000})
@@ -347,7 +342,7 @@ async def _(rooms: Rooms) -> None:
 
 
 @row("scope", "search RFC", "search before every model call, by a function of the caller")
-@row("design", "Layer 3: a conversation", "delegated mode: found before the model is called")
+@row("design", "Layer 3", "delegated mode: found before the model is called")
 async def _(rooms: Rooms) -> None:
     async def delegate(text: str) -> list[str]:
         assert text == "It is dark and someone may come in."
@@ -363,7 +358,7 @@ async def _(rooms: Rooms) -> None:
 
 
 @row("scope", "search RFC", "per-server delegate: turn")
-@row("design", "Layer 3: a conversation", "delegated mode: only servers that are switched on get the turn's own text")
+@row("design", "Layer 3", "delegated mode: only servers that are switched on get the turn's own text")
 async def _(rooms: Rooms) -> None:
     talk = rooms.start()
     talk.source.offers = tuple(
@@ -374,7 +369,7 @@ async def _(rooms: Rooms) -> None:
     assert {name.split("__")[0] for name in begun.loaded} == {"weather"}
 
 
-@row("design", "Layer 3: a conversation", "delegated mode alone: without search_tools nothing is promised")
+@row("design", "Layer 3", "delegated mode alone: without search_tools nothing is promised")
 async def _(rooms: Rooms) -> None:
     talk = rooms.start(discovery={"search_tool": False})
     await talk.state.begin_turn()
@@ -385,7 +380,7 @@ async def _(rooms: Rooms) -> None:
 
 
 @row("scope", "search RFC", "host limits on the number of tools: a cap, none unless set, with known values")
-@row("design", "Layer 3: a conversation", "the cap is never exceeded and evicts at conversation boundaries only")
+@row("design", "Layer 3", "the cap is never exceeded and evicts at conversation boundaries only")
 async def _(rooms: Rooms) -> None:
     assert KNOWN_TOOL_LIMITS["openai"] == 128
     talk = rooms.start(discovery={"max_tools": 7, "max_search_results": 4})
@@ -400,7 +395,7 @@ async def _(rooms: Rooms) -> None:
     assert talk.names == [*EAGER, "search_tools", "home-automation__lock_door", "weather__get_alerts"]
 
 
-@row("design", "Layer 3: a conversation", "more eager tools than the cap allows: the last ones are deferred")
+@row("design", "Layer 3", "more eager tools than the cap allows: the last ones are deferred")
 async def _(rooms: Rooms) -> None:
     talk = rooms.start(deferred=[], discovery={"max_tools": 6, "max_search_results": 2})
     await talk.state.begin_turn()
@@ -491,7 +486,7 @@ async def _(rooms: Rooms) -> None:
 
 @row(
     "design",
-    "Layer 3: a conversation",
+    "Layer 3",
     "a tool that vanished upstream answers clearly, until it is back",
 )
 async def _(rooms: Rooms) -> None:
@@ -517,7 +512,7 @@ async def _(rooms: Rooms) -> None:
     assert "weather__get_alerts" not in talk.names
 
 
-@row("design", "Layer 3: a conversation", "a definition that changed upstream is told, not altered in the list")
+@row("design", "Layer 3", "a definition that changed upstream is told, not altered in the list")
 async def _(rooms: Rooms) -> None:
     talk = rooms.start()
     await talk.state.begin_turn()
@@ -537,7 +532,7 @@ async def _(rooms: Rooms) -> None:
     assert "county" in talk.state.offer().tools[-1].input_schema["properties"]
 
 
-@row("design", "Layer 3: a conversation", "a server that fails for a moment keeps its tools")
+@row("design", "Layer 3", "a server that fails for a moment keeps its tools")
 async def _(rooms: Rooms) -> None:
     talk = rooms.start()
     await talk.state.begin_turn()
@@ -557,7 +552,7 @@ async def _(rooms: Rooms) -> None:
 
 @row(
     "design",
-    "Layer 3: a conversation",
+    "Layer 3",
     "what comes up later is appended, and search_tools where it is needed then",
 )
 async def _(rooms: Rooms) -> None:
@@ -569,7 +564,7 @@ async def _(rooms: Rooms) -> None:
     assert talk.names == [*EAGER, "files__move_file", "search_tools"]
 
 
-@row("design", "Layer 3: a conversation", "a name that no tool has is answered with the closest")
+@row("design", "Layer 3", "a name that no tool has is answered with the closest")
 async def _(rooms: Rooms) -> None:
     talk = rooms.start()
     await talk.state.begin_turn()
@@ -578,7 +573,7 @@ async def _(rooms: Rooms) -> None:
     assert reply.text.startswith("Error: No tool is named 'files__raed_file'. Closest matches: files__read_file")
 
 
-@row("design", "Layer 3: a conversation", "a loaded tool is called by its bare name as well, where only one has it")
+@row("design", "Layer 3", "a loaded tool is called by its bare name as well, where only one has it")
 async def _(rooms: Rooms) -> None:
     talk = rooms.start()
     await talk.state.begin_turn()
@@ -587,7 +582,7 @@ async def _(rooms: Rooms) -> None:
     assert called.definition.name == "files__read_file"
 
 
-@row("design", "Layer 3: a conversation", "a server without a prefix may have a search_tools of its own")
+@row("design", "Layer 3", "a server without a prefix may have a search_tools of its own")
 async def _(rooms: Rooms) -> None:
     talk = rooms.start(
         {"": [rooms.make_tool("search_tools"), *rooms.servers["weather"]]}, [], discovery={"defer_all": True}
@@ -598,3 +593,8 @@ async def _(rooms: Rooms) -> None:
     assert "- get_alerts\n" in reply.text
     assert reply.loaded == ("search_tools", "get_alerts")
     assert isinstance(await talk.call("search_tools"), Forward)
+
+
+@pytest.mark.parametrize("name", ROWS, ids=list(ROWS))
+async def test_what_the_documents_ask_for_holds(name: str, rooms: Rooms):
+    await ROWS[name](rooms)

@@ -17,7 +17,7 @@ GUIDE_MODES = "guide, The search_tools Tool"
 GUIDE_EDGES = "guide, Edge Cases and Expected Behavior"
 PRD_TOOL = "PRD 2.3, The search_tools Meta-Tool"
 PRD_EDGES = "PRD 5, Edge Cases"
-DESIGN = "design, Layer 3: a conversation"
+DESIGN = "design, Layer 3"
 
 
 @dataclass(frozen=True)
