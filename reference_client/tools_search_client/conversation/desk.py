@@ -38,8 +38,8 @@ class Desk:
         self._discovered: dict[str, FederatedTool] = {}
         self._toolset: Toolset | None = None
         self.shelf: Final = Shelf(discovery.max_tools if discovery.enabled else None)
-        self.search: Final = SearchTools(lambda: pool.reach, self.shelf)
         self.news: Final = News(pool, self.shelf)
+        self.search: Final = SearchTools(lambda: pool.reach, self.shelf, self.news.is_gone)
 
     @property
     def search_name(self) -> str | None:
@@ -66,13 +66,14 @@ class Desk:
             self._begin()
 
     def load(self, tools: Iterable[FederatedTool], call_id: str | None = None) -> tuple[str, ...]:
-        """Append what is not loaded yet and still fits, and return its names."""
+        """Append what is not loaded yet and still fits, and return the names that became callable."""
         found = list(tools)
+        back = tuple(tool.name for tool in found if self.news.is_gone(tool.name))
         added = self.shelf.add(map(Definition.of, found), call_id=call_id)
         for tool in found:
             self.use(tool)
             self.news.note_there(tool.name)
-        return added
+        return added + back
 
     def use(self, tool: FederatedTool) -> None:
         """Take note that a tool was wanted: what was wanted last is kept longest."""

@@ -56,13 +56,15 @@ class SearchTools:
     Args:
         reach: Returns what can be found at the moment.
         shelf: What the model has already.
+        is_gone: Tells of a tool that the model has whether it is no longer offered, as far as is known.
     """
 
-    def __init__(self, reach: Callable[[], Reach], shelf: Shelf) -> None:
+    def __init__(self, reach: Callable[[], Reach], shelf: Shelf, is_gone: Callable[[str], bool]) -> None:
         self.name = _NAMES[0]
         """What the model calls it by."""
         self._reach = reach
         self._shelf = shelf
+        self._is_gone = is_gone
         self._answered: set[SearchRequest] = set()
         self._answered_for: Reach | None = None
 
@@ -99,15 +101,17 @@ class SearchTools:
         return SyntheticToolResult("\n\n".join(paragraphs), loaded, is_error=failed)
 
     def _loadable(self, tools: tuple[FederatedTool, ...]) -> tuple[FederatedTool, ...]:
-        new = tuple(tool for tool in tools if tool.name not in self._shelf)
-        return new[: self._shelf.room]
+        """Return the tools that the model can call from now on: new ones, and those that are offered again."""
+        back = [tool.name for tool in tools if tool.name in self._shelf and self._is_gone(tool.name)]
+        new = [tool.name for tool in tools if tool.name not in self._shelf][: self._shelf.room]
+        return tuple(tool for tool in tools if tool.name in (*back, *new))
 
     def _report(self, request: SearchRequest, finding: Finding, loaded: tuple[FederatedTool, ...]) -> list[str]:
         """Return what was found, what of it is new, and what the model had all along."""
-        had = [tool.name for tool in (*finding.tools, *finding.beside) if tool.name in self._shelf]
-        left_out = [
-            t.name for t in finding.tools if t.name not in self._shelf and t.name not in {n.name for n in loaded}
-        ]
+        now = {tool.name for tool in loaded}
+        others = [tool.name for tool in (*finding.tools, *finding.beside) if tool.name not in now]
+        had = [name for name in others if name in self._shelf]
+        left_out = [name for name in others if name not in self._shelf]
         report: list[str] = []
         if finding.tools:
             count = len(finding.tools)
