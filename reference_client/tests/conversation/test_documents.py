@@ -22,6 +22,7 @@ from tools_search_client import (
     Definition,
     Forward,
     ListedSource,
+    LocalMistake,
     Reply,
     SyntheticToolResult,
     ToolCall,
@@ -123,6 +124,15 @@ async def _(rooms: Rooms) -> None:
     assert isinstance(await talk.call("home-automation__lock_door"), Reply)
     await talk.state.begin_turn()
     assert sorted(talk.names) == sorted(one.name for one in before.tools)
+
+
+@row("scope", "PRD and guide", "tool_sets are chosen by name, turn by turn")
+async def _(rooms: Rooms) -> None:
+    talk = rooms.start(tool_sets={"outside": rooms.toolset(weather=True)})
+    await talk.state.begin_turn(toolset="outside")
+    assert "notion" not in talk.description
+    with pytest.raises(LocalMistake, match="no toolset is named 'outsid'; the closest is 'outside'"):
+        await talk.state.begin_turn(toolset="outsid")
 
 
 @row("scope", "PRD and guide", "tools of an unknown server are loaded eagerly")
@@ -454,8 +464,8 @@ async def _(rooms: Rooms) -> None:
 async def _(rooms: Rooms) -> None:
     talk = rooms.start(deferred=["weather"])
     await talk.state.begin_turn()
-    assert talk.state.is_loaded("files__read_file")
-    assert not talk.state.is_loaded("weather__get_alerts")
+    assert talk.state.definition("files__read_file")
+    assert not talk.state.definition("weather__get_alerts")
 
 
 # --- the PRD ----------------------------------------------------------------------------------------------------------
@@ -562,6 +572,25 @@ async def _(rooms: Rooms) -> None:
     talk.offers({"files": [*rooms.servers["files"], rooms.make_tool("move_file")], "weather": rooms.servers["weather"]})
     await talk.state.begin_turn()
     assert talk.names == [*EAGER, "files__move_file", "search_tools"]
+
+
+@row("design", "Layer 3", "a definition that no model should read is left out, and the operator is told")
+async def _(rooms: Rooms) -> None:
+    talk = rooms.start({"bad": [rooms.make_tool("bomb", "x" * 300_000), rooms.make_tool("fine")]}, [])
+    begun = await talk.state.begin_turn()
+    assert talk.names == ["bad__fine"]
+    assert begun.problems == ("tool 'bad__bomb' is left out: its definition is too large",)
+
+
+@row("design", "Layer 3", "many long descriptions together stay within a bound")
+async def _(rooms: Rooms) -> None:
+    long = [rooms.make_tool(f"tool_{number}", "word " * 2_000) for number in range(50)]
+    talk = rooms.start({"long": long}, ["long"])
+    await talk.state.begin_turn()
+    reply = await talk.search(server_name="long", detail="full")
+    assert len(reply.loaded) == 50
+    assert len(reply.text) < 60_000
+    assert "- long:tool_49\n\nThese tools" in reply.text
 
 
 @row("design", "Layer 3", "a name that no tool has is answered with the closest")

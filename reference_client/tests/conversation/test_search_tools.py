@@ -183,6 +183,7 @@ ROWS = [
         WEATHER[1:],
     ),
     Row(DESIGN, "names in one text that is JSON", {"tool_names": '["get_alerts"]'}, WEATHER[2:]),
+    Row(DESIGN, "names in one text that is nearly JSON", {"tool_names": "[get_alerts]"}, WEATHER[2:]),
     Row(DESIGN, "the case of a server's name", {"server_name": "Weather"}, WEATHER),
     Row(DESIGN, "an exact name as query comes first", {"query": "search"}, ["notion__search"]),
     Row(DESIGN, "an exact full name as query comes first", {"query": "weather__get_alerts"}, WEATHER[2:]),

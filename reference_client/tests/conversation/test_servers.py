@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
@@ -93,7 +94,7 @@ async def test_searched_and_listed_servers_are_one_to_the_model(
         assert "- plain (3 tools): add_numbers, reverse_text, fail_always" in session.state.manifest
         assert (await session.search(query="add two numbers")).loaded[0] == "plain__add_numbers"
         assert "- shop:create_invoice" in (await session.search(query="create an invoice")).text
-        assert session.state.is_loaded("shop__create_invoice")
+        assert session.state.definition("shop__create_invoice")
         assert await session.call("plain__add_numbers", first=2, second=3) == "5"
         assert session.state.statistics.calls_by_server == {"_synthetic": 2, "plain": 1}
         assert session.state.statistics.definitions_listed > 15
@@ -110,6 +111,39 @@ async def test_a_deferred_server_that_can_be_searched_is_never_listed(talk_to: O
         assert (unknown.is_error, "Not found: make_omega." in unknown.text) == (True, True)
         assert '"make_zeta"' in await session.call("one__make_zeta")
     assert server.asked("tools/list") == []
+
+
+async def test_searches_that_a_model_makes_at_once_load_each_tool_once(talk_to: Open, liar: Any):
+    replies: list[Reply] = []
+    async with talk_to(ServerEntry("one", liar().target)) as session:
+        await session.state.begin_turn()
+
+        async def search() -> None:
+            replies.append(await session.search(query="alpha"))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(search)
+        assert sorted(len(reply.loaded) for reply in replies) == [0, 0, 5]
+        assert session.names.count("one__make_alpha") == 1
+        assert "now loaded" not in replies[-1].text
+
+
+async def test_an_exact_name_is_found_on_servers_that_were_never_listed_whatever_they_think_best(
+    talk_to: Open, liar: Any
+):
+    entries = [ServerEntry(f"s{number}", liar().target) for number in range(2)]
+    async with talk_to(*entries, max_search_results=1) as session:
+        await session.state.begin_turn()
+        assert (await session.search(query="make_zeta")).loaded[0].endswith("__make_zeta")
+
+
+async def test_an_unknown_name_is_answered_with_the_closest_of_servers_that_were_never_listed(talk_to: Open, liar: Any):
+    hidden = Toolset("most", {"one": Rule(frozenset({"make_beta"}))})
+    async with talk_to(ServerEntry("one", liar(tools=3).target)) as session:
+        await session.state.begin_turn(toolset=hidden)
+        assert "Closest matches: one__make_alpha" in (await session.search(tool_names=["make_alphabet"])).text
+        assert "make_beta." not in (await session.search(tool_names=["make_betas"])).text
 
 
 @pytest.mark.parametrize("name", ["one__make_zeta", "one:make_zeta"])
@@ -204,7 +238,7 @@ async def test_the_users_text_reaches_only_servers_that_are_switched_on(talk_to:
 
 async def test_a_function_of_the_host_finds_tools_on_every_server(talk_to: Open, liar: Any):
     async def delegate(text: str) -> list[str]:
-        return ["alpha", " "]
+        return ["an alpha thing", " "]
 
     servers = [liar(), liar()]
     entries = [ServerEntry(f"s{number}", server.target) for number, server in enumerate(servers)]
@@ -232,6 +266,34 @@ async def test_automatic_mode_does_not_list_a_server_that_does_not_say_how_large
         assert session.names == ["search_tools"]
         assert "- one (to be searched)" in session.state.manifest
     assert server.asked("tools/list") == []
+
+
+async def test_the_groups_of_tools_that_were_found_are_told_of_a_server_that_names_no_topics(talk_to: Open, liar: Any):
+    async with talk_to(ServerEntry("one", liar("grouped").target)) as session:
+        await session.state.begin_turn()
+        await session.search(query="alpha")
+        await session.state.begin_turn()
+        assert session.state.manifest == "- one (about 6 tools): topics letters"
+
+
+async def test_browsing_a_server_that_cannot_be_listed_says_so(talk_to: Open, liar: Any):
+    async with talk_to(ServerEntry("one", liar("list-refused").target)) as session:
+        await session.state.begin_turn()
+        reply = await session.search(server_name="one")
+        assert (reply.is_error, "Not reachable at present: one (no list today" in reply.text) == (True, True)
+
+
+async def test_a_searched_server_that_says_it_is_large_is_not_loaded_whole(talk_to: Open):
+    shop = StdioTarget(sys.executable, ("-m", "tools_search_server"))  # with its bundled catalogue
+    async with talk_to(ServerEntry("shop", shop)) as session:
+        await session.state.begin_turn()
+        manifest = session.state.manifest
+        reply = await session.search(server_name="shop")
+        found = await session.search(server_name="shop", query="refund a payment")
+    assert manifest.startswith("- shop (about ")
+    assert ": topics " in manifest
+    assert (reply.loaded, "too many to load at once" in reply.text) == ((), True)
+    assert all(name.startswith("shop__") for name in found.loaded)
 
 
 async def test_with_discovery_switched_off_every_server_is_listed(talk_to: Open, liar: Any):
@@ -290,7 +352,11 @@ async def test_a_list_change_is_known_at_the_next_turn(talk_to: Open, liar: Any)
         assert session.names == ["search_tools", "one__make_alpha"]
 
 
-async def test_a_megabyte_in_a_description_does_not_reach_the_texts(talk_to: Open, liar: Any):
+async def test_a_megabyte_in_a_description_reaches_neither_the_texts_nor_the_list(talk_to: Open, liar: Any):
     async with talk_to(ServerEntry("one", liar("huge").target)) as session:
         await session.state.begin_turn()
-        assert len((await session.search(query="alpha")).text) < 1000
+        for detail in ("brief", "full"):
+            reply = await session.search(query="alpha", detail=detail)
+            assert "its definition is larger than any model should read: one__make_huge" in reply.text
+            assert len(reply.text) < 20_000
+        assert session.names == ["search_tools"]

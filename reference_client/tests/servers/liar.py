@@ -142,6 +142,8 @@ class Liar:
                 return {"tools": [tool("huge", description="x" * 3_000_000)]}
             case "read-only":
                 return {"tools": [tool("alpha", annotations={"readOnlyHint": True})]}
+            case "grouped":
+                return {"tools": [tool(word, _meta={ID: {"group": "letters"}}) for word in WORDS[:limit]]}
             case "malformed-hit":
                 return {"tools": [tool("alpha", _meta={ID: {"score": "best"}})]}
             case _:

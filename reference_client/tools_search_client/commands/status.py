@@ -24,4 +24,4 @@ async def loading_status(
     source = FederationSource(federation, configuration, deadline=deadline)
     conversation = Conversation(source, configuration.tool_discovery)
     await conversation.begin_turn()
-    return {tool.name: "loaded" if conversation.is_loaded(tool.name) else "deferred" for tool in listing.tools}
+    return {tool.name: "loaded" if conversation.definition(tool.name) else "deferred" for tool in listing.tools}

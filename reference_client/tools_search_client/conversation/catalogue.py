@@ -74,6 +74,9 @@ class SourceAnswer:
     tools: tuple[FederatedTool, ...] = ()
     """Best first where they were searched."""
 
+    closest: tuple[str, ...] = ()
+    """Full names that may have been meant, where no tool has the name that was looked up."""
+
     failures: Mapping[str, str] = field(default_factory=dict[str, str])
     """Servers that gave no answer, each with the reason."""
 

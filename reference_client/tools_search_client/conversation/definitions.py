@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from mcp_types import ToolAnnotations
 
 from tools_search_client.reports import FederatedTool
 
-__all__ = ["Definition", "estimate_tokens"]
+__all__ = ["MOST_BYTES", "Definition", "estimate_tokens"]
+
+MOST_BYTES: Final = 200_000
+"""The largest definition that is sent to a model; the largest in public sets of tools has 125,000 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,11 @@ class Definition:
     def serialized(self) -> str:
         """Return the definition as compact JSON."""
         return json.dumps(self.to_json(), ensure_ascii=False, separators=(",", ":"))
+
+    @property
+    def is_oversized(self) -> bool:
+        """Whether it is too large for any model: a server's mistake, or an attack."""
+        return len(self.serialized().encode("utf-8", "surrogatepass")) > MOST_BYTES
 
 
 def estimate_tokens(text: str) -> int:

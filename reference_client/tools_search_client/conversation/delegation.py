@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final, TypeAlias
 
-from tools_search_client.conversation.finding import Finding, Reach, by_query
+from tools_search_client.conversation.finding import Finding, by_query
+from tools_search_client.conversation.reach import Reach
 
 __all__ = ["Delegate", "find_for_turn"]
 

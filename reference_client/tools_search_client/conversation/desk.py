@@ -114,6 +114,11 @@ class Desk:
     def _offers_search(self) -> bool:
         return self._discovery.search_tool and self._pool.needs_search
 
+    @property
+    def oversized(self) -> tuple[str, ...]:
+        """The tools that should be loaded from the start and are not, because no model should read them."""
+        return tuple(one.name for one in self._eager_definitions() if one.name not in self.shelf and one.is_oversized)
+
     def _eager_definitions(self) -> list[Definition]:
         return [Definition.of(tool) for tool in self._pool.eager() if tool.name not in self._synthetic]
 

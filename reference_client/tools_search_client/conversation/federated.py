@@ -69,7 +69,8 @@ class FederationSource:
             return await self._listed(self._entries[name], rules[name], tools)
 
         now = self._clock()
-        self._failed = {name: failed for name, failed in self._failed.items() if failed[0] > now}
+        connected = {name for name, server in self._federation.supervised.items() if server.connected is not None}
+        self._failed = {name: one for name, one in self._failed.items() if one[0] > now and name not in connected}
         asked = [name for name in rules if name not in self._failed]
         answers = await self._federation.survey(ask, servers=asked, deadline=self._deadline)
         for answer in answers:
@@ -86,7 +87,7 @@ class FederationSource:
             if tool.hit.group and len(groups := self._groups.setdefault(tool.server, {})) < _MOST_TOPICS:
                 groups[tool.hit.group] = None
         failures = {report.server: report.failure.message for report in found.failed if report.failure}
-        return SourceAnswer(found.tools, failures)
+        return SourceAnswer(found.tools, failures=failures)
 
     async def browse(self, server: str, /) -> SourceAnswer:
         """List one server."""
@@ -109,7 +110,8 @@ class FederationSource:
             answers = [await self.look_up(full, servers=servers) for full in several.candidates]
             return SourceAnswer(tuple(tool for answer in answers for tool in answer.tools))
         except UnknownTool as unknown:
-            return SourceAnswer(failures=dict.fromkeys(unknown.failed, "it could not be asked"))
+            failures = dict.fromkeys(unknown.failed, "it could not be asked")
+            return SourceAnswer(closest=unknown.closest, failures=failures)
 
     async def _listed(self, entry: ServerEntry, rule: Rule, tools: ServerTools) -> Found:
         """Return every tool that the rule shows; nothing, and the mode `search`, where the server is not listed."""

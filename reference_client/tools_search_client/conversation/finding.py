@@ -6,46 +6,24 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from mcp_ext_tools_search.hosts.toolsets import Toolset
 from mcp_ext_tools_search.ranking import Ranker
 
-from tools_search_client.conversation.catalogue import Catalogue, SourceAnswer, ToolSource
-from tools_search_client.conversation.known_tools import KnownTools, spellings
+from tools_search_client.conversation.catalogue import SourceAnswer
+from tools_search_client.conversation.known_tools import KnownTools
+from tools_search_client.conversation.reach import Reach, called
 from tools_search_client.fusion import reciprocal_rank_fusion
 from tools_search_client.reports import FederatedTool
 
-__all__ = ["MOST_BROWSED", "Finding", "Reach", "by_names", "by_query", "by_server"]
+__all__ = ["MOST_BROWSED", "Finding", "by_names", "by_query", "by_server"]
 
 MOST_BROWSED: Final = 100
 """The largest server that is loaded as a whole; a larger one would fill the context that deferral is to save."""
 
-_LONGEST_QUERY: Final = 1_024
-"""Characters that every server has to accept (draft: Request)."""
+_MOST_CORRECTED: Final = 5
+"""Names for which the closest are looked for; that is the one thing here that takes its time."""
 
 _VOTES_OF_OWN_RANKING: Final = 2
 """As in `merging`: only the ranking on this side compares tools of different servers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """What a search can find at one moment."""
-
-    catalogue: Catalogue
-
-    toolset: Toolset
-
-    known: KnownTools
-    """Every tool whose definition is at hand, those that are loaded anyway as well."""
-
-    deferred: frozenset[str]
-    """The full names of the known tools that have to be found."""
-
-    limit: int
-    """The most tools that one query finds."""
-
-    source: ToolSource
-
-    ranker: Ranker
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +62,8 @@ async def by_query(reach: Reach, query: str, servers: Collection[str] | None = N
     fits = reach.known.ranked(wanted, servers=servers)[: reach.limit]
     here = reach.known.ranked(wanted, among=reach.deferred, servers=servers)[: reach.limit]
     named = [tool for tool in reach.known.named(wanted, servers) if tool.name in reach.deferred]
-    answer = await _searched(reach, wanted, servers)
-    found = _each_once([*named, *_called(wanted, answer.tools), *_fused(wanted, [here, answer.tools], reach.ranker)])
+    answer = await reach.searched(wanted, servers)
+    found = _each_once([*named, *called(wanted, answer.tools), *_fused(wanted, [here, answer.tools], reach.ranker)])
     beside = tuple(tool for tool in fits if tool.name not in reach.deferred)
     return Finding(tuple(found[: reach.limit]), beside, failures=answer.failures)
 
@@ -97,17 +75,19 @@ async def by_names(reach: Reach, names: Sequence[str], servers: Collection[str] 
     closest: list[str] = []
     failures: dict[str, str] = {}
     for name in dict.fromkeys(names):
-        meant = reach.known.named(name, servers)
-        if not meant:
-            answer = await _looked_up(reach, name, servers)
-            meant = list(answer.tools)
+        answer = SourceAnswer(tuple(reach.known.named(name, servers)))
+        if not answer.tools:
+            answer = await reach.looked_up(name, servers)
             failures |= answer.failures
-        if 0 < len(meant) <= reach.limit:
-            found += meant
+        if 0 < len(answer.tools) <= reach.limit:
+            found += answer.tools
             continue
         missing.append(name)
         # A bare name of more tools than a search may load is answered with full ones to choose from.
-        closest += [tool.name for tool in meant] or reach.known.closest(name, servers) or reach.known.closest(name)
+        near = [tool.name for tool in answer.tools or reach.known.named(name)] or list(answer.closest)
+        if not near and len(missing) <= _MOST_CORRECTED:
+            near = reach.known.closest(name, servers)
+        closest += near
     return Finding(
         tuple(_each_once(found)), missing=tuple(missing), closest=tuple(dict.fromkeys(closest)), failures=failures
     )
@@ -122,44 +102,10 @@ async def by_server(reach: Reach, server: str) -> Finding:
         return Finding(offer.tools or (), failures={server: offer.failure})
     if offer.tools is None and (offer.size or 0) > MOST_BROWSED:
         return Finding(too_many=offer.size)
-    answer = SourceAnswer(offer.tools) if offer.tools is not None else _shown(reach, await reach.source.browse(server))
+    answer = SourceAnswer(offer.tools) if offer.tools is not None else await reach.browsed(server)
     if len(answer.tools) > MOST_BROWSED:
         return Finding(too_many=len(answer.tools), failures=answer.failures)
     return Finding(answer.tools, failures=answer.failures)
-
-
-async def _searched(reach: Reach, query: str, servers: Collection[str] | None) -> SourceAnswer:
-    unlisted = _unlisted(reach, servers)
-    sendable = query.encode("utf-8", "ignore").decode()[:_LONGEST_QUERY].strip()
-    if not unlisted or not sendable:
-        return SourceAnswer()
-    if "__" in sendable or ":" in sendable:
-        answer = await _looked_up(reach, sendable, servers)
-        if answer.tools:
-            return answer
-    hidden = sum(len(rule.names) for rule in map(reach.toolset.rule, unlisted) if rule)
-    answer = _shown(reach, await reach.source.search(sendable, servers=unlisted, limit=reach.limit + hidden))
-    return SourceAnswer(answer.tools[: reach.limit], answer.failures)
-
-
-async def _looked_up(reach: Reach, name: str, servers: Collection[str] | None) -> SourceAnswer:
-    unlisted = _unlisted(reach, servers)
-    return _shown(reach, await reach.source.look_up(name, servers=unlisted)) if unlisted else SourceAnswer()
-
-
-def _unlisted(reach: Reach, servers: Collection[str] | None) -> list[str]:
-    return [name for name in reach.catalogue.unlisted if servers is None or name in servers]
-
-
-def _shown(reach: Reach, answer: SourceAnswer) -> SourceAnswer:
-    """Return the answer without what the toolset hides."""
-    rules = {name: reach.toolset.rule(name) for name in {tool.server for tool in answer.tools}}
-    shown = [tool for tool in answer.tools if (rule := rules[tool.server]) and rule.shows(tool.tool.name)]
-    return SourceAnswer(tuple(shown), answer.failures)
-
-
-def _called(name: str, tools: Iterable[FederatedTool]) -> list[FederatedTool]:
-    return [tool for tool in tools if name in spellings(tool)]
 
 
 def _fused(query: str, rankings: Sequence[Sequence[FederatedTool]], ranker: Ranker) -> list[FederatedTool]:

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
+from mcp_ext_tools_search.hosts import SEPARATOR
 from mcp_ext_tools_search.ranking import Ranker, floored
 from mcp_ext_tools_search.ranking.hits import names_of
 
@@ -50,10 +51,9 @@ class KnownTools:
 
     def closest(self, name: str, servers: Collection[str] | None = None) -> list[str]:
         """Return the names of the tools that may have been meant: nearly spelt like it, or of the same words."""
-        among = {
-            spelling: tool.name for spelling, tools in self._spelled.items() for tool in tools if _of(tool, servers)
-        }
-        near = [among[spelling] for spelling in difflib.get_close_matches(name, among, n=2 * _CLOSEST)]
+        bare = _without_server(name, {tool.server for tool in self._tools.values()})
+        among = {tool.tool.name: full for full, tool in self._tools.items() if _of(tool, servers)}
+        near = [among[match] for match in difflib.get_close_matches(bare, among, n=_CLOSEST)]
         near += [tool.name for tool in self.ranked(name, servers=servers)[:_CLOSEST]]
         return list(dict.fromkeys(near))[:_CLOSEST]
 
@@ -79,6 +79,11 @@ def spellings(tool: FederatedTool) -> set[str]:
     """Return what a tool may be called: its bare name, and with its server as in names and in answers."""
     bare = tool.tool.name
     return {tool.name, bare, f"{tool.server}__{bare}", f"{tool.server}:{bare}"} if tool.server else {tool.name, bare}
+
+
+def _without_server(name: str, servers: Collection[str]) -> str:
+    begins = [f"{server}{mark}" for server in servers if server for mark in (SEPARATOR, ":")]
+    return name.removeprefix(max((begin for begin in begins if name.startswith(begin)), key=len, default=""))
 
 
 def _of(tool: FederatedTool, servers: Collection[str] | None) -> bool:

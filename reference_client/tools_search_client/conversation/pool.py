@@ -10,9 +10,9 @@ from mcp_ext_tools_search.ranking import Ranker
 
 from tools_search_client.conversation.accounting import TokenCounts
 from tools_search_client.conversation.catalogue import Catalogue, ServerOffer, ToolSource
-from tools_search_client.conversation.finding import Reach
 from tools_search_client.conversation.known_tools import KnownTools
 from tools_search_client.conversation.partition import eager_tools
+from tools_search_client.conversation.reach import Reach
 from tools_search_client.reports import FederatedTool
 from tools_search_client.tool_discovery import ToolDiscovery
 

@@ -11,12 +11,13 @@ from mcp_types import ToolAnnotations
 from tools_search_client.conversation import wording
 from tools_search_client.conversation.catalogue import ServerOffer
 from tools_search_client.conversation.definitions import Definition
-from tools_search_client.conversation.finding import Finding, Reach, by_names, by_query, by_server
+from tools_search_client.conversation.finding import Finding, by_names, by_query, by_server
 from tools_search_client.conversation.manifest import manifest
+from tools_search_client.conversation.reach import Reach
+from tools_search_client.conversation.search_answer import Loading, answer
 from tools_search_client.conversation.search_request import SearchRequest, read_request
 from tools_search_client.conversation.shelf import Shelf
 from tools_search_client.conversation.synthetic import SyntheticToolResult
-from tools_search_client.reports import FederatedTool
 
 __all__ = ["SearchTools"]
 
@@ -93,40 +94,25 @@ class SearchTools:
         except ValueError as error:
             return SyntheticToolResult(f"Error: {error}", is_error=True)
         finding = await _found(reach, request)
-        loaded = self._loadable(finding.tools)
-        paragraphs = [*_missing(request, finding), *self._report(request, finding, loaded), *_unanswered(finding)]
-        if self._is_repeated(reach, request) and not loaded:
-            paragraphs.append("This was asked before, with the same answer: asking again will not change it.")
+        loading = self._loading(finding)
+        text = answer(request, finding, loading, repeated=self._is_repeated(reach, request))
         failed = not finding.tools and bool(finding.missing or finding.too_many or finding.failures)
-        return SyntheticToolResult("\n\n".join(paragraphs), loaded, is_error=failed)
+        return SyntheticToolResult(text, loading.loaded, is_error=failed)
 
-    def _loadable(self, tools: tuple[FederatedTool, ...]) -> tuple[FederatedTool, ...]:
-        """Return the tools that the model can call from now on: new ones, and those that are offered again."""
-        back = [tool.name for tool in tools if tool.name in self._shelf and self._is_gone(tool.name)]
-        new = [tool.name for tool in tools if tool.name not in self._shelf][: self._shelf.room]
-        return tuple(tool for tool in tools if tool.name in (*back, *new))
-
-    def _report(self, request: SearchRequest, finding: Finding, loaded: tuple[FederatedTool, ...]) -> list[str]:
-        """Return what was found, what of it is new, and what the model had all along."""
-        now = {tool.name for tool in loaded}
-        others = [tool.name for tool in (*finding.tools, *finding.beside) if tool.name not in now]
-        had = [name for name in others if name in self._shelf]
-        left_out = [name for name in others if name not in self._shelf]
-        report: list[str] = []
-        if finding.tools:
-            count = len(finding.tools)
-            found = [wording.described(tool, request.detail) for tool in finding.tools]
-            report.append("\n\n".join([f"Found {count} tool{'' if count == 1 else 's'}:", *found]))
-        elif not finding.missing and finding.too_many is None and not finding.failures:
-            report.append(wording.nothing_found(request.query, request.server))
-        if loaded:
-            report.append(_now_loaded(loaded))
-        if had:
-            names = wording.listing_of(dict.fromkeys(had))
-            report.append(f"Already loaded: {names}. Call what fits directly, without searching for it again.")
-        if left_out:
-            report.append(f"Not loaded, because no more tools fit: {wording.listing_of(left_out)}.")
-        return report
+    def _loading(self, finding: Finding) -> Loading:
+        """Return what becomes of what was found: what is offered again counts as new, and takes no room."""
+        back = {tool.name for tool in finding.tools if tool.name in self._shelf and self._is_gone(tool.name)}
+        new = [tool for tool in finding.tools if tool.name not in self._shelf]
+        oversized = tuple(tool.name for tool in new if Definition.of(tool).is_oversized)
+        fitting = [tool.name for tool in new if tool.name not in oversized]
+        loadable = {*back, *fitting[: self._shelf.room]}
+        every = dict.fromkeys(tool.name for tool in (*finding.tools, *finding.beside))
+        return Loading(
+            loaded=tuple(tool for tool in finding.tools if tool.name in loadable),
+            had=tuple(name for name in every if name in self._shelf and name not in back),
+            no_room=tuple(name for name in fitting if name not in loadable),
+            oversized=oversized,
+        )
 
     def _is_repeated(self, reach: Reach, request: SearchRequest) -> bool:
         if self._answered_for is not reach:
@@ -154,31 +140,3 @@ async def _found(reach: Reach, request: SearchRequest) -> Finding:
     if request.query is not None:
         return await by_query(reach, request.query, servers)
     return await by_server(reach, request.server or "")
-
-
-def _now_loaded(tools: tuple[FederatedTool, ...]) -> str:
-    names = wording.listing_of(tool.name for tool in tools)
-    if len(tools) == 1:
-        return f"This tool is now loaded and available to call.\nIts name to call: {names}"
-    return f"These tools are now loaded and available to call.\nTheir names to call: {names}"
-
-
-def _missing(request: SearchRequest, finding: Finding) -> list[str]:
-    if finding.too_many is not None:
-        return [
-            f"Error: Server '{request.server}' has {finding.too_many} tools, too many to load at once. "
-            "Add a query to find the best of them, or name the ones to load with tool_names."
-        ]
-    if not finding.missing:
-        return []
-    said = wording.unknown_tool(finding.missing, finding.closest, request.server)
-    if finding.by_query_instead:
-        return [f"{said} These are the results of the query instead."]
-    return [said if finding.tools else f"Error: {said}"]
-
-
-def _unanswered(finding: Finding) -> list[str]:
-    if not finding.failures:
-        return []
-    said = "; ".join(wording.server_failure(server, reason) for server, reason in finding.failures.items())
-    return [f"Not reachable at present: {said}."]

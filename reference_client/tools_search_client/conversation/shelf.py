@@ -26,7 +26,7 @@ class Addition:
 
 
 class Shelf:
-    """A list of definitions that only grows.
+    """A list of definitions that only grows. One that is oversized is never put there.
 
     Args:
         capacity: The largest number of definitions; `None` means any.
@@ -86,7 +86,7 @@ class Shelf:
     def _put(self, definitions: Iterable[Definition]) -> tuple[str, ...]:
         added: list[str] = []
         for definition in definitions:
-            if definition.name not in self._definitions and self.room != 0:
+            if definition.name not in self._definitions and self.room != 0 and not definition.is_oversized:
                 self._definitions[definition.name] = definition
                 added.append(definition.name)
         return tuple(added)

@@ -12,7 +12,7 @@ from mcp_ext_tools_search.ranking import FieldedRanker, Ranker
 from tools_search_client.conversation import wording
 from tools_search_client.conversation.accounting import TokenCounts
 from tools_search_client.conversation.catalogue import ToolSource
-from tools_search_client.conversation.definitions import estimate_tokens
+from tools_search_client.conversation.definitions import Definition, estimate_tokens
 from tools_search_client.conversation.delegation import Delegate, find_for_turn
 from tools_search_client.conversation.desk import Desk
 from tools_search_client.conversation.messages import Forward, Offer, Reply, ToolCall, TurnStart
@@ -75,9 +75,9 @@ class Conversation:
         """What can be found at the moment, in the words in which the model is told."""
         return self._desk.search.manifest
 
-    def is_loaded(self, name: str) -> bool:
-        """Tell whether the model has the tool of this full name."""
-        return name in self._desk.shelf
+    def definition(self, name: str) -> Definition | None:
+        """Return what the model was sent under this name, or `None` where it does not have such a tool."""
+        return self._desk.shelf.get(name)
 
     async def begin_turn(self, text: str | None = None, *, toolset: str | Toolset | None = None) -> TurnStart:
         """Take note of what is offered now, and find tools for what the user wrote where that is switched on.
@@ -99,7 +99,8 @@ class Conversation:
                 self._count_search(len(added))
                 loaded += added
                 failures |= finding.failures
-        return TurnStart(tuple(loaded), failures, self._pool.catalogue.problems)
+        oversized = (f"tool {name!r} is left out: its definition is too large" for name in self._desk.oversized)
+        return TurnStart(tuple(loaded), failures, (*self._pool.catalogue.problems, *oversized))
 
     async def refresh(self) -> None:
         """Take note of what is offered now, in the middle of a turn; what is loaded stays loaded."""

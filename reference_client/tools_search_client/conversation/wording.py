@@ -56,6 +56,7 @@ SEARCH_DESCRIPTION: Final = (
 _MANIFEST_HEADING: Final = "Available tool servers (use this tool to load their definitions):"
 
 _BRIEF_CHARS: Final = 300
+_FULL_CHARS: Final = 8_000
 _MOST_PARAMETERS: Final = 25
 _QUERY_CHARS: Final = 100
 _NAME_CHARS: Final = 80
@@ -100,8 +101,8 @@ def described(tool: FederatedTool, detail: Detail) -> str:
     if detail == "brief":
         purpose = shorten(text.strip().partition("\n\n")[0], _BRIEF_CHARS) or "(no description)"
         return f"{heading}\n  {purpose}\n  Parameters: {_parameters(tool.tool.input_schema)}"
-    schema = printable(json.dumps(tool.tool.input_schema, ensure_ascii=False, separators=(",", ":")))
-    purpose = printable(text).strip().replace("\n", "\n  ") or "(no description)"
+    schema = _cut(printable(json.dumps(tool.tool.input_schema, ensure_ascii=False, separators=(",", ":"))))
+    purpose = _cut(printable(text).strip()).replace("\n", "\n  ") or "(no description)"
     return f"{heading}\n  {purpose}\n  Parameters (JSON Schema): {schema}"
 
 
@@ -188,6 +189,10 @@ def _type(member: object, depth: int = 0) -> str:
     if isinstance(choices, list):
         return "|".join(dict.fromkeys(_type(choice, depth + 1) for choice in cast("list[object]", choices)))
     return "any"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _FULL_CHARS else text[: _FULL_CHARS - 1] + "…"
 
 
 def _server(name: str) -> str:
