@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -622,6 +623,52 @@ async def _(rooms: Rooms) -> None:
     assert "- get_alerts\n" in reply.text
     assert reply.loaded == ("search_tools", "get_alerts")
     assert isinstance(await talk.call("search_tools"), Forward)
+
+
+# --- rows whose proof stands elsewhere --------------------------------------------------------------------------------
+
+ELSEWHERE: Mapping[str, str] = {
+    "scope, PRD and guide: mcpServers and servers spellings, read as written": (
+        "reference_client/tests/test_configuration.py::test_the_guides_own_example_is_read_as_written"
+    ),
+    "scope, PRD and guide: tool_sets with descriptions, read as written": (
+        "reference_client/tests/test_configuration.py::test_the_prds_own_toolset_is_read_as_written"
+    ),
+    "scope, PRD and guide: tool cache with a lifetime where the server states none": (
+        "reference_client/tests/test_discovery.py::test_a_legacy_listing_is_kept_for_a_while"
+    ),
+    "scope, PRD and guide: a lifetime of 0 means until changed": (
+        "reference_client/tests/test_discovery.py::test_a_listing_can_be_kept_until_it_changes"
+    ),
+    "scope, PRD and guide: remote servers by url, with transport http, streamable-http or sse": (
+        "reference_client/tests/test_federation.py::test_every_http_transport_is_spoken"
+    ),
+    "scope, PRD and guide: meta of a call is passed to the tool": (
+        "reference_client/tests/conversation/test_servers.py::test_what_a_host_tells_a_server_beside_a_call_arrives"
+    ),
+    "scope, PRD and guide: token-overlap where the idf of rank-bm25 is zero": (
+        "sdk_ext/tests/ranking/test_plain.py::test_words_are_counted_where_their_idf_is_zero"
+    ),
+    "scope, PRD and guide: tools with a status column only when discovery is on": (
+        "reference_client/tests/test_commands.py::"
+        "test_tools_are_shown_as_loaded_or_deferred_where_they_are_loaded_on_demand"
+    ),
+    "scope, PRD and guide: a chat service is an application around a client: a host in 100 lines shows one": (
+        "examples/tests/test_host_in_100_lines.py::test_a_model_that_searches_and_calls_gets_what_it_asks_for"
+    ),
+    "scope, search RFC: top-k over many servers with a combined score; re-ranking": (
+        "reference_client/tests/test_federation.py::test_a_reranker_has_the_last_say"
+    ),
+    "guide, Edge Cases: configuration with mistakes": (
+        "reference_client/tests/test_configuration.py::test_a_mistake_in_the_file_is_named_with_its_mend"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_a_row_that_is_proved_elsewhere_is_proved_there(name: str):
+    file, _, function = ELSEWHERE[name].partition("::")
+    assert f"def {function}(" in (Path(__file__).parents[3] / file).read_text()
 
 
 @pytest.mark.parametrize("name", ROWS, ids=list(ROWS))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -350,6 +350,31 @@ async def test_a_list_change_is_known_at_the_next_turn(talk_to: Open, liar: Any)
         await session.state.begin_turn()
         assert len(server.asked("tools/list")) == 2
         assert session.names == ["search_tools", "one__make_alpha"]
+
+
+async def test_what_a_host_tells_a_server_beside_a_call_arrives(talk_to: Open, liar: Any):
+    async with talk_to(ServerEntry("one", liar().target)) as session:
+        await session.state.begin_turn()
+        await session.search(query="alpha")
+        step = await session.forward("one__make_alpha")
+        result = await session.federation.call(step.tool.name, meta={"example.com/note": "for Ada"})
+    (part,) = result.content
+    assert isinstance(part, TextContent)
+    assert '"note": "for Ada"' in part.text
+
+
+async def test_a_server_that_takes_long_to_start_is_asked_as_soon_as_it_is_there(
+    talk_to: Open, liar: Any, until: Callable[[Callable[[], bool]], Awaitable[None]]
+):
+    late = liar(tools=1).target
+    command = [late.command, *late.args]
+    source = f"import subprocess, sys, time; time.sleep(1.5); sys.exit(subprocess.call({command!r}))"
+    async with talk_to(ServerEntry("late", StdioTarget(sys.executable, ("-c", source))), deadline=0.5) as session:
+        assert "late" in (await session.state.begin_turn()).failures
+        await until(lambda: session.federation.supervised["late"].connected is not None)
+        begun = await session.state.begin_turn()
+        assert begun.failures == {}
+        assert session.names == ["search_tools"]
 
 
 async def test_a_megabyte_in_a_description_reaches_neither_the_texts_nor_the_list(talk_to: Open, liar: Any):

@@ -177,7 +177,9 @@ class Liar:
             case _:
                 self.announce()
                 failed = params["arguments"].get("fail", False) if params.get("arguments") else False
-                text = json.dumps({"name": params["name"], "arguments": params.get("arguments")})
+                told = {"name": params["name"], "arguments": params.get("arguments")}
+                note = (params.get("_meta") or {}).get("example.com/note")
+                text = json.dumps(told | ({"note": note} if note else {}))
                 return self.complete({"content": [{"type": "text", "text": text}], "isError": failed})
 
     def listen(self, params: dict[str, Any]) -> None:
