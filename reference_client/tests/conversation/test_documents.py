@@ -262,6 +262,24 @@ async def _(rooms: Rooms) -> None:
     assert state.statistics.calls_by_server == {"_synthetic": 1, "home-automation": 1}
 
 
+@row("PRD", "2.8 Synthetic Tool Pattern", "a synthetic tool goes before a server's tool of the same name")
+async def _(rooms: Rooms) -> None:
+    class Own:
+        name = "read_file"
+        definition = Definition("read_file", "Ours.", {"type": "object"})
+
+        async def execute(self, arguments: Mapping[str, Any], /) -> SyntheticToolResult:
+            return SyntheticToolResult("ours")
+
+    state = Conversation(ListedSource.of({"": rooms.servers["files"]}), synthetic_tools=[Own()])
+    await state.begin_turn()
+    assert [(one.name, one.description) for one in state.offer().tools] == [
+        ("write_file", "Write a file to the disk."),
+        ("read_file", "Ours."),
+    ]
+    assert await state.take(ToolCall("read_file")) == Reply(ToolCall("read_file"), "ours")
+
+
 @row("scope", "PRD and guide", "a rebuild keeps what is loaded")
 @row("guide", "Edge Cases", "tool cache refresh mid-session")
 @row("PRD", "5 Edge Cases", "tool cache refreshes mid-session: index and manifest are rebuilt, loaded tools stay")
@@ -537,8 +555,12 @@ async def _(rooms: Rooms) -> None:
     (notice,) = offer.notices
     assert notice.startswith("The definition of the tool 'weather__get_alerts' has changed:\n- weather:get_alerts\n")
     assert '"county"' in notice
+    rooms.servers["weather"].append(rooms.make_tool("get_tides"))
+    talk.offers(rooms.servers)
     await talk.state.begin_turn()
-    assert talk.state.offer().notices == ()
+    assert [notice.split("\n")[0] for notice in talk.state.offer().notices] == [
+        "What 'search_tools' can find has changed:"
+    ]
     talk.state.start_over()
     assert "county" in talk.state.offer().tools[-1].input_schema["properties"]
 
@@ -555,6 +577,7 @@ async def _(rooms: Rooms) -> None:
     )
     begun = await talk.state.begin_turn()
     assert begun.failures == {"weather": "the connection ended"}
+    assert "- weather (not reachable at present): get_current_weather, get_forecast, get_alerts" in talk.state.manifest
     assert talk.names == sent
     assert isinstance(await talk.call("weather__get_alerts"), Forward)
     told = (await talk.search(server_name="weather")).text

@@ -13,8 +13,10 @@ from mcp_ext_tools_search.hosts import Rule, ServerEntry, StdioTarget, Toolset
 from mcp_types import TextContent
 from tools_search_client import (
     Configuration,
+    ConnectionOptions,
     Conversation,
     Federation,
+    FederationOptions,
     FederationSource,
     Forward,
     Reply,
@@ -24,6 +26,7 @@ from tools_search_client import (
     UnknownTool,
     open_federation,
 )
+from tools_search_client.demo.meter import WireMeter
 
 pytestmark = pytest.mark.anyio
 
@@ -66,12 +69,17 @@ def talk_to() -> Open:
 
     @asynccontextmanager
     async def opened(
-        *entries: ServerEntry, deadline: float = 10, delegate: Any = None, **discovery: Any
+        *entries: ServerEntry,
+        deadline: float = 10,
+        delegate: Any = None,
+        meter: WireMeter | None = None,
+        **discovery: Any,
     ) -> AsyncGenerator[Session]:
         chosen = ToolDiscovery(**{"enabled": True, "defer_all": True, **discovery})
         configuration = Configuration(entries, chosen)
         with anyio.fail_after(30):
-            async with open_federation(configuration) as federation:
+            options = FederationOptions(connection=ConnectionOptions(observer=meter))
+            async with open_federation(configuration, options) as federation:
                 source = FederationSource(federation, configuration, deadline=deadline)
                 yield Session(federation, Conversation(source, chosen, delegate=delegate))
 
@@ -143,7 +151,7 @@ async def test_an_unknown_name_is_answered_with_the_closest_of_servers_that_were
     async with talk_to(ServerEntry("one", liar(tools=3).target)) as session:
         await session.state.begin_turn(toolset=hidden)
         assert "Closest matches: one__make_alpha" in (await session.search(tool_names=["make_alphabet"])).text
-        assert "make_beta." not in (await session.search(tool_names=["make_betas"])).text
+        assert "one__make_beta" not in (await session.search(tool_names=["make_betas"])).text
 
 
 @pytest.mark.parametrize("name", ["one__make_zeta", "one:make_zeta"])
@@ -268,6 +276,16 @@ async def test_automatic_mode_does_not_list_a_server_that_does_not_say_how_large
     assert server.asked("tools/list") == []
 
 
+async def test_automatic_mode_takes_a_server_of_unknown_size_for_a_large_one(talk_to: Open, liar: Any):
+    entries = [
+        ServerEntry("unknown", liar("uncounted").target),
+        ServerEntry("small", liar(tools=1, place="nowhere").target),
+    ]
+    async with talk_to(*entries, defer_all=False, auto=True) as session:
+        await session.state.begin_turn()
+        assert session.names == ["search_tools"]
+
+
 async def test_the_groups_of_tools_that_were_found_are_told_of_a_server_that_names_no_topics(talk_to: Open, liar: Any):
     async with talk_to(ServerEntry("one", liar("grouped").target)) as session:
         await session.state.begin_turn()
@@ -285,7 +303,8 @@ async def test_browsing_a_server_that_cannot_be_listed_says_so(talk_to: Open, li
 
 async def test_a_searched_server_that_says_it_is_large_is_not_loaded_whole(talk_to: Open):
     shop = StdioTarget(sys.executable, ("-m", "tools_search_server"))  # with its bundled catalogue
-    async with talk_to(ServerEntry("shop", shop)) as session:
+    meter = WireMeter()
+    async with talk_to(ServerEntry("shop", shop), meter=meter) as session:
         await session.state.begin_turn()
         manifest = session.state.manifest
         reply = await session.search(server_name="shop")
@@ -294,6 +313,7 @@ async def test_a_searched_server_that_says_it_is_large_is_not_loaded_whole(talk_
     assert ": topics " in manifest
     assert (reply.loaded, "too many to load at once" in reply.text) == ((), True)
     assert all(name.startswith("shop__") for name in found.loaded)
+    assert list(meter.exchanges("tools/list")) == []
 
 
 async def test_with_discovery_switched_off_every_server_is_listed(talk_to: Open, liar: Any):
