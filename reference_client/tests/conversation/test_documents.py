@@ -396,6 +396,7 @@ async def _(rooms: Rooms) -> None:
     begun = await talk.state.begin_turn("Tell me of severe weather, and lock the door!")
     assert "weather__get_alerts" in begun.loaded
     assert {name.split("__")[0] for name in begun.loaded} == {"weather"}
+    assert (await talk.state.begin_turn("hm " * 400 + "current conditions of one place")).loaded == ()
 
 
 @row("design", "Layer 3", "delegated mode alone: without search_tools nothing is promised")

@@ -276,6 +276,13 @@ async def test_the_bare_name_of_tools_of_several_servers_loads_all_of_them(start
     assert (await talk.search(tool_names=["search"])).loaded == ("a__search", "b__search")
 
 
+async def test_an_exact_name_as_query_comes_before_whatever_ranks_higher(start: Any, make_tool: Any):
+    praised = [make_tool(f"page_{number}", "page page page") for number in range(6)]
+    talk = start({"a": [*praised, make_tool("page", "Something else altogether, at great length.")]}, ["a"])
+    await talk.state.begin_turn()
+    assert (await talk.search(query=" page ")).loaded[0] == "a__page"
+
+
 async def test_a_bare_name_of_too_many_tools_is_answered_with_full_names_to_choose_from(start: Any, make_tool: Any):
     servers = {f"s{number}": [make_tool("search")] for number in range(9)}
     talk = start(servers, servers)

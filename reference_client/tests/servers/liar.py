@@ -178,7 +178,8 @@ class Liar:
                 self.announce()
                 failed = params["arguments"].get("fail", False) if params.get("arguments") else False
                 told = {"name": params["name"], "arguments": params.get("arguments")}
-                note = (params.get("_meta") or {}).get("example.com/note")
+                meta: dict[str, Any] = params.get("_meta") or {}
+                note = meta.get("example.com/note")
                 text = json.dumps(told | ({"note": note} if note else {}))
                 return self.complete({"content": [{"type": "text", "text": text}], "isError": failed})
 

@@ -74,7 +74,7 @@ async def by_names(reach: Reach, names: Sequence[str], servers: Collection[str] 
     missing: list[str] = []
     closest: list[str] = []
     failures: dict[str, str] = {}
-    for name in dict.fromkeys(names):
+    for name in names:
         answer = SourceAnswer(tuple(reach.known.named(name, servers)))
         if not answer.tools:
             answer = await reach.looked_up(name, servers)

@@ -14,7 +14,7 @@ then as many servers as fit. Names and descriptions come from servers, so none o
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -42,10 +42,12 @@ def manifest(offers: Sequence[ServerOffer], *, most_bytes: int = MOST_BYTES) -> 
         most_bytes: The largest result in UTF-8.
     """
     for entry in _LEVELS:
-        text = "\n".join(map(entry, offers))
-        if _bytes(text) <= most_bytes:
-            return text
-    return _as_many_as_fit([_counted(offer) for offer in offers], most_bytes)
+        entries = list(_within(map(entry, offers), most_bytes))
+        if len(entries) == len(offers):
+            return "\n".join(entries)
+    room = most_bytes - _bytes(_more(len(offers))) - 1
+    shown = list(_within(map(_counted, offers), room))
+    return "\n".join([*shown, _more(len(offers) - len(shown))])
 
 
 def _whole(offer: ServerOffer) -> str:
@@ -96,8 +98,12 @@ def _can_be_shown(name: str) -> bool:
 
 
 def _summary(offer: ServerOffer) -> str:
-    sentences = [_first_sentence(tool) for tool in offer.tools or ()]
-    text = " ".join(dict.fromkeys(filter(None, sentences))) or offer.instructions
+    sentences: dict[str, None] = {}
+    for tool in offer.tools or ():
+        sentences[_first_sentence(tool)] = None
+        if sum(map(len, sentences)) > _SUMMARY_CHARS:
+            break
+    text = " ".join(filter(None, sentences)) or offer.instructions
     line = _clean(text[: 20 * _SUMMARY_CHARS])
     return line if len(line) <= _SUMMARY_CHARS else line[: _SUMMARY_CHARS - 3].rstrip() + "..."
 
@@ -114,15 +120,14 @@ def _clean(text: str) -> str:
     return one_line("".join(kept).replace("<", " ").replace(">", " "))
 
 
-def _as_many_as_fit(lines: Sequence[str], most_bytes: int) -> str:
-    left = most_bytes - _bytes(_more(len(lines)))
-    shown: list[str] = []
-    for line in lines:
-        left -= _bytes(line) + 1
+def _within(entries: Iterable[str], most_bytes: int) -> Iterator[str]:
+    """Return the first entries that fit together, without making those after them."""
+    left = most_bytes + 1
+    for entry in entries:
+        left -= _bytes(entry) + 1
         if left < 0:
-            break
-        shown.append(line)
-    return "\n".join([*shown, _more(len(lines) - len(shown))])
+            return
+        yield entry
 
 
 def _more(servers: int) -> str:
