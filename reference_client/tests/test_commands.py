@@ -60,6 +60,24 @@ def command_line(target: StdioTarget) -> str:
     return shlex.join([target.command, *target.args])
 
 
+def test_tools_are_shown_as_loaded_or_deferred_where_they_are_loaded_on_demand(
+    run: Run, liar: Any, plain_server: StdioTarget, write_configuration: Write
+):
+    plain = {"command": plain_server.command, "args": list(plain_server.args)}
+    config = write_configuration({"one": liar(tools=1).as_configured() | {"defer_loading": True}, "plain": plain})
+    assert "status" not in run("tools", "--config", config).output
+    document = json.loads(config.read_text()) | {"tool_discovery": {"enabled": True}}
+    config.write_text(json.dumps(document))
+    shown = run("tools", "--config", config, "--json").json["tools"]
+    assert {tool["name"]: tool["status"] for tool in shown} == {
+        "one__make_alpha": "deferred",
+        "plain__add_numbers": "loaded",
+        "plain__reverse_text": "loaded",
+        "plain__fail_always": "loaded",
+    }
+    assert "deferred" in run("tools", "--config", config).output
+
+
 def test_search_prints_ranked_tools_and_every_server_as_json(run: Run, config: Path):
     outcome = run("search", "add two numbers", "--config", config, "--limit", "3", "--json")
     answer = outcome.json

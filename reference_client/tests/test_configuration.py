@@ -23,6 +23,14 @@ def load(tmp_path: Path, document: object, **environment: str) -> Configuration:
     return load_configuration(path, environment=environment)
 
 
+def with_discovery(**members: object) -> dict[str, object]:
+    return {"mcpServers": {"a": {"command": "x"}}, "tool_discovery": members}
+
+
+def with_tool_set(stated: object) -> dict[str, object]:
+    return {"mcpServers": {"a": {"command": "x"}}, "tool_sets": {"research": stated}}
+
+
 def test_a_hosts_file_is_read_as_it_is(tmp_path: Path):
     configuration = load(
         tmp_path,
@@ -49,6 +57,51 @@ def test_tool_discovery_is_kept_for_hosts(tmp_path: Path):
     assert configuration.tool_discovery == ToolDiscovery(enabled=True, defer_all=True, max_search_results=7)
 
 
+def test_the_guides_own_example_is_read_as_written(tmp_path: Path):
+    document = {
+        "clients": {"openai": {"provider": "openai"}},
+        "models": {"gpt-4.1": {"client": "openai", "model": "gpt-4.1"}},
+        "servers": {
+            "core-tools": {"command": "python", "args": ["servers/core.py"]},
+            "research-tools": {"command": "python", "args": ["servers/research.py"], "defer_loading": True},
+            "data-tools": {"url": "http://localhost:9000", "transport": "streamable-http", "defer_loading": True},
+        },
+        "tool_discovery": {"enabled": True, "defer_all": False, "max_search_results": 5},
+    }
+    configuration = load(tmp_path, document)
+    assert [(one.name, one.defer_loading) for one in configuration.servers] == [
+        ("core-tools", False),
+        ("research-tools", True),
+        ("data-tools", True),
+    ]
+    assert configuration.tool_discovery == ToolDiscovery(enabled=True)
+
+
+def test_the_prds_own_toolset_is_read_as_written(tmp_path: Path):
+    servers = {name: {"command": name} for name in ("weather", "words", "fetch", "math")}
+    research = {
+        "description": "Research tools for weather and words",
+        "servers": {"weather": True, "words": {"exclude": ["random_word"]}, "fetch": ["fetch_page"], "math": False},
+    }
+    (toolset,) = load(tmp_path, {"mcpServers": servers, "tool_sets": {"research": research}}).tool_sets.values()
+    assert (toolset.name, toolset.description) == ("research", "Research tools for weather and words")
+    shown = {server: rule and rule.shows("random_word") for server in servers for rule in [toolset.rule(server)]}
+    assert shown == {"weather": True, "words": False, "fetch": False, "math": None}
+
+
+def test_what_goes_beyond_the_documents_is_read_as_well(tmp_path: Path):
+    members = {"auto": True, "context_share": 0.1, "context_window": 200_000, "max_tools": 128, "search_tool": False}
+    document = {
+        "mcpServers": {"a": {"command": "x", "delegate": "turn"}},
+        "tool_discovery": {**members, "somebody_elses_member": 5},
+    }
+    configuration = load(tmp_path, document)
+    assert configuration.tool_discovery == ToolDiscovery(
+        auto=True, context_share=0.1, context_window=200_000, max_tools=128, search_tool=False
+    )
+    assert configuration.servers[0].delegate == "turn"
+
+
 def test_tool_discovery_is_off_where_nothing_is_said(tmp_path: Path):
     assert not load(tmp_path, {"mcpServers": {"a": {"command": "a"}}}).tool_discovery.enabled
 
@@ -65,6 +118,18 @@ def test_tool_discovery_is_off_where_nothing_is_said(tmp_path: Path):
         ({"mcpServers": {"a": {"command": "x"}}, "tool_discovery": 5}, "`tool_discovery` must be an object"),
         ({"mcpServers": {"a": {"command": "x"}}, "tool_discovery": {"enabled": 1}}, "true or false"),
         ({"mcpServers": {"a": {"command": "x"}}, "tool_discovery": {"max_search_results": 0}}, "at least 1"),
+        (with_discovery(max_search_results=True), "`max_search_results` must be a whole number of at least 1"),
+        (with_discovery(max_tools="128"), "`max_tools` must be a whole number of at least 1"),
+        (with_discovery(context_share=5), "`context_share` must be a number above 0 and at most 1, such as 0.05"),
+        (with_discovery(context_share="5 %"), "`context_share` must be a number above 0 and at most 1, such as 0.05"),
+        (with_discovery(defer_al=True), "`defer_al` is unknown: `defer_all` is probably meant"),
+        (with_tool_set(5), '`tool_sets.research` must be like {"description": "…", "servers": {"its name": true}}'),
+        (with_tool_set({"servers": ["a"]}), "`tool_sets.research` must be like"),
+        (with_tool_set({"description": 5, "servers": {}}), "`tool_sets.research` must be like"),
+        (with_tool_set({"servers": {"b": True}}), "`tool_sets.research.servers.b`: there is no server of that name"),
+        (with_tool_set({"servers": {"a": {"exclude": 5}}}), "`tool_sets.research.servers.a` must be true, a list of"),
+        ({"mcpServers": {"a": {"command": "x"}}, "tool_sets": []}, "`tool_sets` must be an object"),
+        ({"mcpServers": {"a": {"command": "x", "delegate": True}}}, '`delegate` must be "turn"'),
     ],
 )
 def test_a_mistake_in_the_file_is_named_with_its_mend(tmp_path: Path, document: object, told: str):

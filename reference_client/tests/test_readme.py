@@ -18,6 +18,8 @@ from mcp_ext_tools_search.hosts import StdioTarget
 from tools_search_client.one_server import find_tools
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
+SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+HOST = Path(__file__).parents[2] / "examples" / "host_in_100_lines.py"
 
 
 def test_the_snippet_runs_as_it_stands(
@@ -25,7 +27,7 @@ def test_the_snippet_runs_as_it_stands(
 ):
     plain = {"command": plain_server.command, "args": list(plain_server.args)}
     write_configuration({"plain": plain, "gone": {"command": "/nowhere/program"}})
-    (snippet,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    snippet, _ = SNIPPETS
     done = subprocess.run(
         [sys.executable, "-c", snippet], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=True
     )
@@ -34,13 +36,27 @@ def test_the_snippet_runs_as_it_stands(
     assert "text='5'" in done.stdout
 
 
-def test_it_fits_on_two_screens():
-    assert len(README.splitlines()) <= 90
+def test_the_heart_of_a_host_stands_in_the_example_to_the_letter():
+    assert SNIPPETS[1] in HOST.read_text()
 
 
-def test_every_public_name_exists_and_is_listed_in_order():
+def test_its_configuration_is_read(tmp_path: Path):
+    (stated,) = re.findall(r"```jsonc\n(.*?)```", README, re.DOTALL)
+    path = tmp_path / "mcp.json"
+    path.write_text(stated)
+    configuration = tools_search_client.load_configuration(path)
+    assert [server.defer_loading for server in configuration.servers] == [False, True]
+    assert configuration.tool_discovery.enabled
+    assert list(configuration.tool_sets) == ["research"]
+
+
+def test_it_fits_on_three_screens():
+    assert len(README.splitlines()) <= 135
+
+
+def test_every_public_name_exists_and_is_listed_once():
     names = tools_search_client.__all__
-    assert names == sorted(names)
+    assert len(names) == len(set(names))
     assert all(hasattr(tools_search_client, name) for name in names)
 
 

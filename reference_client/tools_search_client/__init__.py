@@ -1,4 +1,4 @@
-"""A client to copy: negotiate, search or fall back, federate.
+"""A client to copy: negotiate, search or fall back, federate, load tools on demand in a conversation.
 
 What it offers is imported when it is first asked for: the command line has to be ready for Ctrl-C before that.
 """
@@ -11,6 +11,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tools_search_client.configuration import Configuration, command_server, load_configuration, url_server
     from tools_search_client.connection import ConnectionOptions, open_server
+    from tools_search_client.conversation.catalogue import Catalogue, ServerOffer, SourceAnswer, ToolSource
+    from tools_search_client.conversation.definitions import Definition
+    from tools_search_client.conversation.delegation import Delegate
+    from tools_search_client.conversation.federated import FederationSource
+    from tools_search_client.conversation.listed import ListedSource
+    from tools_search_client.conversation.messages import Forward, Offer, Reply, ToolCall, TurnStart
+    from tools_search_client.conversation.shelf import Addition
+    from tools_search_client.conversation.state import Conversation
+    from tools_search_client.conversation.statistics import Statistics
+    from tools_search_client.conversation.synthetic import SyntheticTool, SyntheticToolResult
+    from tools_search_client.conversation.wording import SEARCH_DESCRIPTION, SYSTEM_PROMPT_LINE
     from tools_search_client.discovery import DiscoveryOptions, ServerTools
     from tools_search_client.errors import (
         AmbiguousTool,
@@ -36,12 +47,21 @@ if TYPE_CHECKING:
         ServerReport,
     )
     from tools_search_client.supervision import SupervisedServer
+    from tools_search_client.tool_discovery import KNOWN_TOOL_LIMITS, ToolDiscovery
 
 __all__ = [
+    "KNOWN_TOOL_LIMITS",
+    "SEARCH_DESCRIPTION",
+    "SYSTEM_PROMPT_LINE",
+    "Addition",
     "AmbiguousTool",
+    "Catalogue",
     "Configuration",
     "ConfigurationError",
     "ConnectionOptions",
+    "Conversation",
+    "Definition",
+    "Delegate",
     "DiscoveryOptions",
     "Failure",
     "FederatedListing",
@@ -49,19 +69,33 @@ __all__ = [
     "FederatedTool",
     "Federation",
     "FederationOptions",
+    "FederationSource",
+    "Forward",
     "Found",
     "FoundTool",
     "InvalidServerResult",
+    "ListedSource",
     "LocalMistake",
+    "Offer",
+    "Reply",
     "ServerDescription",
     "ServerError",
+    "ServerOffer",
     "ServerRefused",
     "ServerReport",
     "ServerTimedOut",
     "ServerTools",
     "ServerUnavailable",
+    "SourceAnswer",
+    "Statistics",
     "SupervisedServer",
+    "SyntheticTool",
+    "SyntheticToolResult",
+    "ToolCall",
+    "ToolDiscovery",
+    "ToolSource",
     "ToolsSearchClientError",
+    "TurnStart",
     "UnknownTool",
     "command_server",
     "load_configuration",
@@ -74,6 +108,17 @@ __all__ = [
 _MODULES = (
     "configuration",
     "connection",
+    "conversation.catalogue",
+    "conversation.definitions",
+    "conversation.delegation",
+    "conversation.federated",
+    "conversation.listed",
+    "conversation.messages",
+    "conversation.shelf",
+    "conversation.state",
+    "conversation.statistics",
+    "conversation.synthetic",
+    "conversation.wording",
     "discovery",
     "errors",
     "federation",
@@ -81,6 +126,7 @@ _MODULES = (
     "fusion",
     "reports",
     "supervision",
+    "tool_discovery",
 )
 
 if not TYPE_CHECKING:  # or every misspelt name would seem to exist

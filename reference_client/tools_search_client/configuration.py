@@ -10,19 +10,12 @@ from typing import Any, cast
 
 from mcp_ext_tools_search import hosts
 from mcp_ext_tools_search.hosts import HttpTarget, ServerEntry, StdioTarget
+from mcp_ext_tools_search.hosts.toolsets import Toolset
 
 from tools_search_client.errors import ConfigurationError
+from tools_search_client.tool_discovery import ToolDiscovery, read_tool_discovery, read_tool_sets
 
 __all__ = ["Configuration", "ToolDiscovery", "command_server", "load_configuration", "url_server"]
-
-
-@dataclass(frozen=True, slots=True)
-class ToolDiscovery:
-    """How a host loads tools on demand (`tool_discovery` in the file)."""
-
-    enabled: bool = False
-    defer_all: bool = False
-    max_search_results: int = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +25,9 @@ class Configuration:
     servers: tuple[ServerEntry, ...]
     tool_discovery: ToolDiscovery = field(default_factory=ToolDiscovery)
 
+    tool_sets: Mapping[str, Toolset] = field(default_factory=dict[str, Toolset])
+    """Named choices among the tools, of which a host uses one, or none, for each turn."""
+
     def __post_init__(self) -> None:
         names = [server.name for server in self.servers]
         if len(set(names)) != len(names):
@@ -39,7 +35,7 @@ class Configuration:
 
 
 def load_configuration(path: Path, *, environment: Mapping[str, str] | None = None) -> Configuration:
-    """Read the host's file at `path`: its servers, and how tools are loaded on demand.
+    """Read the host's file at `path`: its servers, how tools are loaded on demand, and its toolsets.
 
     Args:
         path: JSON in UTF-8; comments and trailing commas are allowed, as editors do.
@@ -53,10 +49,12 @@ def load_configuration(path: Path, *, environment: Mapping[str, str] | None = No
     except hosts.ConfigurationError as error:
         raise ConfigurationError(error.source, error.problems) from error
     problems: list[str] = []
-    discovery = _tool_discovery(file.members.get("tool_discovery", {}), problems)
+    discovery = read_tool_discovery(file.members.get("tool_discovery", {}), problems)
+    named = cast("dict[str, Any]", file.members.get("mcpServers") or file.members.get("servers"))
+    tool_sets = read_tool_sets(file.members.get("tool_sets", {}), named, problems)
     if problems:
         raise ConfigurationError(str(path), problems)
-    return Configuration(file.servers, discovery)
+    return Configuration(file.servers, discovery, tool_sets)
 
 
 def url_server(url: str, headers: Mapping[str, str] | None = None) -> Configuration:
@@ -84,17 +82,3 @@ def command_server(command_line: str) -> Configuration:
     if not words:
         raise ConfigurationError("the command", ["it is empty: give a program and its arguments"])
     return Configuration((ServerEntry("", StdioTarget(words[0], tuple(words[1:]))),))
-
-
-def _tool_discovery(section: object, problems: list[str]) -> ToolDiscovery:
-    if not isinstance(section, dict):
-        problems.append("`tool_discovery` must be an object")
-        return ToolDiscovery()
-    members = cast("dict[str, Any]", section)
-    enabled, defer_all = members.get("enabled", False), members.get("defer_all", False)
-    most = members.get("max_search_results", 5)
-    if not isinstance(enabled, bool) or not isinstance(defer_all, bool):
-        problems.append("`tool_discovery`: `enabled` and `defer_all` must be true or false")
-    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-        problems.append("`tool_discovery`: `max_search_results` must be a whole number of at least 1")
-    return ToolDiscovery() if problems else ToolDiscovery(enabled, defer_all, most)

@@ -88,6 +88,7 @@ class ServerTools:
         # Read now, since a client forgets them when its connection ends, and reports are written after that.
         self.protocol_version: Final = client.protocol_version
         self.info: Final = client.server_info
+        self.instructions: Final = client.instructions
         self._search_fault: str | None = None
         self._left_out = 0
         self._answers: ExpiringCache[tuple[FoundTool, ...]] = ExpiringCache()

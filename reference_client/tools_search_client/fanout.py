@@ -16,7 +16,7 @@ from tools_search_client.found import Found
 from tools_search_client.reports import Failure, ServerReport
 from tools_search_client.supervision import SupervisedServer
 
-__all__ = ["Answer", "ask_all"]
+__all__ = ["Answer", "Question", "ask_all"]
 
 _logger = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,7 +19,7 @@ from tools_search_client.configuration import Configuration
 from tools_search_client.connection import ConnectionOptions, open_server
 from tools_search_client.discovery import ServerTools
 from tools_search_client.errors import UnknownTool
-from tools_search_client.fanout import Answer, ask_all
+from tools_search_client.fanout import Answer, Question, ask_all
 from tools_search_client.found import Found, FoundTool, require_request
 from tools_search_client.merging import Reranker, federated_tools, merge
 from tools_search_client.reports import FederatedListing, FederatedSearch, FederatedTool, ServerDescription
@@ -80,20 +80,27 @@ class Federation:
         self.supervised = {entry.name: self._supervised(entry) for entry in configuration.servers}
 
     async def search(
-        self, query: str, *, limit: int = 10, deadline: float | None = DEFAULT_DEADLINE
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        servers: Collection[str] | None = None,
+        deadline: float | None = DEFAULT_DEADLINE,
     ) -> FederatedSearch:
         """Return the tools of all servers that fit `query`, best first, at most `limit`.
 
         Args:
             query: A short description of what is needed; not blank.
             limit: Upper bound of the answer.
+            servers: Names of those that are asked; all unless given.
             deadline: Seconds after which the answers at hand are used; `None` waits for all.
 
         Raises:
             ValueError: The query is blank or no Unicode text, or the limit is not positive.
         """
         require_request(query, limit)
-        answers = await ask_all(self.supervised, lambda _, tools: tools.search(query, limit=limit), deadline=deadline)
+        asked = self._among(servers)
+        answers = await ask_all(asked, lambda _, tools: tools.search(query, limit=limit), deadline=deadline)
         found = [(self._entries[answer.server], answer.value) for answer in answers if answer.value]
         merged: Sequence[FederatedTool] = merge(query, found, limit=limit, ranker=self._ranker)
         if self._options.reranker is not None:
@@ -122,11 +129,22 @@ class Federation:
             if server.connected is not None:
                 server.connected.forget()
 
-    async def resolve(self, name: str, *, deadline: float | None = DEFAULT_DEADLINE) -> FederatedTool:
+    async def survey(
+        self, question: Question[Found], *, servers: Collection[str], deadline: float | None = DEFAULT_DEADLINE
+    ) -> list[Answer[Found]]:
+        """Put one question to some of the servers at once; what they answer is known by name afterwards."""
+        answers = await ask_all(self._among(servers), question, deadline=deadline)
+        self._remember([tool for answer in answers for tool in self._federated(answer)], answers)
+        return answers
+
+    async def resolve(
+        self, name: str, *, servers: Collection[str] | None = None, deadline: float | None = DEFAULT_DEADLINE
+    ) -> FederatedTool:
         """Return the tool that `name` means, with its whole definition.
 
         Args:
             name: The full name, or the bare name where only one server has such a tool.
+            servers: Names of those that may be meant; all unless given.
             deadline: Seconds to find it in; `None` means without limit.
 
         Raises:
@@ -134,15 +152,16 @@ class Federation:
             UnknownTool: No server that answered has one.
         """
         known = self._known.get(name)
-        if known is not None and self.supervised[known[0].server].connected is known[1]:
+        asked = self._among(servers)
+        if known is not None and known[0].server in asked and self.supervised[known[0].server].connected is known[1]:
             return known[0]
-        readings = dict(split_candidates(name, list(self._entries)))
+        readings = dict(split_candidates(name, list(asked)))
         if readings:
             try:
                 return await self._resolved(name, readings, deadline)
             except UnknownTool:
                 pass  # it may be the bare name of a tool that looks like a full one
-        return await self._resolved(name, dict.fromkeys(self._entries, name), deadline)
+        return await self._resolved(name, dict.fromkeys(asked, name), deadline)
 
     async def call(
         self,
@@ -165,6 +184,9 @@ class Federation:
     @property
     def _ranker(self) -> Ranker:
         return self._options.connection.discovery.ranker
+
+    def _among(self, servers: Collection[str] | None) -> dict[str, SupervisedServer]:
+        return {name: one for name, one in self.supervised.items() if servers is None or name in servers}
 
     def _supervised(self, entry: ServerEntry) -> SupervisedServer:
         opened = partial(

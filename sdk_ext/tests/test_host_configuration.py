@@ -28,6 +28,7 @@ from mcp_ext_tools_search.hosts import (
         ({"command": "x", "env": {"A=s": "s3cret"}}, "`env` has 'A=s', which is no name of a variable"),
         ({"command": "x", "args": ["s3cret\0"]}, "holds the character NUL"),
         ({"command": "x", "disabled": {"key": "s3cret"}}, "`disabled` must be true or false, not an object"),
+        ({"command": "x", "delegate": "s3cret"}, '`delegate` must be "turn"'),
         ({"url": "htps://host/?key=${KEY}"}, "`url` must be like https://host/mcp"),
         ({"url": "https://me:s3cret@[host/"}, "`url` must be like https://host/mcp"),
         ({"url": "https://host:99999/?key=s3cret"}, "`url` must be like https://host/mcp"),

@@ -142,6 +142,8 @@ class Liar:
                 return {"tools": [tool("huge", description="x" * 3_000_000)]}
             case "read-only":
                 return {"tools": [tool("alpha", annotations={"readOnlyHint": True})]}
+            case "grouped":
+                return {"tools": [tool(word, _meta={ID: {"group": "letters"}}) for word in WORDS[:limit]]}
             case "malformed-hit":
                 return {"tools": [tool("alpha", _meta={ID: {"score": "best"}})]}
             case _:
@@ -175,7 +177,10 @@ class Liar:
             case _:
                 self.announce()
                 failed = params["arguments"].get("fail", False) if params.get("arguments") else False
-                text = json.dumps({"name": params["name"], "arguments": params.get("arguments")})
+                told = {"name": params["name"], "arguments": params.get("arguments")}
+                meta: dict[str, Any] = params.get("_meta") or {}
+                note = meta.get("example.com/note")
+                text = json.dumps(told | ({"note": note} if note else {}))
                 return self.complete({"content": [{"type": "text", "text": text}], "isError": failed})
 
     def listen(self, params: dict[str, Any]) -> None:

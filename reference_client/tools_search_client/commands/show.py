@@ -10,6 +10,7 @@ import click
 from tools_search_client.commands.outcome import EXIT_CODES, answered_code, leave
 from tools_search_client.commands.running import run_until_signal
 from tools_search_client.commands.screen import print_json, print_note, print_table, waiting
+from tools_search_client.commands.status import Status, loading_status
 from tools_search_client.commands.targets import Target, server_options
 from tools_search_client.commands.wire_json import description_json, listing_json, search_json
 from tools_search_client.federation import open_federation
@@ -52,19 +53,27 @@ def servers(target: Target, *, as_json: bool) -> None:
 @server_options
 @as_json
 def tools(target: Target, *, as_json: bool) -> None:
-    """List every tool of every server, by the name to call it by."""
+    """List every tool of every server, by the name to call it by.
 
-    async def run() -> FederatedListing:
+    Where the configuration loads tools on demand, it is told which a model has from the start.
+    """
+
+    async def run() -> tuple[FederatedListing, dict[str, Status] | None]:
         async with open_federation(target.configuration, target.options) as federation:
-            return await federation.list(deadline=target.timeout)
+            listing = await federation.list(deadline=target.timeout)
+            return listing, await loading_status(federation, target.configuration, listing, deadline=target.timeout)
 
     with waiting(_ASKING):
-        listing = run_until_signal(run)
+        listing, status = run_until_signal(run)
     if as_json:
-        print_json(listing_json(listing))
+        print_json(listing_json(listing, status))
     else:
-        rows = [(tool.name, tool.server or "-", _kind(tool)) for tool in listing.tools]
-        print_table(("tool", "server", "effect"), rows, details=[_description(tool) for tool in listing.tools])
+        columns = ("tool", "server", "effect", *(["status"] if status else []))
+        rows = [
+            (tool.name, tool.server or "-", _kind(tool), *([status[tool.name]] if status else []))
+            for tool in listing.tools
+        ]
+        print_table(columns, rows, details=[_description(tool) for tool in listing.tools])
         _note_troubles(listing.servers)
     leave(answered_code(listing.servers, found=bool(listing.tools)))
 

@@ -6,6 +6,7 @@ would obey, as an escape.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from mcp_types import Tool
@@ -27,9 +28,9 @@ def search_json(query: str, limit: int, answer: FederatedSearch) -> dict[str, An
     return {"query": query, "limit": limit, "tools": ranked, "servers": [_report_json(r) for r in answer.servers]}
 
 
-def listing_json(listing: FederatedListing) -> dict[str, Any]:
-    """Return what `tools --json` prints."""
-    tools = [_named_json(tool) for tool in listing.tools]
+def listing_json(listing: FederatedListing, status: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return what `tools --json` prints, with the status of each tool where there is one."""
+    tools = [_named_json(tool) | ({"status": status[tool.name]} if status else {}) for tool in listing.tools]
     return {"tools": tools, "servers": [_report_json(report) for report in listing.servers]}
 
 

@@ -10,6 +10,7 @@ from mcp_ext_tools_search.hosts.names import (
     without_digest,
 )
 from mcp_ext_tools_search.hosts.targets import HttpTarget, ServerEntry, StdioTarget, Target
+from mcp_ext_tools_search.hosts.toolsets import Rule, Toolset
 
 __all__ = [
     "MAX_NAME_LENGTH",
@@ -17,9 +18,11 @@ __all__ = [
     "ConfigurationError",
     "HostFile",
     "HttpTarget",
+    "Rule",
     "ServerEntry",
     "StdioTarget",
     "Target",
+    "Toolset",
     "load_host_file",
     "parse_host_file",
     "qualified_name",

@@ -57,6 +57,7 @@ class EntryReader:
             self._flag("defer_loading"),
             start_seconds=self._number("startup_timeout_sec") or self._number("startup_timeout_ms", per_second=1000),
             call_seconds=self._number("tool_timeout_sec") or self._timeout(),
+            delegate=self._delegate(),
         )
         return None if self.problems else entry
 
@@ -90,6 +91,14 @@ class EntryReader:
             self._problem(f"`{member}` must be true or false, not {_kind(value)}")
             return default
         return value
+
+    def _delegate(self) -> Literal["turn"] | None:
+        value = self.members.get("delegate")
+        if value == "turn":
+            return "turn"
+        if value is not None:
+            self._problem('`delegate` must be "turn" (search with the user\'s own text), or be left out')
+        return None
 
     def _timeout(self) -> float | None:
         stated = self._number("timeout")

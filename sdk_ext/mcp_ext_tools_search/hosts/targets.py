@@ -77,6 +77,9 @@ class ServerEntry:
     call_seconds: float | None = None
     """When a call is given up; `None` where the program decides."""
 
+    delegate: Literal["turn"] | None = None
+    """`turn`: a host may search this server with the user's own text, before its model is called."""
+
 
 def _is_http_address(url: str) -> bool:
     try:

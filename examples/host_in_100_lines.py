@@ -1,0 +1,98 @@
+"""A complete host: any number of MCP servers, any model, tools loaded when they are needed.
+
+Run: `python examples/host_in_100_lines.py mcp.json "what time is it in Tokyo"`. The model is a stand-in that needs no
+key: it searches for what the user says and repeats what was found. Put your provider's in its place.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import anyio
+import tools_search_client as client
+from mcp_types import CallToolResult, TextContent
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a model answers: text, calls of tools, or both."""
+
+    text: str = ""
+    calls: Sequence[client.ToolCall] = ()
+
+
+Model: TypeAlias = Callable[[list[dict[str, Any]], list[dict[str, Any]]], Awaitable[Said]]
+"""Anything that makes an answer of the messages so far and the tools."""
+
+
+class Host:
+    """One conversation of one user with one model."""
+
+    def __init__(self, servers: client.Federation, conversation: client.Conversation, model: Model) -> None:
+        self.servers, self.conversation, self.model = servers, conversation, model
+        self.messages: list[dict[str, Any]] = [{"role": "system", "content": client.SYSTEM_PROMPT_LINE}]
+
+    async def turn(self, text: str) -> str:
+        """Return what the model finally answers to the user."""
+        await self.conversation.begin_turn(text)
+        self.messages.append({"role": "user", "content": text})
+        while True:
+            offer = self.conversation.offer()
+            self.messages += [{"role": "user", "content": notice} for notice in offer.notices]
+            said = await self.model(self.messages, [definition.to_json() for definition in offer.tools])
+            self.messages.append({"role": "assistant", "content": said.text, "calls": said.calls})
+            if not said.calls:
+                return said.text
+            for call in said.calls:
+                self.messages.append({"role": "tool", "id": call.id, "content": await self.result_of(call)})
+
+    async def result_of(self, call: client.ToolCall) -> str:
+        """Return what the model reads as the result of its call."""
+        step = await self.conversation.take(call)
+        if isinstance(step, client.Reply):  # a search, or a mistake of the model: no server is called
+            return step.text
+        if not await self.allows(step):
+            return "The user does not allow this call."
+        try:
+            return text_of(await self.servers.call(step.tool.name, dict(call.arguments)))
+        except client.ToolsSearchClientError as error:
+            return self.conversation.failed(step, error).text
+
+    async def allows(self, step: client.Forward) -> bool:
+        """Ask the user here, unless the tool says of itself that it only reads."""
+        return True
+
+
+def text_of(result: CallToolResult) -> str:
+    """Return the texts of a result; a real host shows pictures and sound as well."""
+    return "\n".join(part.text if isinstance(part, TextContent) else f"[{part.type}]" for part in result.content)
+
+
+@asynccontextmanager
+async def open_host(configuration: client.Configuration, model: Model) -> AsyncGenerator[Host]:
+    """Offer a host on the configured servers until the block ends."""
+    async with client.open_federation(configuration) as servers:
+        source = client.FederationSource(servers, configuration)
+        yield Host(servers, client.Conversation(source, configuration.tool_discovery), model)
+
+
+async def stand_in(messages: list[dict[str, Any]], tools: list[dict[str, Any]], /) -> Said:
+    """Search for what the user said and repeat what was found, without any thinking."""
+    if messages[-1]["role"] == "tool":
+        return Said(messages[-1]["content"])
+    return Said(calls=[client.ToolCall("search_tools", {"query": messages[-1]["content"]})])
+
+
+async def main(file: str, text: str) -> None:
+    """Answer one text of the user."""
+    async with open_host(client.load_configuration(Path(file)), stand_in) as host:
+        print(await host.turn(text))  # noqa: T201 - what the example is for
+
+
+if __name__ == "__main__":
+    anyio.run(main, sys.argv[1], sys.argv[2])

@@ -1,0 +1,181 @@
+"""What holds whatever a model, its user and the servers do, in whatever order."""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+import anyio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mcp_ext_tools_search.hosts.toolsets import EVERYTHING, Rule, Toolset
+from mcp_types import Tool
+from tools_search_client import Conversation, Forward, ListedSource, Reply, ServerOffer, ToolCall, ToolDiscovery
+from tools_search_client.conversation.manifest import MOST_BYTES, manifest
+
+WORDS = ("read", "write", "page", "file", "light", "alert", "user", "team")
+SERVER_NAMES = ("alpha", "beta", "gamma")
+
+tool_names = st.builds("_".join, st.lists(st.sampled_from(WORDS), min_size=1, max_size=2))
+descriptions = st.one_of(st.none(), st.builds(" ".join, st.lists(st.sampled_from(WORDS), max_size=4)))
+tools = st.lists(st.tuples(tool_names, descriptions), max_size=8, unique_by=lambda pair: pair[0])
+catalogues = st.fixed_dictionaries(dict.fromkeys(SERVER_NAMES, tools))
+full_names = st.builds("{}__{}".format, st.sampled_from(SERVER_NAMES), tool_names)
+deferred = st.sets(st.sampled_from(SERVER_NAMES))
+rules = st.one_of(st.just(Rule()), st.builds(Rule, st.frozensets(tool_names, max_size=4), st.booleans()))
+toolsets = st.one_of(
+    st.just(EVERYTHING), st.builds(Toolset, st.just("some"), st.dictionaries(st.sampled_from(SERVER_NAMES), rules))
+)
+arguments = st.fixed_dictionaries(
+    {},
+    optional={
+        "query": st.one_of(tool_names, st.builds(" ".join, st.lists(st.sampled_from(WORDS), max_size=3))),
+        "server_name": st.sampled_from((*SERVER_NAMES, "delta")),
+        "tool_names": st.lists(
+            st.one_of(tool_names, st.builds("{}__{}".format, st.sampled_from(SERVER_NAMES), tool_names))
+        ),
+        "detail": st.sampled_from(("minimal", "brief", "full", "most")),
+    },
+)
+steps = st.one_of(
+    st.tuples(st.just("search"), arguments),
+    st.tuples(st.just("call"), full_names),
+    st.tuples(st.just("servers change"), catalogues),
+    st.tuples(st.just("a server fails"), st.sampled_from(SERVER_NAMES)),
+    st.tuples(st.just("toolset"), toolsets),
+    st.tuples(st.just("start over"), st.none()),
+)
+discoveries = st.builds(
+    ToolDiscovery,
+    enabled=st.just(value=True),
+    defer_all=st.booleans(),
+    auto=st.booleans(),
+    context_window=st.sampled_from((100, 2_000, 100_000)),
+    max_search_results=st.integers(1, 4),
+    max_tools=st.one_of(st.none(), st.integers(1, 20)),
+)
+
+
+def offers(catalogue: dict[str, list[tuple[str, str | None]]], deferred: set[str]) -> tuple[ServerOffer, ...]:
+    servers = {
+        server: [Tool(name=name, description=text, input_schema={"type": "object"}) for name, text in own]
+        for server, own in catalogue.items()
+    }
+    return ListedSource.of(servers, deferred=deferred).offers
+
+
+class Play:
+    """A conversation, and what has to hold after every step of it."""
+
+    def __init__(self, catalogue: Any, deferred: set[str], discovery: ToolDiscovery) -> None:
+        self.deferred = deferred
+        self.discovery = discovery
+        self.source = ListedSource(offers(catalogue, deferred))
+        self.state = Conversation(self.source, discovery)
+        self.toolset = EVERYTHING
+        self.sent: dict[int, list[str]] = {}
+
+    async def step(self, kind: str, what: Any) -> None:
+        match kind:
+            case "search":
+                await self.search(what)
+            case "call":
+                await self.call(what)
+            case "servers change":
+                self.source.offers = offers(what, self.deferred)
+                await self.state.refresh()
+            case "a server fails":
+                failed = ServerOffer(what, (), what in self.deferred, failure="gone")
+                self.source.offers = tuple(failed if one.name == what else one for one in self.source.offers)
+                await self.state.refresh()
+            case "toolset":
+                self.toolset = what
+                await self.state.begin_turn("read a page", toolset=what)
+            case _:
+                self.state.start_over()
+
+    async def search(self, arguments: dict[str, Any]) -> None:
+        before = [one.name for one in self.state.offer().tools]
+        reply = await self.state.take(ToolCall("search_tools", arguments))
+        assert isinstance(reply, Reply)
+        assert reply.text
+        assert [one.name for one in self.state.offer().tools] == [*before, *reply.loaded]
+        again = await self.state.take(ToolCall("search_tools", arguments))
+        assert isinstance(again, Reply)
+        assert again.loaded == ()
+
+    async def call(self, name: str) -> None:
+        loaded = {one.name for one in self.state.offer().tools}
+        answer = await self.state.take(ToolCall(name))
+        assert isinstance(answer, Forward) or answer.is_error
+        if isinstance(answer, Forward):
+            assert answer.definition.name in loaded
+
+    def check(self) -> None:
+        offer = self.state.offer()
+        serialized = [one.serialized() for one in offer.tools]
+        earlier = self.sent.get(offer.prefix, [])
+        assert serialized[: len(earlier)] == earlier
+        self.sent[offer.prefix] = serialized
+        names = [one.name for one in offer.tools]
+        assert len(names) == len(set(names))
+        assert self.discovery.max_tools is None or len(names) <= self.discovery.max_tools
+        for one in offer.tools:
+            if one.tool is not None:
+                rule = self.toolset.rule(one.tool.server)
+                assert rule is not None
+                assert rule.shows(one.tool.tool.name)
+
+
+@settings(max_examples=60, deadline=None)
+@given(catalogues, deferred, discoveries, st.lists(steps, max_size=8))
+def test_the_list_only_grows_and_holds_nothing_twice_nothing_hidden_and_nothing_beyond_the_cap(
+    catalogue: Any, deferred: set[str], discovery: ToolDiscovery, played: list[tuple[str, Any]]
+):
+    async def play() -> None:
+        game = Play(catalogue, deferred, discovery)
+        await game.state.begin_turn("read a page")
+        game.check()
+        for kind, what in played:
+            await game.step(kind, what)
+            game.check()
+
+    anyio.run(play)
+
+
+@settings(max_examples=25, deadline=None)
+@given(catalogues, st.sampled_from(("name", "full", "query")))
+def test_an_exact_name_is_always_found(catalogue: Any, way: str):
+    async def find() -> None:
+        every = [(server, name) for server, own in catalogue.items() for name, _ in own]
+        for server, name in every:
+            state = Conversation(
+                ListedSource(offers(catalogue, set(SERVER_NAMES))), ToolDiscovery(enabled=True, max_search_results=3)
+            )
+            await state.begin_turn()
+            asked = {
+                "name": {"tool_names": [name], "server_name": server},
+                "full": {"tool_names": [f"{server}__{name}"]},
+                "query": {"query": f"{server}__{name}"},
+            }
+            reply = await state.take(ToolCall("search_tools", asked[way]))
+            assert isinstance(reply, Reply)
+            assert reply.loaded[:1] == (f"{server}__{name}",)
+
+    anyio.run(find)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 400),
+    st.integers(0, 60),
+    st.text(max_size=30),
+    st.text(alphabet=string.ascii_letters + "_\n<>é天", max_size=200),
+)
+def test_the_manifest_stays_within_its_bound_and_on_its_lines(servers: int, tools: int, name: str, text: str):
+    own = [Tool(name=f"{name}{number}", description=text, input_schema={"type": "object"}) for number in range(tools)]
+    told = manifest(ListedSource.of({f"{name} {number}": own for number in range(servers)}).offers)
+    assert len(told.encode()) <= MOST_BYTES
+    assert all(line.startswith(("- ", "  ", "... and ")) for line in told.splitlines())
+    assert "<" not in told
+    assert told == manifest(ListedSource.of({f"{name} {number}": own for number in range(servers)}).offers)

@@ -1,0 +1,407 @@
+"""A conversation over real servers: some are searched and never listed, some are listed, some fail."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from mcp_ext_tools_search.hosts import Rule, ServerEntry, StdioTarget, Toolset
+from mcp_types import TextContent
+from tools_search_client import (
+    Configuration,
+    ConnectionOptions,
+    Conversation,
+    Federation,
+    FederationOptions,
+    FederationSource,
+    Forward,
+    Reply,
+    ServerError,
+    ToolCall,
+    ToolDiscovery,
+    UnknownTool,
+    open_federation,
+)
+from tools_search_client.demo.meter import WireMeter
+
+pytestmark = pytest.mark.anyio
+
+MISSING = StdioTarget("/nowhere/program")
+
+
+class Session:
+    """A conversation and the servers below it."""
+
+    def __init__(self, federation: Federation, state: Conversation) -> None:
+        self.federation, self.state = federation, state
+
+    @property
+    def names(self) -> list[str]:
+        return [definition.name for definition in self.state.offer().tools]
+
+    async def search(self, **arguments: Any) -> Reply:
+        reply = await self.state.take(ToolCall("search_tools", arguments))
+        assert isinstance(reply, Reply)
+        return reply
+
+    async def forward(self, name: str, **arguments: Any) -> Forward:
+        step = await self.state.take(ToolCall(name, arguments))
+        assert isinstance(step, Forward)
+        return step
+
+    async def call(self, name: str, **arguments: Any) -> str:
+        step = await self.forward(name, **arguments)
+        (part,) = (await self.federation.call(step.tool.name, dict(step.call.arguments))).content
+        assert isinstance(part, TextContent)
+        return part.text
+
+
+Open = Callable[..., AbstractAsyncContextManager[Session]]
+
+
+@pytest.fixture
+def talk_to() -> Open:
+    """Return an opener of conversations about servers, which are all deferred unless something else is said."""
+
+    @asynccontextmanager
+    async def opened(
+        *entries: ServerEntry,
+        deadline: float = 10,
+        delegate: Any = None,
+        meter: WireMeter | None = None,
+        **discovery: Any,
+    ) -> AsyncGenerator[Session]:
+        chosen = ToolDiscovery(**{"enabled": True, "defer_all": True, **discovery})
+        configuration = Configuration(entries, chosen)
+        with anyio.fail_after(30):
+            options = FederationOptions(connection=ConnectionOptions(observer=meter))
+            async with open_federation(configuration, options) as federation:
+                source = FederationSource(federation, configuration, deadline=deadline)
+                yield Session(federation, Conversation(source, chosen, delegate=delegate))
+
+    return opened
+
+
+async def test_searched_and_listed_servers_are_one_to_the_model(
+    talk_to: Open, reference_server: StdioTarget, plain_server: StdioTarget, liar: Any
+):
+    entries = [
+        ServerEntry("shop", reference_server, defer_loading=True),
+        ServerEntry("plain", plain_server, defer_loading=True),
+        ServerEntry("near", liar(tools=1).target),
+    ]
+    async with talk_to(*entries, defer_all=False) as session:
+        begun = await session.state.begin_turn("hello")
+        assert not begun.failures
+        assert session.names == ["near__make_alpha", "search_tools"]
+        assert session.state.manifest.splitlines()[0].startswith("- shop (about 12 tools)")
+        assert "- plain (3 tools): add_numbers, reverse_text, fail_always" in session.state.manifest
+        assert (await session.search(query="add two numbers")).loaded[0] == "plain__add_numbers"
+        assert "- shop:create_invoice" in (await session.search(query="create an invoice")).text
+        assert session.state.definition("shop__create_invoice")
+        assert await session.call("plain__add_numbers", first=2, second=3) == "5"
+        assert session.state.statistics.calls_by_server == {"_synthetic": 2, "plain": 1}
+        assert session.state.statistics.definitions_listed > 15
+
+
+async def test_a_deferred_server_that_can_be_searched_is_never_listed(talk_to: Open, liar: Any):
+    server = liar()
+    async with talk_to(ServerEntry("one", server.target)) as session:
+        await session.state.begin_turn("hello")
+        assert "- one (about 6 tools)" in session.state.manifest
+        assert "one__make_alpha" in (await session.search(query="alpha")).loaded
+        assert (await session.search(tool_names=["make_zeta"])).loaded == ("one__make_zeta",)
+        unknown = await session.search(tool_names=["make_omega"])
+        assert (unknown.is_error, "Not found: make_omega." in unknown.text) == (True, True)
+        assert '"make_zeta"' in await session.call("one__make_zeta")
+    assert server.asked("tools/list") == []
+
+
+async def test_searches_that_a_model_makes_at_once_load_each_tool_once(talk_to: Open, liar: Any):
+    replies: list[Reply] = []
+    async with talk_to(ServerEntry("one", liar().target)) as session:
+        await session.state.begin_turn()
+
+        async def search() -> None:
+            replies.append(await session.search(query="alpha"))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(search)
+        assert sorted(len(reply.loaded) for reply in replies) == [0, 0, 5]
+        assert session.names.count("one__make_alpha") == 1
+        assert "now loaded" not in replies[-1].text
+
+
+async def test_an_exact_name_is_found_on_servers_that_were_never_listed_whatever_they_think_best(
+    talk_to: Open, liar: Any
+):
+    entries = [ServerEntry(f"s{number}", liar().target) for number in range(2)]
+    async with talk_to(*entries, max_search_results=1) as session:
+        await session.state.begin_turn()
+        assert (await session.search(query="make_zeta")).loaded[0].endswith("__make_zeta")
+
+
+async def test_an_unknown_name_is_answered_with_the_closest_of_servers_that_were_never_listed(talk_to: Open, liar: Any):
+    hidden = Toolset("most", {"one": Rule(frozenset({"make_beta"}))})
+    async with talk_to(ServerEntry("one", liar(tools=3).target)) as session:
+        await session.state.begin_turn(toolset=hidden)
+        assert "Closest matches: one__make_alpha" in (await session.search(tool_names=["make_alphabet"])).text
+        assert "one__make_beta" not in (await session.search(tool_names=["make_betas"])).text
+
+
+@pytest.mark.parametrize("name", ["one__make_zeta", "one:make_zeta"])
+async def test_a_full_name_finds_a_tool_of_a_server_that_was_never_listed(talk_to: Open, liar: Any, name: str):
+    async with talk_to(ServerEntry("one", liar().target), max_search_results=1) as session:
+        await session.state.begin_turn()
+        too_early = await session.state.take(ToolCall(name))
+        assert isinstance(too_early, Reply)
+        assert "is not yet loaded" in too_early.text
+        assert (await session.search(query=name)).loaded == ("one__make_zeta",)
+
+
+async def test_browsing_lists_a_small_server_that_was_never_listed(talk_to: Open, liar: Any):
+    server = liar(tools=3)
+    async with talk_to(ServerEntry("one", server.target)) as session:
+        await session.state.begin_turn()
+        reply = await session.search(server_name="one")
+        assert reply.loaded == ("one__make_alpha", "one__make_beta", "one__make_gamma")
+    assert server.asked("tools/list") == ["tools/list"]
+
+
+async def test_a_toolset_hides_tools_of_servers_that_are_searched(talk_to: Open, liar: Any):
+    server = liar(tools=4)
+    hidden = Toolset("most", {"one": Rule(frozenset({"make_alpha", "make_beta"}))})
+    async with talk_to(ServerEntry("one", server.target), max_search_results=2) as session:
+        await session.state.begin_turn(toolset=hidden)
+        assert "- one (about 2 tools)" in session.state.manifest
+        assert (await session.search(query="make")).loaded == ("one__make_gamma", "one__make_delta")
+        assert (await session.search(tool_names=["make_alpha"])).is_error
+        assert (await session.search(server_name="one")).loaded == ()
+        await session.state.begin_turn(toolset=Toolset("none", {}))
+        assert session.names == []
+    assert server.asked("tools/list") == ["tools/list"]  # for browsing
+
+
+async def test_a_toolset_that_names_tools_of_a_searched_server_needs_no_listing(talk_to: Open, liar: Any):
+    server = liar()
+    named = Toolset("few", {"one": Rule(frozenset({"make_alpha", "make_alpah"}), excludes=False)})
+    async with talk_to(ServerEntry("one", server.target)) as session:
+        begun = await session.state.begin_turn(toolset=named)
+        assert begun.problems == ("toolset 'few': server 'one' has no tool 'make_alpah'; the closest is 'make_alpha'",)
+        assert "- one (1 tool): make_alpha" in session.state.manifest
+        assert (await session.search(query="make")).loaded == ("one__make_alpha",)
+    assert server.asked("tools/list") == []
+
+
+async def test_a_server_that_the_toolset_hides_is_not_even_started(talk_to: Open, liar: Any):
+    shown, hidden = liar(), liar()
+    async with talk_to(ServerEntry("shown", shown.target), ServerEntry("hidden", hidden.target)) as session:
+        await session.state.begin_turn(toolset=Toolset("some", {"shown": Rule()}))
+        await session.search(query="alpha")
+        await session.search(tool_names=["make_beta", "nothing"])
+    assert hidden.asked() == []
+
+
+async def test_a_server_that_fails_is_told_of_and_the_others_go_on(talk_to: Open, plain_server: StdioTarget):
+    async with talk_to(ServerEntry("gone", MISSING), ServerEntry("plain", plain_server)) as session:
+        begun = await session.state.begin_turn()
+        assert "/nowhere/program" in begun.failures["gone"]
+        assert "- gone (not reachable at present)" in session.state.manifest
+        told = await session.search(server_name="gone")
+        assert (told.is_error, "Not reachable at present: gone (" in told.text) == (True, True)
+        assert (await session.search(query="add two numbers")).loaded[0] == "plain__add_numbers"
+
+
+async def test_a_server_that_hangs_holds_up_one_turn_and_not_the_next(talk_to: Open, liar: Any):
+    servers = [ServerEntry("mute", liar("mute", era="legacy").target), ServerEntry("one", liar().target)]
+    async with talk_to(*servers, deadline=1) as session:
+        assert "mute" in (await session.state.begin_turn()).failures
+        with anyio.fail_after(0.9):
+            assert "mute" in (await session.state.begin_turn()).failures
+            assert (await session.search(query="alpha")).loaded
+
+
+async def test_a_search_that_a_server_does_not_answer_says_so(talk_to: Open, liar: Any):
+    async with talk_to(ServerEntry("one", liar("hangs").target), deadline=1) as session:
+        await session.state.begin_turn()
+        reply = await session.search(query="alpha")
+        assert reply.is_error
+        assert "Not reachable at present: one (still answering after 1 seconds)." in reply.text
+
+
+async def test_the_users_text_reaches_only_servers_that_are_switched_on(talk_to: Open, liar: Any):
+    asked, spared = liar(), liar()
+    entries = [ServerEntry("asked", asked.target, delegate="turn"), ServerEntry("spared", spared.target)]
+    async with talk_to(*entries) as session:
+        begun = await session.state.begin_turn("make an alpha thing of my secret " + "and more " * 500)
+        assert "asked__make_alpha" in begun.loaded
+        assert all(name.startswith("asked__") for name in begun.loaded)
+    assert (len(asked.asked("tools/search")), spared.asked("tools/search")) == (1, [])
+
+
+async def test_a_function_of_the_host_finds_tools_on_every_server(talk_to: Open, liar: Any):
+    async def delegate(text: str) -> list[str]:
+        return ["an alpha thing", " "]
+
+    servers = [liar(), liar()]
+    entries = [ServerEntry(f"s{number}", server.target) for number, server in enumerate(servers)]
+    async with talk_to(*entries, delegate=delegate, max_search_results=2) as session:
+        begun = await session.state.begin_turn("whatever")
+        assert set(begun.loaded) == {"s0__make_alpha", "s1__make_alpha"}
+    assert [len(server.asked("tools/search")) for server in servers] == [1, 1]
+
+
+@pytest.mark.parametrize(("window", "loaded"), [(100_000, 6), (100, 0)])
+async def test_automatic_mode_lists_a_small_server_although_it_can_be_searched(
+    talk_to: Open, liar: Any, window: int, loaded: int
+):
+    server = liar()
+    async with talk_to(ServerEntry("one", server.target), defer_all=False, auto=True, context_window=window) as session:
+        await session.state.begin_turn()
+        assert len([name for name in session.names if name != "search_tools"]) == loaded
+    assert server.asked("tools/list") == ["tools/list"]
+
+
+async def test_automatic_mode_does_not_list_a_server_that_does_not_say_how_large_it_is(talk_to: Open, liar: Any):
+    server = liar("uncounted")
+    async with talk_to(ServerEntry("one", server.target), defer_all=False, auto=True) as session:
+        await session.state.begin_turn()
+        assert session.names == ["search_tools"]
+        assert "- one (to be searched)" in session.state.manifest
+    assert server.asked("tools/list") == []
+
+
+async def test_automatic_mode_takes_a_server_of_unknown_size_for_a_large_one(talk_to: Open, liar: Any):
+    entries = [
+        ServerEntry("unknown", liar("uncounted").target),
+        ServerEntry("small", liar(tools=1, place="nowhere").target),
+    ]
+    async with talk_to(*entries, defer_all=False, auto=True) as session:
+        await session.state.begin_turn()
+        assert session.names == ["search_tools"]
+
+
+async def test_the_groups_of_tools_that_were_found_are_told_of_a_server_that_names_no_topics(talk_to: Open, liar: Any):
+    async with talk_to(ServerEntry("one", liar("grouped").target)) as session:
+        await session.state.begin_turn()
+        await session.search(query="alpha")
+        await session.state.begin_turn()
+        assert session.state.manifest == "- one (about 6 tools): topics letters"
+
+
+async def test_browsing_a_server_that_cannot_be_listed_says_so(talk_to: Open, liar: Any):
+    async with talk_to(ServerEntry("one", liar("list-refused").target)) as session:
+        await session.state.begin_turn()
+        reply = await session.search(server_name="one")
+        assert (reply.is_error, "Not reachable at present: one (no list today" in reply.text) == (True, True)
+
+
+async def test_a_searched_server_that_says_it_is_large_is_not_loaded_whole(talk_to: Open):
+    shop = StdioTarget(sys.executable, ("-m", "tools_search_server"))  # with its bundled catalogue
+    meter = WireMeter()
+    async with talk_to(ServerEntry("shop", shop), meter=meter) as session:
+        await session.state.begin_turn()
+        manifest = session.state.manifest
+        reply = await session.search(server_name="shop")
+        found = await session.search(server_name="shop", query="refund a payment")
+    assert manifest.startswith("- shop (about ")
+    assert ": topics " in manifest
+    assert (reply.loaded, "too many to load at once" in reply.text) == ((), True)
+    assert all(name.startswith("shop__") for name in found.loaded)
+    assert list(meter.exchanges("tools/list")) == []
+
+
+async def test_with_discovery_switched_off_every_server_is_listed(talk_to: Open, liar: Any):
+    async with talk_to(ServerEntry("one", liar(tools=2).target), enabled=False) as session:
+        await session.state.begin_turn()
+        assert session.names == ["one__make_alpha", "one__make_beta"]
+
+
+async def test_a_call_that_fails_is_told_to_the_model(talk_to: Open, liar: Any):
+    async with talk_to(ServerEntry("mortal", liar("call-dies").target)) as session:
+        await session.state.begin_turn()
+        await session.search(query="alpha")
+        step = await session.forward("mortal__make_alpha")
+        with pytest.raises(ServerError) as error:
+            await session.federation.call(step.tool.name)
+        reply = session.state.failed(step, error.value)
+        assert reply.is_error
+        assert reply.text.startswith("Error: Server 'mortal' failed to call 'mortal__make_alpha': ")
+
+
+async def test_a_tool_that_a_call_shows_to_be_gone_is_gone_until_it_is_found_again(talk_to: Open, liar: Any):
+    async with talk_to(ServerEntry("one", liar().target)) as session:
+        await session.state.begin_turn()
+        await session.search(query="alpha")
+        step = await session.forward("one__make_alpha")
+        unknown = UnknownTool("one__make_alpha")
+        assert "no longer offers the tool 'one__make_alpha'" in session.state.failed(step, unknown).text
+        again = await session.state.take(ToolCall("one__make_alpha"))
+        assert isinstance(again, Reply)
+        assert again.text == session.state.failed(step, unknown).text
+        back = await session.search(query="alpha")
+        assert (back.loaded, "now loaded" in back.text) == (("one__make_alpha",), True)
+        assert await session.forward("one__make_alpha")
+
+
+async def test_a_server_that_was_not_asked_is_not_said_to_have_lost_a_tool(talk_to: Open, liar: Any):
+    async with talk_to(ServerEntry("one", liar().target)) as session:
+        await session.state.begin_turn()
+        await session.search(query="alpha")
+        step = await session.forward("one__make_alpha")
+        told = session.state.failed(step, UnknownTool("one__make_alpha", failed=["one"])).text
+        assert "no longer offers" not in told
+        assert "failed: one" in told
+
+
+async def test_a_list_change_is_known_at_the_next_turn(talk_to: Open, liar: Any):
+    server = liar(era="legacy", place="nowhere")  # it says nothing of time, so that its listing is kept
+    async with talk_to(ServerEntry("one", server.target)) as session:
+        for _turn in range(2):
+            await session.state.begin_turn()
+        assert server.asked("tools/list") == ["tools/list"]
+        await session.search(tool_names=["make_alpha"])
+        await session.call("one__make_alpha")  # the server says that its tools changed
+        await session.state.begin_turn()
+        assert len(server.asked("tools/list")) == 2
+        assert session.names == ["search_tools", "one__make_alpha"]
+
+
+async def test_what_a_host_tells_a_server_beside_a_call_arrives(talk_to: Open, liar: Any):
+    async with talk_to(ServerEntry("one", liar().target)) as session:
+        await session.state.begin_turn()
+        await session.search(query="alpha")
+        step = await session.forward("one__make_alpha")
+        result = await session.federation.call(step.tool.name, meta={"example.com/note": "for Ada"})
+    (part,) = result.content
+    assert isinstance(part, TextContent)
+    assert '"note": "for Ada"' in part.text
+
+
+async def test_a_server_that_takes_long_to_start_is_asked_as_soon_as_it_is_there(
+    talk_to: Open, liar: Any, until: Callable[[Callable[[], bool]], Awaitable[None]]
+):
+    late = liar(tools=1).target
+    command = [late.command, *late.args]
+    source = f"import subprocess, sys, time; time.sleep(1.5); sys.exit(subprocess.call({command!r}))"
+    async with talk_to(ServerEntry("late", StdioTarget(sys.executable, ("-c", source))), deadline=0.5) as session:
+        assert "late" in (await session.state.begin_turn()).failures
+        await until(lambda: session.federation.supervised["late"].connected is not None)
+        begun = await session.state.begin_turn()
+        assert begun.failures == {}
+        assert session.names == ["search_tools"]
+
+
+async def test_a_megabyte_in_a_description_reaches_neither_the_texts_nor_the_list(talk_to: Open, liar: Any):
+    async with talk_to(ServerEntry("one", liar("huge").target)) as session:
+        await session.state.begin_turn()
+        for detail in ("brief", "full"):
+            reply = await session.search(query="alpha", detail=detail)
+            assert "its definition is larger than any model should read: one__make_huge" in reply.text
+            assert len(reply.text) < 20_000
+        assert session.names == ["search_tools"]

@@ -1,0 +1,178 @@
+"""The servers of a federation as the source of a conversation.
+
+A deferred server that can be searched is not listed: it is asked when the model is. Everything else is listed, kept
+for as long as layer 1 keeps it, and searched on this side with one ranking over all servers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from difflib import get_close_matches
+from time import monotonic
+from typing import Final
+
+from mcp_ext_tools_search.hosts import SEPARATOR, ServerEntry
+from mcp_ext_tools_search.hosts.toolsets import Rule, Toolset
+from mcp_ext_tools_search.types import HitMetadata
+
+from tools_search_client.configuration import Configuration
+from tools_search_client.conversation.catalogue import Catalogue, ServerOffer, SourceAnswer
+from tools_search_client.conversation.finding import MOST_BROWSED
+from tools_search_client.discovery import ServerTools
+from tools_search_client.errors import AmbiguousTool, UnknownTool
+from tools_search_client.fanout import Answer
+from tools_search_client.federation import DEFAULT_DEADLINE, Federation
+from tools_search_client.found import Found, FoundTool
+from tools_search_client.merging import federated_tools
+from tools_search_client.reports import Failure
+
+__all__ = ["FederationSource"]
+
+_RETRY_SECONDS: Final = 30.0
+"""A server that failed is not waited for again at every turn."""
+
+_MOST_TOPICS: Final = 50
+
+
+class FederationSource:
+    """A `ToolSource` over the servers of layer 2.
+
+    Args:
+        federation: The servers.
+        configuration: What they were opened with.
+        deadline: Seconds that any question waits for the slowest server.
+        clock: Seconds that only ever grow.
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        configuration: Configuration,
+        *,
+        deadline: float | None = DEFAULT_DEADLINE,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._federation = federation
+        self._entries = {entry.name: entry for entry in configuration.servers}
+        self._discovery = configuration.tool_discovery
+        self._deadline = deadline
+        self._clock = clock
+        self._failed: dict[str, tuple[float, Failure]] = {}
+        self._groups: dict[str, dict[str, None]] = {}
+
+    async def survey(self, toolset: Toolset, /) -> Catalogue:
+        """Return what the servers that the toolset shows offer; the others are not even connected."""
+        rules = {name: rule for name in self._entries if (rule := toolset.rule(name)) is not None}
+
+        async def ask(name: str, tools: ServerTools) -> Found:
+            return await self._listed(self._entries[name], rules[name], tools)
+
+        now = self._clock()
+        connected = {name for name, server in self._federation.supervised.items() if server.connected is not None}
+        self._failed = {name: one for name, one in self._failed.items() if one[0] > now and name not in connected}
+        asked = [name for name in rules if name not in self._failed]
+        answers = await self._federation.survey(ask, servers=asked, deadline=self._deadline)
+        for answer in answers:
+            if answer.failure is not None:
+                self._failed[answer.server] = (self._clock() + _RETRY_SECONDS, answer.failure)
+        answered = {answer.server: answer for answer in answers}
+        offers = [self._offer(self._entries[name], rule, answered.get(name)) for name, rule in rules.items()]
+        return Catalogue(tuple(offers), problems=tuple(_in_vain(toolset, rules, offers)))
+
+    async def search(self, query: str, /, *, servers: Collection[str], limit: int) -> SourceAnswer:
+        """Search the servers at once and return what they found, fused by rank."""
+        found = await self._federation.search(query, limit=limit, servers=servers, deadline=self._deadline)
+        for tool in found.tools:
+            if tool.hit.group and len(groups := self._groups.setdefault(tool.server, {})) < _MOST_TOPICS:
+                groups[tool.hit.group] = None
+        failures = {report.server: report.failure.message for report in found.failed if report.failure}
+        return SourceAnswer(found.tools, failures=failures)
+
+    async def browse(self, server: str, /) -> SourceAnswer:
+        """List one server."""
+
+        async def ask(_: str, tools: ServerTools) -> Found:
+            return await _everything(tools)
+
+        (answer,) = await self._federation.survey(ask, servers=[server], deadline=self._deadline)
+        if answer.value is None:
+            return SourceAnswer(failures={server: _reason(answer)})
+        return SourceAnswer(tuple(federated_tools(self._entries[server], answer.value)))
+
+    async def look_up(self, name: str, /, *, servers: Collection[str]) -> SourceAnswer:
+        """Search the servers for a tool of this name, which the draft obliges them to find."""
+        server, colon, bare = name.partition(":")
+        spelling = f"{server}{SEPARATOR}{bare}" if colon and server in servers else name
+        try:
+            return SourceAnswer((await self._federation.resolve(spelling, servers=servers, deadline=self._deadline),))
+        except AmbiguousTool as several:
+            answers = [await self.look_up(full, servers=servers) for full in several.candidates]
+            return SourceAnswer(tuple(tool for answer in answers for tool in answer.tools))
+        except UnknownTool as unknown:
+            failures = dict.fromkeys(unknown.failed, "it could not be asked")
+            return SourceAnswer(closest=unknown.closest, failures=failures)
+
+    async def _listed(self, entry: ServerEntry, rule: Rule, tools: ServerTools) -> Found:
+        """Return every tool that the rule shows; nothing, and the mode `search`, where the server is not listed."""
+        if not self._is_to_be_listed(entry, tools):
+            if rule.excludes:
+                return Found((), "search")
+            return await _looked_up(tools, rule)
+        found = await _everything(tools)
+        return replace(found, tools=tuple(hit for hit in found.tools if rule.shows(hit.tool.name)))
+
+    def _is_to_be_listed(self, entry: ServerEntry, tools: ServerTools) -> bool:
+        discovery, settings = self._discovery, tools.settings
+        if tools.mode == "list" or not discovery.enabled:
+            return True
+        if discovery.auto:
+            return settings is not None and settings.catalog_size is not None and settings.catalog_size <= MOST_BROWSED
+        return not (discovery.defer_all or entry.defer_loading)
+
+    def _offer(self, entry: ServerEntry, rule: Rule, answer: Answer[Found] | None) -> ServerOffer:
+        offer = ServerOffer(entry.name, (), entry.defer_loading, entry.delegate)
+        if answer is None or answer.value is None or answer.tools is None:
+            failure = self._failed.get(entry.name)
+            return replace(offer, failure=failure[1].message if failure else "it did not answer")
+        if answer.value.mode == "list":
+            return replace(offer, tools=tuple(federated_tools(entry, answer.value)))
+        settings, instructions = answer.tools.settings, answer.tools.instructions
+        size = None if settings is None else settings.catalog_size
+        topics = (settings.topics if settings else None) or list(self._groups.get(entry.name, {}))
+        return replace(
+            offer,
+            tools=None,
+            size=None if size is None else max(0, size - len(rule.names)),
+            topics=tuple(topics[:_MOST_TOPICS]),
+            instructions=instructions or "",
+        )
+
+
+async def _everything(tools: ServerTools) -> Found:
+    return Found(tuple(FoundTool(tool, HitMetadata()) for tool in await tools.list()), "list")
+
+
+async def _looked_up(tools: ServerTools, rule: Rule) -> Found:
+    """Return the tools that a rule names, each by one small search: as good as a listing, since it shows no others."""
+    found = [await tools.search(name, limit=1) for name in sorted(rule.names)]
+    named = (hit for answer in found for hit in answer.tools if hit.tool.name in rule.names)
+    return Found(tuple({hit.tool.name: hit for hit in named}.values()), "list")
+
+
+def _in_vain(toolset: Toolset, rules: dict[str, Rule], offers: list[ServerOffer]) -> list[str]:
+    """Return what to tell the operator of tools that a toolset names and no server has."""
+    lines: list[str] = []
+    for offer in offers:
+        known = {tool.tool.name for tool in offer.tools or ()}
+        if offer.tools is None or offer.failure is not None or rules[offer.name].excludes:
+            continue
+        for name in sorted(rules[offer.name].names - known):
+            near = get_close_matches(name, known, n=1)
+            meant = f"; the closest is {near[0]!r}" if near else ""
+            lines.append(f"toolset {toolset.name!r}: server {offer.name!r} has no tool {name!r}{meant}")
+    return lines
+
+
+def _reason(answer: Answer[Found]) -> str:
+    return answer.failure.message if answer.failure else "it did not answer"

@@ -1,0 +1,71 @@
+"""What passes between a host and its conversation, independent of any provider."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tools_search_client.conversation.definitions import Definition
+from tools_search_client.reports import FederatedTool
+
+__all__ = ["Forward", "Offer", "Reply", "ToolCall", "TurnStart"]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStart:
+    """What came of beginning a turn."""
+
+    loaded: tuple[str, ...] = ()
+    """Names that became callable because a search before the model's turn found them."""
+
+    failures: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Servers whose tools are missing, each with the reason."""
+
+    problems: tuple[str, ...] = ()
+    """What the operator should mend in the configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What to send with the next request to the model."""
+
+    tools: tuple[Definition, ...]
+    """To be sent in this order."""
+
+    prefix: int
+    """Under the same number, `tools` begins with the `tools` of every earlier offer."""
+
+    notices: tuple[str, ...] = ()
+    """News for the model that cannot stand in the list any more; to be put at the end of the input, once."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call as the model made it."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    id: str | None = None
+    """The provider's, repeated in what comes of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The conversation answers the call itself; no server is asked."""
+
+    call: ToolCall
+    text: str
+    is_error: bool = False
+    loaded: tuple[str, ...] = ()
+    """Names that became callable by this call: a provider that takes references gets these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """The host calls a server's tool, after asking its user where that is called for."""
+
+    call: ToolCall
+    definition: Definition
+    tool: FederatedTool
+    """What to call: `tool.name` is its name in a federation."""

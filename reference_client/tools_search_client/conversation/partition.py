@@ -1,0 +1,65 @@
+"""Which tools are loaded from the start, and which are deferred until they are found.
+
+A toolset was applied before: what it hides is not in the catalogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tools_search_client.conversation.catalogue import Catalogue, ServerOffer
+from tools_search_client.reports import FederatedTool
+from tools_search_client.tool_discovery import ToolDiscovery
+
+__all__ = ["eager_tools"]
+
+
+def eager_tools(
+    catalogue: Catalogue, discovery: ToolDiscovery, *, tokens: Callable[[FederatedTool], int], reserved: int = 0
+) -> tuple[FederatedTool, ...]:
+    """Return the tools that are loaded from the start, in the order of the configuration and of each server.
+
+    Where there are more of them than `max_tools` allows, the last ones are deferred as well, so that there is room for
+    what a search finds.
+
+    Args:
+        catalogue: What the servers offer.
+        discovery: The host's choices.
+        tokens: How many tokens a definition is.
+        reserved: Definitions of the host's own that are always sent.
+    """
+    if not discovery.enabled:
+        return catalogue.tools
+    deferred = _is_deferred(catalogue, discovery, tokens)
+    loaded = [tool for offer in catalogue.servers if not deferred(offer) for tool in offer.tools or ()]
+    eager = (*loaded, *catalogue.unassigned)
+    if discovery.max_tools is None:
+        return eager
+    complete = len(eager) == len(catalogue.tools) and not catalogue.unlisted
+    room = discovery.max_tools - reserved
+    if complete and len(eager) <= room:
+        return eager
+    return eager[: max(0, room - 1 - discovery.max_search_results)]
+
+
+def _is_deferred(
+    catalogue: Catalogue, discovery: ToolDiscovery, tokens: Callable[[FederatedTool], int]
+) -> Callable[[ServerOffer], bool]:
+    if discovery.auto and _is_small(catalogue, discovery, tokens):
+        return lambda _: False
+    # Automatic deferral has to defer something where the configuration does not say what.
+    says_nothing = not any(offer.defer_loading for offer in catalogue.servers)
+    if discovery.defer_all or (discovery.auto and says_nothing):
+        return lambda _: True
+    return lambda offer: offer.defer_loading
+
+
+def _is_small(catalogue: Catalogue, discovery: ToolDiscovery, tokens: Callable[[FederatedTool], int]) -> bool:
+    if catalogue.unlisted:
+        return False
+    left = discovery.context_share * discovery.context_window
+    for tool in catalogue.tools:
+        left -= tokens(tool)
+        if left < 0:
+            return False
+    return True

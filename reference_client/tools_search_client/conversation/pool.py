@@ -1,0 +1,104 @@
+"""What is known of the tools at one moment, and what changed since the moment before."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from mcp_ext_tools_search.hosts.toolsets import EVERYTHING, Toolset
+from mcp_ext_tools_search.ranking import Ranker
+
+from tools_search_client.conversation.accounting import TokenCounts
+from tools_search_client.conversation.catalogue import Catalogue, ServerOffer, ToolSource
+from tools_search_client.conversation.known_tools import KnownTools
+from tools_search_client.conversation.partition import eager_tools
+from tools_search_client.conversation.reach import Reach
+from tools_search_client.reports import FederatedTool
+from tools_search_client.tool_discovery import ToolDiscovery
+
+__all__ = ["Pool"]
+
+
+class Pool:
+    """The tools that a conversation can draw on.
+
+    Args:
+        source: Where tools come from.
+        discovery: The host's choices.
+        ranker: Ranks what is at hand.
+        tokens: Counts definitions.
+        reserved: Definitions of the host's own that are always sent.
+    """
+
+    def __init__(
+        self, source: ToolSource, discovery: ToolDiscovery, ranker: Ranker, tokens: TokenCounts, reserved: int
+    ) -> None:
+        self._source = source
+        self._discovery = discovery
+        self._ranker = ranker
+        self._tokens = tokens
+        self._reserved = reserved
+        self.toolset = EVERYTHING
+        self.catalogue = Catalogue()
+        self._indexed: tuple[FederatedTool, ...] = ()
+        self._known = KnownTools((), ranker)
+        self.reach = self._reach([])
+        self.listed = (0, 0)
+        """How many definitions and tokens the whole catalogue is."""
+
+    @property
+    def needs_search(self) -> bool:
+        """Whether there is anything that has to be found."""
+        return self._discovery.enabled and bool(self.reach.deferred or self.catalogue.unlisted)
+
+    def learn(self, catalogue: Catalogue, toolset: Toolset) -> bool:
+        """Take note of what is offered now, and tell whether anything changed.
+
+        A server that fails for the moment is taken to offer what it offered before.
+        """
+        if toolset == self.toolset:
+            catalogue = replace(catalogue, servers=tuple(map(self._not_forgotten, catalogue.servers)))
+        if (catalogue, toolset) == (self.catalogue, self.toolset):
+            return False
+        self.catalogue, self.toolset = catalogue, toolset
+        self.listed = self._tokens.listed(catalogue)
+        return True
+
+    def eager(self) -> tuple[FederatedTool, ...]:
+        """Return the tools that need not be found."""
+        return eager_tools(self.catalogue, self._discovery, tokens=self._tokens.of_tool, reserved=self._reserved)
+
+    def open(self, loaded: Collection[str]) -> None:
+        """Make everything but what is `loaded` from the start something that a search finds."""
+        self.reach = self._reach(loaded)
+
+    def has_lost(self, tool: FederatedTool) -> bool:
+        """Tell whether the server of a tool was listed without it."""
+        offer = self.catalogue.server(tool.server)
+        listed = offer is None or (offer.tools is not None and offer.failure is None)
+        return listed and self.reach.known.get(tool.name) is None
+
+    def shows(self, tool: FederatedTool) -> bool:
+        """Tell whether the toolset shows a tool."""
+        rule = self.toolset.rule(tool.server)
+        return rule is not None and rule.shows(tool.tool.name)
+
+    def _reach(self, loaded: Collection[str]) -> Reach:
+        tools = self.catalogue.tools
+        if tools != self._indexed:
+            self._indexed, self._known = tools, KnownTools(tools, self._ranker)
+        return Reach(
+            self.catalogue,
+            self.toolset,
+            self._known,
+            frozenset(tool.name for tool in tools if tool.name not in loaded),
+            self._discovery.max_search_results,
+            self._source,
+            self._ranker,
+        )
+
+    def _not_forgotten(self, offer: ServerOffer) -> ServerOffer:
+        before = self.catalogue.server(offer.name)
+        if offer.failure is None or before is None:
+            return offer
+        return replace(before, failure=offer.failure)

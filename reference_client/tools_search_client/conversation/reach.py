@@ -1,0 +1,92 @@
+"""What can be found at one moment: tools at hand, and servers that are asked because they were never listed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mcp_ext_tools_search.hosts import SEPARATOR, qualified_name
+from mcp_ext_tools_search.hosts.toolsets import Toolset
+from mcp_ext_tools_search.ranking import Ranker
+
+from tools_search_client.conversation.catalogue import Catalogue, SourceAnswer, ToolSource
+from tools_search_client.conversation.known_tools import KnownTools, spellings
+from tools_search_client.reports import FederatedTool
+
+__all__ = ["Reach", "called"]
+
+_LONGEST_QUERY: Final = 1_024
+"""Characters that every server has to accept (draft: Request)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a search can find at one moment."""
+
+    catalogue: Catalogue
+
+    toolset: Toolset
+
+    known: KnownTools
+    """Every tool whose definition is at hand, those that are loaded anyway as well."""
+
+    deferred: frozenset[str]
+    """The full names of the known tools that have to be found."""
+
+    limit: int
+    """The most tools that one query finds."""
+
+    source: ToolSource
+
+    ranker: Ranker
+
+    async def searched(self, query: str, servers: Collection[str] | None) -> SourceAnswer:
+        """Return the best tools of those of the servers that were never listed, one that is named so among them."""
+        unlisted = self._unlisted(servers)
+        sendable = query.encode("utf-8", "ignore").decode()[:_LONGEST_QUERY].strip()
+        if not unlisted or not sendable:
+            return SourceAnswer()
+        limit = self.limit + len(self._hidden(unlisted))
+        answer = self._shown(await self.source.search(sendable, servers=unlisted, limit=limit))
+        best = answer.tools[: self.limit]
+        if len(sendable.split()) == 1 and not called(sendable, best) and _may_be_missed(sendable, unlisted):
+            exact = await self.looked_up(sendable, servers)
+            return replace(answer, tools=(*exact.tools, *best)[: self.limit])
+        return replace(answer, tools=best)
+
+    async def looked_up(self, name: str, servers: Collection[str] | None) -> SourceAnswer:
+        """Return the tools of this name of those of the servers that were never listed."""
+        unlisted = self._unlisted(servers)
+        if not unlisted:
+            return SourceAnswer()
+        answer = self._shown(await self.source.look_up(name, servers=unlisted))
+        return replace(answer, closest=tuple(name for name in answer.closest if name not in self._hidden(unlisted)))
+
+    async def browsed(self, server: str) -> SourceAnswer:
+        """Return every tool of a server that was never listed."""
+        return self._shown(await self.source.browse(server))
+
+    def _unlisted(self, servers: Collection[str] | None) -> list[str]:
+        return [name for name in self.catalogue.unlisted if servers is None or name in servers]
+
+    def _hidden(self, servers: Collection[str]) -> set[str]:
+        """Return the full names of the tools of these servers that the toolset leaves out."""
+        rules = {server: rule for server in servers if (rule := self.toolset.rule(server)) is not None}
+        return {qualified_name(server, tool) for server, rule in rules.items() if rule.excludes for tool in rule.names}
+
+    def _shown(self, answer: SourceAnswer) -> SourceAnswer:
+        """Return the answer without what the toolset hides."""
+        rules = {name: self.toolset.rule(name) for name in {tool.server for tool in answer.tools}}
+        shown = [tool for tool in answer.tools if (rule := rules[tool.server]) and rule.shows(tool.tool.name)]
+        return replace(answer, tools=tuple(shown))
+
+
+def called(name: str, tools: Iterable[FederatedTool]) -> list[FederatedTool]:
+    """Return those of the tools that `name` is a name of."""
+    return [tool for tool in tools if name in spellings(tool)]
+
+
+def _may_be_missed(name: str, servers: Collection[str]) -> bool:
+    """Tell whether a search may miss a tool of that name: a server has to find its own, by its own name for it."""
+    return len(servers) > 1 or SEPARATOR in name or ":" in name

@@ -1,0 +1,82 @@
+"""What a model asks of `search_tools`, read with patience for how models write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from tools_search_client.conversation import wording
+
+__all__ = ["SearchRequest", "read_request"]
+
+_MOST_NAMES: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """The arguments of one call; at least one of the first three says something."""
+
+    query: str | None
+    server: str | None
+    names: tuple[str, ...]
+    detail: wording.Detail
+
+
+def read_request(arguments: Mapping[str, Any], servers: Sequence[str]) -> SearchRequest:
+    """Return what is asked for; what is empty or null counts as left out.
+
+    Args:
+        arguments: As the model wrote them.
+        servers: The names of those that there are.
+
+    Raises:
+        ValueError: It cannot be answered; the message is for the model.
+    """
+    query, server = _text(arguments, "query"), _text(arguments, "server_name")
+    names = _names(arguments.get("tool_names"))
+    detail = _text(arguments, "detail") or "brief"
+    if detail not in wording.DETAILS:
+        raise ValueError(f"detail must be one of {', '.join(wording.DETAILS)}.")
+    if query is None and server is None and not names:
+        raise ValueError("Provide at least one of: query, server_name, or tool_names.")
+    if len(names) > _MOST_NAMES:
+        raise ValueError(f"tool_names has {len(names)} names; give at most {_MOST_NAMES} at once.")
+    return SearchRequest(query, server and _server(server, servers), names, detail)
+
+
+def _text(arguments: Mapping[str, Any], member: str) -> str | None:
+    value = arguments.get(member)
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"{member} must be a text.")
+    return (value or "").strip() or None
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    """Return the names, also where a model wrote the list as a text."""
+    if isinstance(value, str):
+        value = _list_in(value)
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in cast("list[object]", value)):
+        raise ValueError("tool_names must be a list of names.")
+    names = (name.strip() for name in cast("list[str]", value))
+    return tuple(dict.fromkeys(filter(None, names)))
+
+
+def _list_in(text: str) -> object:
+    if text.lstrip().startswith("["):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            return text.strip().strip("[]").split(",")
+    return text.split(",")
+
+
+def _server(name: str, servers: Sequence[str]) -> str:
+    """Return the server that is meant, whatever the case of its name."""
+    meant = [name] if name in servers else [server for server in servers if server.casefold() == name.casefold()]
+    if len(meant) != 1:
+        raise ValueError(wording.unknown_server(name, servers).removeprefix("Error: "))
+    return meant[0]

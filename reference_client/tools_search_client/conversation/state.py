@@ -1,0 +1,186 @@
+"""The state of one conversation: what the model is given, what its calls mean, and what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from mcp_ext_tools_search.hosts import split_candidates
+from mcp_ext_tools_search.hosts.toolsets import EVERYTHING, Toolset, closest
+from mcp_ext_tools_search.ranking import FieldedRanker, Ranker
+
+from tools_search_client.conversation import wording
+from tools_search_client.conversation.accounting import TokenCounts
+from tools_search_client.conversation.catalogue import ToolSource
+from tools_search_client.conversation.definitions import Definition, estimate_tokens
+from tools_search_client.conversation.delegation import Delegate, find_for_turn
+from tools_search_client.conversation.desk import Desk
+from tools_search_client.conversation.messages import Forward, Offer, Reply, ToolCall, TurnStart
+from tools_search_client.conversation.pool import Pool
+from tools_search_client.conversation.shelf import Addition
+from tools_search_client.conversation.statistics import DiscoveryStatistics, Statistics
+from tools_search_client.conversation.synthetic import SyntheticTool
+from tools_search_client.errors import LocalMistake, ToolsSearchClientError, UnknownTool
+from tools_search_client.tool_discovery import ToolDiscovery
+
+__all__ = ["Conversation"]
+
+_SYNTHETIC: Final = "_synthetic"
+
+
+class Conversation:
+    """What one conversation has in front of its model; it does no input and output but through `source`.
+
+    For each turn of the user: `begin_turn`. For each request to the model: send the tools of `offer`, in their order.
+    For each call that the model makes: `take`, which answers it or says which tool of which server to call.
+
+    Args:
+        source: Where tools come from.
+        discovery: The host's choices; nothing is deferred unless they say so.
+        tool_sets: Toolsets that a turn may name.
+        synthetic_tools: Tools that the host answers itself, besides `search_tools`.
+        delegate: Finds out before each turn which tools it takes.
+        ranker: Ranks the tools at hand.
+        count_tokens: How many tokens a text is; estimated unless given.
+    """
+
+    def __init__(
+        self,
+        source: ToolSource,
+        discovery: ToolDiscovery | None = None,
+        *,
+        tool_sets: Mapping[str, Toolset] | None = None,
+        synthetic_tools: Sequence[SyntheticTool] = (),
+        delegate: Delegate | None = None,
+        ranker: Ranker | None = None,
+        count_tokens: Callable[[str], int] = estimate_tokens,
+    ) -> None:
+        self._source = source
+        self._discovery = discovery or ToolDiscovery()
+        self._tool_sets = tool_sets or {}
+        self._delegate = delegate
+        self._synthetic = {tool.name: tool for tool in synthetic_tools}
+        self._tokens = TokenCounts(count_tokens)
+        self._pool = Pool(source, self._discovery, ranker or FieldedRanker(), self._tokens, len(self._synthetic))
+        self._desk = Desk(self._pool, self._discovery, self._synthetic)
+        self.statistics: Final = Statistics(DiscoveryStatistics() if self._discovery.enabled else None)
+
+    @property
+    def additions(self) -> tuple[Addition, ...]:
+        """What was added to the list of tools since it was begun, and by which call."""
+        return self._desk.shelf.additions
+
+    @property
+    def manifest(self) -> str:
+        """What can be found at the moment, in the words in which the model is told."""
+        return self._desk.search.manifest
+
+    def definition(self, name: str) -> Definition | None:
+        """Return what the model was sent under this name, or `None` where it does not have such a tool."""
+        return self._desk.shelf.get(name)
+
+    async def begin_turn(self, text: str | None = None, *, toolset: str | Toolset | None = None) -> TurnStart:
+        """Take note of what is offered now, and find tools for what the user wrote where that is switched on.
+
+        Args:
+            text: What the user wrote.
+            toolset: The choice among all tools that holds from now on; everything where none is given.
+
+        Raises:
+            LocalMistake: There is no toolset of that name.
+        """
+        chosen = self._chosen(toolset)
+        self._desk.learn(await self._source.survey(chosen), chosen)
+        failures = {offer.name: offer.failure for offer in self._pool.catalogue.servers if offer.failure is not None}
+        loaded: list[str] = []
+        if text and self._discovery.enabled:
+            for finding in await find_for_turn(self._pool.reach, text, self._delegate):
+                added = self._desk.load(finding.tools)
+                self._count_search(len(added))
+                loaded += added
+                failures |= finding.failures
+        oversized = (f"tool {name!r} is left out: its definition is too large" for name in self._desk.oversized)
+        return TurnStart(tuple(loaded), failures, (*self._pool.catalogue.problems, *oversized))
+
+    async def refresh(self) -> None:
+        """Take note of what is offered now, in the middle of a turn; what is loaded stays loaded."""
+        self._desk.learn(await self._source.survey(self._pool.toolset), self._pool.toolset)
+
+    def start_over(self) -> None:
+        """Begin another conversation of the same user: the list is begun anew, with what was found so far.
+
+        This is where a bound on the number of tools evicts: half of the room is left to what will be found.
+        """
+        self._desk.start_over()
+
+    def offer(self) -> Offer:
+        """Return what to send with the next request to the model, and count it as sent."""
+        shelf = self._desk.shelf
+        own = [definition for definition in shelf.definitions if definition.name in self._synthetic]
+        number, tokens = self._pool.listed
+        counts = self.statistics
+        counts.requests += 1
+        counts.definitions_sent += len(shelf.definitions)
+        counts.definition_tokens_sent += self._tokens.of_all(shelf.definitions)
+        counts.definitions_listed += number + len(own)
+        counts.definition_tokens_listed += tokens + self._tokens.of_all(own)
+        return Offer(shelf.definitions, shelf.prefix, self._desk.news.taken())
+
+    async def take(self, call: ToolCall) -> Reply | Forward:
+        """Return what a call of the model means: an answer, or a tool of a server to be called."""
+        synthetic = self._desk.search if call.name == self._desk.search_name else self._synthetic.get(call.name)
+        if synthetic is not None:
+            return await self._answered(synthetic, call)
+        definition = self._desk.meant(call.name)
+        if definition is None or definition.tool is None:
+            return Reply(call, self._refusal(call.name), is_error=True)
+        server = definition.tool.server
+        if self._desk.news.is_gone(definition.name):
+            said = wording.vanished(definition.name, server, self._desk.search_name)
+            return Reply(call, said, is_error=True)
+        self._count_call(definition.name, server)
+        self._desk.use(definition.tool)
+        return Forward(call, definition, definition.tool)
+
+    def failed(self, forward: Forward, error: ToolsSearchClientError) -> Reply:
+        """Return what to tell the model of a call that did not come to a result."""
+        name, server = forward.definition.name, forward.tool.server
+        if isinstance(error, UnknownTool) and server not in error.failed:
+            self._desk.news.note_gone(name)
+            said = wording.vanished(name, server, self._desk.search_name)
+        else:
+            said = wording.failed_call(name, server, error)
+        return Reply(forward.call, said, is_error=True)
+
+    async def _answered(self, synthetic: SyntheticTool, call: ToolCall) -> Reply:
+        self._count_call(call.name, _SYNTHETIC)
+        result = await synthetic.execute(call.arguments)
+        loaded = self._desk.load(result.newly_loaded_tools, call.id)
+        if synthetic is self._desk.search:
+            self._count_search(len(loaded))
+        return Reply(call, result.content, result.is_error, loaded)
+
+    def _refusal(self, name: str) -> str:
+        """Return why a name that is not loaded cannot be called."""
+        known = self._pool.reach.known
+        unlisted = self._pool.catalogue.unlisted
+        may_be_there = split_candidates(name.replace(":", "__", 1), unlisted)
+        if self._discovery.enabled and (known.named(name) or may_be_there):
+            return wording.not_loaded_yet(name, self._desk.search_name)
+        return wording.not_a_tool(name, known.closest(name), self._desk.search_name)
+
+    def _chosen(self, toolset: str | Toolset | None) -> Toolset:
+        if not isinstance(toolset, str):
+            return toolset or EVERYTHING
+        if toolset not in self._tool_sets:
+            raise LocalMistake(f"no toolset is named {toolset!r}; {closest(toolset, self._tool_sets)}")
+        return self._tool_sets[toolset]
+
+    def _count_call(self, name: str, server: str) -> None:
+        self.statistics.calls_by_tool[name] += 1
+        self.statistics.calls_by_server[server] += 1
+
+    def _count_search(self, discovered: int) -> None:
+        if self.statistics.discovery is not None:
+            self.statistics.discovery.search_calls += 1
+            self.statistics.discovery.tools_discovered += discovered

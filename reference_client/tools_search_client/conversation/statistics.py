@@ -1,0 +1,73 @@
+"""What a conversation sent, found and called, and what that saved against listing everything."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+__all__ = ["DiscoveryStatistics", "Statistics"]
+
+
+@dataclass(slots=True)
+class DiscoveryStatistics:
+    """What finding tools on demand came to."""
+
+    search_calls: int = 0
+    """Calls of `search_tools`, and searches before the model was called."""
+
+    tools_discovered: int = 0
+    """Tools that were loaded because they were found, each counted once for each time that it was loaded."""
+
+
+@dataclass(slots=True)
+class Statistics:
+    """Counts that only grow, over the life of a `Conversation`."""
+
+    discovery: DiscoveryStatistics | None = None
+    """`None` where tools are not loaded on demand."""
+
+    calls_by_tool: Counter[str] = field(default_factory=Counter[str])
+
+    calls_by_server: Counter[str] = field(default_factory=Counter[str])
+    """Synthetic tools count under `_synthetic`."""
+
+    requests: int = 0
+    """To the model."""
+
+    definitions_sent: int = 0
+    definition_tokens_sent: int = 0
+    """Summed over all requests, estimated unless the conversation was given a tokenizer."""
+
+    definitions_listed: int = 0
+    definition_tokens_listed: int = 0
+    """What the same requests would have sent with every tool loaded; servers that were never listed are estimated."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    """As the provider reports them."""
+
+    def add_usage(self, *, prompt_tokens: int = 0, completion_tokens: int = 0) -> None:
+        """Add what the provider reports of one request."""
+        self.prompt_tokens += prompt_tokens
+        self.completion_tokens += completion_tokens
+
+    @property
+    def total_tokens(self) -> int:
+        """Prompt and completion together, as the provider reports them."""
+        return self.prompt_tokens + self.completion_tokens
+
+    @property
+    def saved_share(self) -> float:
+        """The share of definition tokens that was not sent, in [0, 1]; 0 where more was sent than listing would."""
+        if not self.definition_tokens_listed:
+            return 0.0
+        return max(0.0, 1 - self.definition_tokens_sent / self.definition_tokens_listed)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all counts as one JSON object."""
+        counts = {member.name: getattr(self, member.name) for member in fields(self)}
+        discovery = {"discovery": None if self.discovery is None else asdict(self.discovery)}
+        calls = {name: dict(counts[name]) for name in ("calls_by_tool", "calls_by_server")}
+        sums = {"total_tokens": self.total_tokens, "saved_share": round(self.saved_share, 4)}
+        return counts | discovery | calls | sums

@@ -1,0 +1,203 @@
+"""Every sentence that a model reads from a conversation, in one place.
+
+The wording is that of the project's two origin documents. What comes from servers is put on one line and shortened, so
+that a description cannot pass for an answer of the host.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, cast
+
+from tools_search_client.errors import ServerError, ToolsSearchClientError
+from tools_search_client.reports import FederatedTool
+from tools_search_client.text import printable, shorten
+
+__all__ = [
+    "DETAILS",
+    "SEARCH_DESCRIPTION",
+    "SYSTEM_PROMPT_LINE",
+    "Detail",
+    "changed_manifest",
+    "changed_tool",
+    "described",
+    "failed_call",
+    "gone",
+    "listing_of",
+    "not_a_tool",
+    "not_loaded_yet",
+    "nothing_found",
+    "search_description",
+    "server_failure",
+    "unknown_server",
+    "unknown_tool",
+    "vanished",
+]
+
+Detail = Literal["minimal", "brief", "full"]
+"""How much is said of each tool that was found: its name; its purpose and parameters; its whole definition."""
+
+DETAILS: Final[tuple[Detail, ...]] = ("minimal", "brief", "full")
+
+SYSTEM_PROMPT_LINE: Final = (
+    "You can use more tools than you see. When none of those that you have fits, look for one with `search_tools` "
+    "before you say that something cannot be done."
+)
+"""An optional line for the system prompt of a host, which makes models search more readily."""
+
+SEARCH_DESCRIPTION: Final = (
+    "Search for and load tool definitions from available MCP servers. "
+    "Use this before calling a tool that isn't currently loaded. "
+    "Provide at least one of query, server_name or tool_names. "
+    "A tool that was loaded stays loaded: call it directly, and do not search for it again."
+)
+
+_MANIFEST_HEADING: Final = "Available tool servers (use this tool to load their definitions):"
+
+_BRIEF_CHARS: Final = 300
+_FULL_CHARS: Final = 8_000
+_MOST_PARAMETERS: Final = 25
+_QUERY_CHARS: Final = 100
+_NAME_CHARS: Final = 80
+_MOST_NAMES: Final = 20
+_MOST_SERVERS: Final = 100
+_DEEPEST_CHOICE: Final = 3
+
+
+def search_description(manifest: str) -> str:
+    """Return what the model is told of `search_tools`, with what it can find."""
+    return f"{SEARCH_DESCRIPTION}\n\n<manifest>\n{_MANIFEST_HEADING}\n\n{manifest}\n</manifest>"
+
+
+def changed_manifest(search_tool: str, manifest: str) -> str:
+    """Return the news that other tools can be found than the description of `search_tools` says."""
+    return f"What '{search_tool}' can find has changed:\n\n{manifest or '(nothing more)'}"
+
+
+def changed_tool(name: str, tool: FederatedTool) -> str:
+    """Return the news that a tool is to be called in another way than its definition says."""
+    return f"The definition of the tool '{_one(name)}' has changed:\n{described(tool, 'full')}"
+
+
+def gone(name: str, server: str) -> str:
+    """Return the news that a loaded tool is no longer offered."""
+    return f"{_server(server)} no longer offers the tool '{_one(name)}'; do not call it."
+
+
+def not_a_tool(name: str, closest: Sequence[str], search_tool: str | None) -> str:
+    """Return what to say to a call of a name that no tool has."""
+    near = f" Closest matches: {listing_of(closest)}." if closest else ""
+    advice = f" Use the '{search_tool}' tool to find what there is." if search_tool else ""
+    return f"Error: No tool is named '{_one(name)}'.{near}{advice}"
+
+
+def described(tool: FederatedTool, detail: Detail) -> str:
+    """Return what is said of one tool that was found."""
+    heading = f"- {_one(tool.server)}:{_one(tool.tool.name)}" if tool.server else f"- {_one(tool.tool.name)}"
+    if detail == "minimal":
+        return heading
+    text = tool.tool.description or tool.tool.title or ""
+    if detail == "brief":
+        purpose = shorten(text.strip().partition("\n\n")[0], _BRIEF_CHARS) or "(no description)"
+        return f"{heading}\n  {purpose}\n  Parameters: {_parameters(tool.tool.input_schema)}"
+    schema = _cut(printable(json.dumps(tool.tool.input_schema, ensure_ascii=False, separators=(",", ":"))))
+    purpose = _cut(printable(text).strip()).replace("\n", "\n  ") or "(no description)"
+    return f"{heading}\n  {purpose}\n  Parameters (JSON Schema): {schema}"
+
+
+def listing_of(names: Iterable[str], most: int = _MOST_NAMES) -> str:
+    """Return names on one line, the first of them where there are many."""
+    shown = [_one(name) for name in names]
+    more = f", ... and {len(shown) - most} more" if len(shown) > most else ""
+    return ", ".join(shown[:most]) + more
+
+
+def nothing_found(query: str | None, server: str | None) -> str:
+    """Return what to say where no tool fits, with what to do about it."""
+    matching = f" matching '{shorten(query, _QUERY_CHARS)}'" if query else ""
+    where = f" in server '{_one(server)}'" if server else ""
+    advice = "Try a different query: other words for what the tool does, or fewer of them." if query else ""
+    return f"No tools found{matching}{where}. {advice}".strip()
+
+
+def server_failure(server: str, reason: str) -> str:
+    """Return what to say of a server that could not be asked."""
+    return f"{_one(server)} ({shorten(reason, _BRIEF_CHARS)})"
+
+
+def unknown_server(name: str, valid: Sequence[str]) -> str:
+    """Return what to say of a server that there is not."""
+    return f"Error: Unknown server '{_one(name)}'. Valid servers: {listing_of(valid, _MOST_SERVERS) or 'none'}."
+
+
+def unknown_tool(names: Sequence[str], closest: Sequence[str], server: str | None = None) -> str:
+    """Return what to say of names that no tool has."""
+    where = f" in server '{_one(server)}'" if server else ""
+    near = f" Closest matches: {listing_of(closest)}." if closest else ""
+    return f"Not found{where}: {listing_of(names)}.{near}"
+
+
+def not_loaded_yet(name: str, search_tool: str | None) -> str:
+    """Return what to say to a call of a deferred tool."""
+    if search_tool is None:
+        return f"Error: Tool '{_one(name)}' is not loaded in this conversation."
+    return (
+        f"Error: Tool '{_one(name)}' is not yet loaded. "
+        f"Use the '{search_tool}' tool to discover and load it first, then call it again."
+    )
+
+
+def vanished(name: str, server: str, search_tool: str | None) -> str:
+    """Return what to say to a call of a tool that its server no longer offers."""
+    advice = f" Use the '{search_tool}' tool to find another one." if search_tool else ""
+    return f"Error: {_server(server)} no longer offers the tool '{_one(name)}'.{advice}"
+
+
+def failed_call(name: str, server: str, error: ToolsSearchClientError) -> str:
+    """Return what to say of a call that did not come to a result."""
+    if isinstance(error, ServerError):
+        return f"Error: {_server(server)} failed to call '{_one(name)}': {shorten(str(error), _BRIEF_CHARS)}"
+    return f"Error: {shorten(str(error), _BRIEF_CHARS)}"
+
+
+def _parameters(schema: Mapping[str, Any]) -> str:
+    stated = schema.get("properties")
+    if not isinstance(stated, dict) or not stated:
+        return "none"
+    required: object = schema.get("required")
+    needed = cast("list[object]", required) if isinstance(required, list) else []
+    properties = cast("dict[str, Any]", stated)
+    shown = [
+        f"{_one(name)} ({_type(member)}{', required' if name in needed else ''})" for name, member in properties.items()
+    ]
+    more = f", ... and {len(shown) - _MOST_PARAMETERS} more" if len(shown) > _MOST_PARAMETERS else ""
+    return ", ".join(shown[:_MOST_PARAMETERS]) + more
+
+
+def _type(member: object, depth: int = 0) -> str:
+    """Return the type of a parameter as far as its schema states one in plain terms."""
+    if not isinstance(member, dict) or depth > _DEEPEST_CHOICE:
+        return "any"
+    stated = cast("dict[str, Any]", member)
+    kind: object = stated.get("type")
+    if isinstance(kind, str):
+        return _one(kind)
+    if isinstance(kind, list):
+        return "|".join(_one(str(one)) for one in cast("list[object]", kind))
+    choices: object = stated.get("anyOf") or stated.get("oneOf")
+    if isinstance(choices, list):
+        return "|".join(dict.fromkeys(_type(choice, depth + 1) for choice in cast("list[object]", choices)))
+    return "any"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _FULL_CHARS else text[: _FULL_CHARS - 1] + "…"
+
+
+def _server(name: str) -> str:
+    return f"Server '{_one(name)}'" if name else "The server"
+
+
+def _one(text: str) -> str:
+    return shorten(text, _NAME_CHARS)
