@@ -41,7 +41,7 @@ class ViewChanges:
         views: Views,
         toolsets: tuple[Toolset, ...],
         *,
-        listed: Callable[[View], object] = attrgetter("offers"),
+        listed: Callable[[View], object] = attrgetter("contents"),
     ) -> None:
         self._views = views
         self._listed = listed
