@@ -9,7 +9,8 @@ from mcp import Client
 from mcp_ext_tools_search.client import server_settings
 from mcp_types import Tool
 
-from tools_search_server.remote import NotAnswered, Remote
+from tools_search_server.remote import Remote
+from tools_search_server.remote_bounds import NotAnswered
 from tools_search_server.upstream_listing import TooMany, read_tools
 
 __all__ = ["read_catalogue"]

@@ -6,34 +6,29 @@ What it sends may be anything: what is no tool is left out, and time, pages and 
 from __future__ import annotations
 
 import logging
-import math
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 
 import anyio
 from mcp import Client, MCPError
 from mcp_ext_tools_search.client.raw import raw_request
 from mcp_ext_tools_search.hosts import own_name, qualified_name
 from mcp_ext_tools_search.ranking.terms import trimmed
-from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, ServerSettings
-from mcp_types import INVALID_PARAMS, Tool
+from mcp_ext_tools_search.types import METHOD, ServerSettings
+from mcp_types import Tool
 
+from tools_search_server.remote_bounds import BOUND_SECONDS, Bounds, NotAnswered
+from tools_search_server.remote_hits import RemoteHit
 from tools_search_server.upstream_listing import TOOLS, usable_entries
 from tools_search_server.upstream_session import absorb_tools
 
-__all__ = ["NotAnswered", "Remote", "RemoteHit", "RemotePage"]
+__all__ = ["Remote", "RemotePage"]
 
 logger = logging.getLogger(__name__)
 
-_SECONDS: Final = 3
-"""How long one server may hold up a search or a page of a listing."""
-
-_REST_SECONDS: Final = 10
-"""How long a server that did not answer in time is left alone, so that it does not hold up every search."""
-
-_MOST_AT_ONCE: Final = 8
+_WALK_SECONDS: Final = 10
 _MOST_HITS: Final = 100
 _MOST_PAGES: Final = 20
 _MOST_LOOKED_AT: Final = 10
@@ -43,22 +38,6 @@ _MOST_QUERY_CHARS: Final = 1024
 _MOST_CURSOR_CHARS: Final = 4096
 _MOST_KEPT: Final = 1000
 _FRESH_SECONDS: Final = 5
-_MATCHED: Final = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "_meta")
-
-_T = TypeVar("_T")
-
-
-class NotAnswered(Exception):
-    """The server did not answer in time, or not with what was asked for; the text says which and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteHit:
-    """A tool that a server has found."""
-
-    tool: Tool
-    matched: tuple[str, ...]
-    """Members of the definition that it says have matched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +65,7 @@ class Remote:
         self._client = client
         self._server = server
         self._limit = min(settings.max_limit or _MOST_HITS, _MOST_HITS)
-        self._limiter = anyio.CapacityLimiter(_MOST_AT_ONCE)
-        self._rests_until = -math.inf
+        self._bounds = Bounds(server)
         self._page: tuple[str | None, float, RemotePage] | None = None
         self._known: OrderedDict[str, Tool] = OrderedDict()
 
@@ -128,7 +106,7 @@ class Remote:
             NotAnswered: It failed or took too long.
         """
         try:
-            return await self._bounded(lambda: self._search(query))
+            return await self._bounds.within(lambda: self._search(query))
         except MCPError as error:
             raise NotAnswered(f"The MCP server {self._server!r} refused to search: {error.message}") from error
 
@@ -173,9 +151,9 @@ class Remote:
         cursors: set[str] = set()
         params: dict[str, Any] = {"query": trimmed(query)[:_MOST_QUERY_CHARS], "limit": self._limit}
         for _ in range(_MOST_PAGES):
-            page = await raw_request(self._client, METHOD, params, seconds=_SECONDS)
+            page = await raw_request(self._client, METHOD, params, seconds=BOUND_SECONDS)
             for name, tool in self._usable(page).items():
-                found.setdefault(name, RemoteHit(_without_hit_metadata(tool), _matched(tool)))
+                found.setdefault(name, RemoteHit.of(tool))
             cursor = page.get("nextCursor")
             if len(found) >= _MOST_HITS or not isinstance(cursor, str) or cursor in cursors:
                 break
@@ -186,7 +164,7 @@ class Remote:
     async def _walk_to(self, public: str) -> Tool | None:
         cursor: str | None = None
         cursors: set[str] = set()
-        with anyio.move_on_after(_REST_SECONDS):
+        with anyio.move_on_after(_WALK_SECONDS):
             while True:
                 page = await self.page(cursor)
                 for tool in page.tools:
@@ -199,27 +177,7 @@ class Remote:
         raise NotAnswered(f"The MCP server {self._server!r} has too many tools to find {public!r} in time")
 
     async def _answered(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        return await self._bounded(lambda: raw_request(self._client, method, params, seconds=_SECONDS))
-
-    async def _bounded(self, ask: Callable[[], Awaitable[_T]]) -> _T:
-        """Ask within the bounds of time and number.
-
-        Raises:
-            MCPError: -32602.
-            NotAnswered: Any other failure, and none was asked for if the last one was a moment ago.
-        """
-        if anyio.current_time() < self._rests_until:
-            raise NotAnswered(f"The MCP server {self._server!r} did not answer in time a moment ago")
-        try:
-            with anyio.fail_after(_SECONDS):
-                async with self._limiter:
-                    return await ask()
-        except (MCPError, TimeoutError) as error:
-            if isinstance(error, MCPError) and error.code == INVALID_PARAMS:
-                raise
-            self._rests_until = anyio.current_time() + _REST_SECONDS
-            reason = error.message if isinstance(error, MCPError) else f"it took more than {_SECONDS} s"
-            raise NotAnswered(f"The MCP server {self._server!r} did not answer: {reason}") from error
+        return await self._bounds.within(lambda: raw_request(self._client, method, params, seconds=BOUND_SECONDS))
 
     def _usable(self, page: Mapping[str, Any]) -> dict[str, Tool]:
         listed = page.get("tools")
@@ -231,20 +189,3 @@ class Remote:
         while len(self._known) > _MOST_KEPT:
             self._known.popitem(last=False)
         return usable
-
-
-def _without_hit_metadata(tool: Tool) -> Tool:
-    """Return a found tool as the list has it: why it was found speaks of the server's own search."""
-    published = (tool.meta or {}).get(EXTENSION_ID)
-    if not isinstance(published, dict):
-        return tool
-    members = cast("dict[str, Any]", published)
-    kept = {name: value for name, value in members.items() if name not in ("score", "matched")}
-    return tool.model_copy(update={"meta": {**(tool.meta or {}), EXTENSION_ID: kept}})
-
-
-def _matched(tool: Tool) -> tuple[str, ...]:
-    published = (tool.meta or {}).get(EXTENSION_ID)
-    stated = cast("dict[str, Any]", published).get("matched") if isinstance(published, dict) else None
-    said = cast("list[Any]", stated) if isinstance(stated, list) else []
-    return tuple(member for member in _MATCHED if member in said)

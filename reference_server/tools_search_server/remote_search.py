@@ -22,7 +22,8 @@ from mcp_types import INTERNAL_ERROR, Tool
 from tools_search_server.fused import fused
 from tools_search_server.gateway import Gateway, Offer
 from tools_search_server.paging import ToolPages
-from tools_search_server.remote import NotAnswered, Remote
+from tools_search_server.remote import Remote
+from tools_search_server.remote_bounds import NotAnswered
 from tools_search_server.views import SeenUpstream, View, Views
 
 __all__ = ["RemoteSearch"]

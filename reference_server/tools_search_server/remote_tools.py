@@ -5,7 +5,8 @@ from __future__ import annotations
 from mcp_ext_tools_search.hosts import own_name, split_candidates
 
 from tools_search_server.gateway import Gateway, Offer
-from tools_search_server.remote import NotAnswered, Remote
+from tools_search_server.remote import Remote
+from tools_search_server.remote_bounds import NotAnswered
 from tools_search_server.upstream import Upstream
 from tools_search_server.views import SeenUpstream, View
 

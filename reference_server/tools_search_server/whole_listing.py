@@ -17,7 +17,8 @@ from mcp_types import INVALID_PARAMS, ListToolsResult, Tool
 from tools_search_server.gateway import Gateway
 from tools_search_server.limits import Limits
 from tools_search_server.paging import invalid_cursor, room_for
-from tools_search_server.remote import NotAnswered, Remote, RemotePage
+from tools_search_server.remote import Remote, RemotePage
+from tools_search_server.remote_bounds import NotAnswered
 from tools_search_server.sealing import Seal
 from tools_search_server.views import View
 

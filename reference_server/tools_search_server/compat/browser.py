@@ -13,7 +13,8 @@ from tools_search_server.compat.answers import ToolFailure
 from tools_search_server.compat.callers_tools import CallersTools, Filters
 from tools_search_server.compat.definitions import MetaNames
 from tools_search_server.compat.relations import related_tools
-from tools_search_server.remote import NotAnswered, Remote
+from tools_search_server.remote import Remote
+from tools_search_server.remote_bounds import NotAnswered
 from tools_search_server.searched import Searched
 from tools_search_server.views import SeenUpstream
 
