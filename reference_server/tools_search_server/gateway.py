@@ -16,6 +16,7 @@ from mcp_types import Implementation, Tool
 from tools_search_server.access import Access
 from tools_search_server.changes import Announcer, Nobody
 from tools_search_server.events import Events
+from tools_search_server.lazy_upstream import Laziness, made_for
 from tools_search_server.orientation import Described
 from tools_search_server.paging import ToolPages
 from tools_search_server.remote import Remote
@@ -50,6 +51,7 @@ class Gateway:
         access: Who may see what of it.
         metadata: What is known of the tools beside what their servers publish.
         index_at_most: How many tools a server may have that can search them itself and is indexed all the same.
+        laziness: Which servers run only while they are used; `None` for none, whatever their entries say.
     """
 
     def __init__(
@@ -62,14 +64,16 @@ class Gateway:
         access: Access | None = None,
         metadata: ToolMetadata | None = None,
         index_at_most: int = INDEX_AT_MOST,
+        laziness: Laziness | None = None,
     ) -> None:
         self.access = access or Access()
         self.metadata = metadata or ToolMetadata()
         self.events = Events()
         """Changes beside those of the tools, which wait for being announced."""
         self.upstreams = [
-            Upstream(
+            made_for(
                 entry,
+                laziness,
                 self._on_change,
                 self.events.put,
                 call_seconds=call_seconds,

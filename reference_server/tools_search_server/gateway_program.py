@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -23,6 +23,7 @@ from tools_search_server.faults import hide_faults
 from tools_search_server.gateway import INDEX_AT_MOST, Gateway
 from tools_search_server.guard import Guard
 from tools_search_server.health import gateway_health
+from tools_search_server.lazy_upstream import Laziness
 from tools_search_server.limits import Limits
 from tools_search_server.own_file import refuse_itself
 from tools_search_server.relay import relay_call
@@ -61,6 +62,9 @@ class GatewayOptions:
     index_at_most: int = INDEX_AT_MOST
     """How many tools a server may have that can search them itself and is indexed all the same."""
 
+    laziness: Laziness | None = field(default_factory=Laziness)
+    """Which servers run only while they are used; `None` for none."""
+
 
 def configured_gateway(file: Path, limits: Limits, options: GatewayOptions) -> Gateway:
     """Build the gateway of a configuration; nothing is started yet.
@@ -78,6 +82,7 @@ def configured_gateway(file: Path, limits: Limits, options: GatewayOptions) -> G
         access=read_access(hosts, str(file), options.toolset),
         metadata=read_host_metadata(hosts, str(file)),
         index_at_most=options.index_at_most,
+        laziness=options.laziness,
     )
 
 

@@ -30,13 +30,14 @@ _FOR_THIS_MACHINE: Final = "servers"
 
 
 def gateway_health(gateway: Gateway) -> Health:
-    """Describe a gateway: `ok` when every server is ready, else `degraded`; it serves in either case."""
+    """Describe a gateway: `ok` when every server is ready or idle, else `degraded`; it serves in either case."""
     counts = Counter(upstream.state.kind for upstream in gateway.upstreams)
     return {
-        "status": "ok" if counts["ready"] == len(gateway.upstreams) else "degraded",
+        "status": "ok" if counts["ready"] + counts["idle"] == len(gateway.upstreams) else "degraded",
         "version": version("mcp-ext-tools-search"),
         "tools": sum(upstream.tool_count or 0 for upstream in gateway.upstreams),
         "ready": counts["ready"],
+        "idle": counts["idle"],
         "starting": counts["starting"],
         "down": counts["down"],
         _FOR_THIS_MACHINE: [server_health(upstream) for upstream in gateway.upstreams],

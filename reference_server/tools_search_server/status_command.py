@@ -25,7 +25,7 @@ _SECONDS: Final = 10
 def status(*, url: str, as_json: bool) -> None:
     """Show the servers of a running gateway: state, since when (UTC), and why.
 
-    Exit codes: 0 every server is ready, 1 one is not or the gateway does not answer.
+    Exit codes: 0 every server is ready or idle, 1 one is not or the gateway does not answer.
     """
     health = _asked(url)
     if as_json:
@@ -36,7 +36,7 @@ def status(*, url: str, as_json: bool) -> None:
             print_servers(cast("list[dict[str, Any]]", servers))
         else:
             click.echo("which servers: told on the machine of the gateway only, and by none with principals", err=True)
-        counts = [f"{health[name]} {name}" for name in ("ready", "starting", "down", "tools") if name in health]
+        counts = [f"{health[name]} {name}" for name in ("ready", "idle", "starting", "down", "tools") if name in health]
         click.echo(printable(f"{health['status']}: {', '.join(counts)}" if counts else str(health["status"])))
     sys.exit(0 if health["status"] == "ok" else 1)
 

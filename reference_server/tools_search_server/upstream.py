@@ -25,7 +25,7 @@ from tools_search_server.upstream_asking import ask
 from tools_search_server.upstream_known import KnownServer
 from tools_search_server.upstream_link import Link
 from tools_search_server.upstream_listing import read_tools
-from tools_search_server.upstream_lists import Lists
+from tools_search_server.upstream_lists import Listed, Lists
 from tools_search_server.upstream_news import News, is_dead
 from tools_search_server.upstream_questions import Caller, Questions
 from tools_search_server.upstream_session import is_modern
@@ -64,7 +64,7 @@ class Upstream(KnownServer):
         index_at_most: int | None = None,
     ) -> None:
         super().__init__(entry.name, lambda: on_change(self), lambda event: on_event(self, event))
-        self.lists: Lists | None = None
+        self.lists: Listed | None = None
         """What it lists beside its tools, while it is connected."""
         self.watches = Watches(self.name, lambda uri: self._tell(ResourceUpdated(uri)))
         """Its resources of which callers want to hear."""
@@ -95,13 +95,28 @@ class Upstream(KnownServer):
         waits = pauses()
         while True:
             began = anyio.current_time()
-            reason = without_secrets(await self._link.hold(), self._link.target)
-            if self._client is not None:
-                self._lose(self._client)
+            reason = await self._held()
             if anyio.current_time() - began > _STEADY_SECONDS:
                 waits = pauses()
             self._fail(reason)
             await anyio.sleep(next(waits))
+
+    async def _held(self) -> str:
+        """Hold one connection for as long as it lasts, and return why it ended, or was none."""
+        reason = without_secrets(await self._link.hold(), self._link.target)
+        if self._client is not None:
+            self._lose(self._client)
+        return reason
+
+    async def awake(self, tool: str | None = None) -> None:
+        """Return when the server runs, for those that run only when they are wanted.
+
+        Args:
+            tool: Its name for a tool that it has to have.
+
+        Raises:
+            Unavailable: It cannot be started, or has the tool no more.
+        """
 
     async def request(
         self,
@@ -151,7 +166,7 @@ class Upstream(KnownServer):
             self._client = self.lists = self.remote = None
             self._link.ended.set()
             self._ready = anyio.Event()
-            self._move(State("down", datetime.now(UTC), "the connection was lost"), {})
+            self._move(State("down", datetime.now(UTC), "the connection was lost"), self._tools_without_connection())
             self._tell_of_lists()
 
     def _connect(self, transport: Any) -> Client:
@@ -178,11 +193,15 @@ class Upstream(KnownServer):
             tasks.start_soon(self._news.follow, client)
             tasks.start_soon(self.watches.keep, client)
             tasks.start_soon(self._keep_fresh, client)
+            tasks.start_soon(self._while_connected, client)
             if self._link.is_http:
                 tasks.start_soon(self._lose_when_dead, client)
             await self._link.ended.wait()
             self._lose(client)
             tasks.cancel_scope.cancel()
+
+    async def _while_connected(self, client: Client) -> None:
+        """Do what else there is to do on a connection; it ends with it."""
 
     async def _lose_when_dead(self, client: Client) -> None:
         await is_dead(client)

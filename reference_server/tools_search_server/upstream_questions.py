@@ -55,6 +55,11 @@ class Questions:
         finally:
             self._callers.remove(caller)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether any request is in progress."""
+        return bool(self._callers)
+
     async def elicit(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:
         """Answer `elicitation/create`."""
         answer = await self._ask("elicitation/create", params)

@@ -99,7 +99,7 @@ class View:
 
     def unavailable(self, name: str) -> Upstream | None:
         """Return the server that a name belongs to, if it is one that is not ready."""
-        down = {seen.name: seen.upstream for seen in self.upstreams if seen.state.kind != "ready"}
+        down = {seen.name: seen.upstream for seen in self.upstreams if not seen.state.is_usable}
         readings = split_candidates(name, list(down))
         return down[readings[0][0]] if readings else None
 
@@ -196,6 +196,6 @@ class Views:
         for server in seen:
             unknown = sorted(server.rule.names - server.upstream.tools.keys())
             place = toolset.name, server.name
-            if unknown and server.state.kind == "ready" and place not in self._reported:
+            if unknown and server.state.is_usable and place not in self._reported:
                 self._reported.add(place)
                 logger.warning("toolset %r names tools that %s does not have: %s", *place, unknown)

@@ -43,7 +43,7 @@ class AlwaysAvailable:
 
     def report_unknown(self, view: View) -> None:
         """Warn once of each name that no tool has, when every server is there."""
-        if not all(seen.state.kind == "ready" for seen in view.upstreams):
+        if not all(seen.state.is_usable for seen in view.upstreams):
             return
         known = {known for name, offer in self.of(view).items() for known in (name, offer.original_name)}
         for name in sorted({*self.names} - known - self._reported):
