@@ -66,8 +66,7 @@ async def opened(target: Any) -> AsyncGenerator[Client]:
 @contextmanager
 def running(argv: Sequence[str], port: int) -> Generator[str]:
     """Start a server over HTTP and give its URL; it ends with the context."""
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen(argv, cwd=_ROOT, **quiet)  # noqa: S603 - commands of this benchmark
+    process = subprocess.Popen(argv, cwd=_ROOT, stdout=_NOWHERE, stderr=_NOWHERE)  # noqa: S603 - commands of this benchmark
     try:
         yield f"http://127.0.0.1:{port}/mcp"
     finally:

@@ -91,6 +91,22 @@ async def test_a_modern_server_may_ask_a_legacy_caller_several_times_but_not_for
 
 
 @either_upstream
+async def test_the_time_in_which_a_person_thinks_is_no_time_of_the_call(gateway: Any, upstream: str) -> None:
+    seconds = 0.5
+
+    async def think(context: Any, params: ElicitRequestParams) -> ElicitResult:
+        await anyio.sleep(2 * seconds)  # the time itself is what is tested
+        return await answer(context, params)
+
+    with anyio.fail_after(60):
+        client_options = {"elicitation_callback": think}
+        async with gateway("legacy", one=library(upstream), call_timeout=seconds, client=client_options) as client:
+            answered = await ask(client, "elicitation")
+    assert answered[0] is False
+    assert "Your name?" in answered[1]
+
+
+@either_upstream
 @pytest.mark.parametrize("kind", ["elicitation", "sampling"])
 async def test_a_caller_that_cannot_be_asked_is_told_what_it_lacks(gateway: Any, upstream: str, kind: str) -> None:
     with anyio.fail_after(60):

@@ -9,10 +9,11 @@ from typing import Any
 
 import anyio
 import click
-from mcp_ext_tools_search.hosts import ConfigurationError
+from mcp_ext_tools_search.hosts import ConfigurationError, load_host_file
 
 from tools_search_server.catalog_program import CATALOG_VARIABLE, catalog_program, chosen_catalog
 from tools_search_server.check import check
+from tools_search_server.compat.always_available import read_always_available
 from tools_search_server.compat.definitions import PREFIX_RULE, is_prefix
 from tools_search_server.compat.endpoint import CompatOptions
 from tools_search_server.compat.program import MODES, compat_program
@@ -140,7 +141,8 @@ def command(
         laziness = None if only_check else Laziness(for_all=lazy, idle_seconds=idle_stop)
         options = GatewayOptions(start_deadline, call_timeout, toolset, index_at_most, laziness)
         if config is not None and only_check:
-            sys.exit(0 if anyio.run(check, configured_gateway(config, limits, options)) else 1)
+            always = read_always_available(load_host_file(config), str(config))
+            sys.exit(0 if anyio.run(check, configured_gateway(config, limits, options), always) else 1)
         if config is not None:
             if modes:
                 program = compat_program(config, limits, options, compat, over_http=http is not None)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 import anyio
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.server.subscriptions import (
     ResourceUpdated,
     ServerEvent,
@@ -17,7 +17,7 @@ from mcp.server.subscriptions import (
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_tools_search.client import TOOLS_SEARCH
 from mcp_ext_tools_search.hosts import ServerEntry
-from mcp_types import Implementation
+from mcp_types import REQUEST_TIMEOUT, Implementation
 
 from tools_search_server.catalogue_choice import read_catalogue
 from tools_search_server.revealing import without_secrets
@@ -27,7 +27,7 @@ from tools_search_server.upstream_link import Link
 from tools_search_server.upstream_listing import read_tools
 from tools_search_server.upstream_lists import Listed, Lists
 from tools_search_server.upstream_news import News, is_dead
-from tools_search_server.upstream_questions import Caller, Questions
+from tools_search_server.upstream_questions import ANSWER_SECONDS, Caller, Questions
 from tools_search_server.upstream_session import is_modern
 from tools_search_server.upstream_state import Forgotten, State, Unavailable, pauses
 from tools_search_server.upstream_watches import Watches
@@ -82,7 +82,7 @@ class Upstream(KnownServer):
             self._use,
             server=self.name,
             start_seconds=entry.start_seconds or _START_SECONDS,
-            read_seconds=self._call_seconds + _LIST_SECONDS,
+            read_seconds=self._call_seconds + _LIST_SECONDS + ANSWER_SECONDS,
         )
 
     @property
@@ -154,8 +154,10 @@ class Upstream(KnownServer):
         if client is None:
             raise Unavailable(f"The MCP server {self.name!r} is {self._state}. It is tried again by itself.")
         try:
-            seconds = self._call_seconds
-            return await ask(client, self.name, method, params, is_http=self._link.is_http, seconds=seconds, **options)
+            with self._questions.clock(self._call_seconds):
+                # Whatever comes of it returns or raises, so that the end of this block is the end of the time.
+                return await ask(client, self.name, method, params, is_http=self._link.is_http, seconds=None, **options)
+            raise MCPError(REQUEST_TIMEOUT, f"Request {method!r} timed out")
         except Unavailable:
             self._lose(client)
             raise

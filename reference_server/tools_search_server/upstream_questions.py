@@ -6,11 +6,13 @@ only be for that one; otherwise it is refused, since a stranger must not see it,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
+import anyio
 from mcp import MCPError
 from mcp.client.context import ClientRequestContext
 from mcp_types import (
@@ -24,7 +26,10 @@ from mcp_types import (
 )
 from pydantic import BaseModel, ValidationError
 
-__all__ = ["Caller", "Questions"]
+__all__ = ["ANSWER_SECONDS", "Caller", "Questions"]
+
+ANSWER_SECONDS: Final = 600
+"""How long a person may think about one question."""
 
 Ask: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 """Asks a client: the method and its parameters give the result, or `MCPError`."""
@@ -41,10 +46,11 @@ class Caller:
 
 
 class Questions:
-    """Finds out whom to ask, for one server."""
+    """Finds out whom to ask, for one server, and stops the clock of requests while somebody thinks."""
 
     def __init__(self) -> None:
         self._callers: list[Caller] = []
+        self._clocks: list[anyio.CancelScope] = []
 
     @contextmanager
     def answered_by(self, caller: Caller) -> Generator[None]:
@@ -54,6 +60,29 @@ class Questions:
             yield
         finally:
             self._callers.remove(caller)
+
+    @contextmanager
+    def clock(self, seconds: float) -> Generator[anyio.CancelScope]:
+        """Give a scope that ends what is done in it after as many seconds in which nobody was asked anything."""
+        with anyio.CancelScope(deadline=anyio.current_time() + seconds) as scope:
+            self._clocks.append(scope)
+            try:
+                yield scope
+            finally:
+                self._clocks.remove(scope)
+
+    @contextmanager
+    def _stopped_clocks(self) -> Generator[None]:
+        # All of them: which of the requests in progress the question is for, the server does not say.
+        began = anyio.current_time()
+        stopped = [(clock, clock.deadline - began) for clock in self._clocks if clock.deadline != math.inf]
+        for clock, _ in stopped:
+            clock.deadline = math.inf
+        try:
+            yield
+        finally:
+            for clock, left in stopped:
+                clock.deadline = anyio.current_time() + left
 
     @property
     def is_busy(self) -> bool:
@@ -85,7 +114,8 @@ class Questions:
             return ErrorData(code=INVALID_REQUEST, message=text)
         try:
             dumped = params.model_dump(by_alias=True, mode="json", exclude_none=True)
-            return await self._callers[-1].ask(method, dumped)
+            with self._stopped_clocks():
+                return await self._callers[-1].ask(method, dumped)
         except MCPError as error:
             text = f"The gateway's client was not asked, or refused ({method}): {error.message}"
             return ErrorData(code=error.code, message=text, data=error.data)

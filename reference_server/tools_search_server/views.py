@@ -115,7 +115,7 @@ class Views:
     def __init__(self, gateway: Gateway, access: Access) -> None:
         self._gateway = gateway
         self._access = access
-        self._of_toolset: dict[str, tuple[Mapping[str, Offer], View]] = {}
+        self._of_toolset: dict[str, tuple[Mapping[str, Offer], Toolset, View]] = {}
         self._catalogues: dict[str, tuple[ToolPages, Catalogue]] = {}
         self._reported: set[tuple[str, str]] = set()
 
@@ -161,10 +161,10 @@ class Views:
 
     def of(self, toolset: Toolset) -> View:
         """Return what a toolset shows now."""
-        made_of, view = self._of_toolset.get(toolset.name, (None, None))
-        if view is None or made_of is not self._gateway.offers:
+        made_of, made_for, view = self._of_toolset.get(toolset.name, (None, None, None))
+        if view is None or made_of is not self._gateway.offers or made_for != toolset:
             view = self._view(toolset, view)
-            self._of_toolset[toolset.name] = self._gateway.offers, view
+            self._of_toolset[toolset.name] = self._gateway.offers, toolset, view
         return view
 
     def catalogue(self, protocol_version: str) -> Catalogue:

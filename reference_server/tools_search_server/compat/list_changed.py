@@ -41,7 +41,7 @@ def list_changed_endpoint(parts: Parts) -> Endpoint:
         "sessions see all of them."
     )
     server = bare_server(_NAME, parts, mode.list_tools, mode.call_tool, mode.input_schema, how)
-    for_all = ViewChanges(parts.searched.views, parts.gateway.access.toolsets)
+    for_all = ViewChanges(parts.searched.views, parts.gateway.access)
     for_all.install(server)
     server.add_notification_handler("notifications/initialized", NotificationParams, mode.remember)
     hide_faults(server)

@@ -65,7 +65,7 @@ def meta_tools_endpoint(parts: Parts) -> Endpoint:
         f"they take, and call them with {names('call_tool')}."
     )
     server = bare_server(_NAME, parts, list_tools, call_tool, input_schema, how)
-    changes = ViewChanges(views, parts.gateway.access.toolsets, listed=listed)
+    changes = ViewChanges(views, parts.gateway.access, listed=listed)
     changes.install(server)
     hide_faults(server)
     return Endpoint(server, changes)
