@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import click
 
-from benchmarks.overhead.measure import calls, memory, middle, searches, starts
+from benchmarks.overhead.measure import calls, memory, middle, search_work, searches, starts
 
 __all__ = ["main"]
 
@@ -31,7 +31,8 @@ def main(
     rows = {
         "call, stdio": anyio.run(lambda: calls(call_count, over_http=False)),
         "call, HTTP": anyio.run(lambda: calls(call_count, over_http=True)),
-        f"search, {tools} tools": anyio.run(searches, search_count, tools, servers),
+        f"search of {tools} tools, work": anyio.run(search_work, search_count, tools, servers),
+        f"search of {tools} tools, stdio": anyio.run(searches, search_count, tools, servers),
         "start to first answer": anyio.run(starts, start_count),
     }
     report = {name: _figures(took) for name, took in rows.items()}

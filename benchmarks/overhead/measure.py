@@ -6,22 +6,26 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import anyio
-from mcp import Client
-from mcp_ext_tools_search.client import search_tools
+from mcp import Client, MCPError
+from mcp_ext_tools_search.client import TOOLS_SEARCH, search_tools
+from mcp_ext_tools_search.client.raw import raw_request
 from mcp_ext_tools_search.ranking import FieldedRanker, floored
+from mcp_ext_tools_search.types import METHOD
 from mcp_types import Tool
+from tools_search_server.gateway_program import GatewayOptions, gateway_program
+from tools_search_server.limits import Limits
 
 from benchmarks.overhead.ways import WAYS, accepting, argv_of, connected, free_port, opened, running
 
-__all__ = ["calls", "catalogue", "memory", "middle", "searches", "starts"]
+__all__ = ["calls", "catalogue", "memory", "middle", "search_work", "searches", "starts"]
 
 Seconds = Mapping[str, Sequence[float]]
 _UPSTREAM: dict[str, Any] = {
@@ -83,9 +87,11 @@ async def starts(count: int) -> Seconds:
 
 
 async def searches(count: int, tools: int, servers: int) -> Seconds:
-    """Return how long a search over many tools took: in the bare index, at one server that has them, at the gateway."""
+    """Return how long a search over many tools took on stdio, at one server that has all of them and at a gateway.
+
+    A `trip` is a request to the gateway that is refused before anything is searched.
+    """
     definitions = catalogue(tools)
-    index = floored(FieldedRanker())([Tool.model_validate(one) for one in definitions])
     with TemporaryDirectory() as folder:
         async with AsyncExitStack() as stack:
             whole = _catalogue_server(Path(folder), "whole", definitions)
@@ -94,17 +100,40 @@ async def searches(count: int, tools: int, servers: int) -> Seconds:
             for client in (server, gateway):
                 await search_tools(client, _QUERIES[0])
 
+            async def trip(_turn: int) -> None:
+                with suppress(MCPError):
+                    await raw_request(gateway, METHOD, {"query": " "}, seconds=None)
+
+            ways = {
+                "trip": trip,
+                "one server": lambda turn: search_tools(server, _query(turn)),
+                "gateway": lambda turn: search_tools(gateway, _query(turn)),
+            }
+            return await _by_turns(ways, count)
+
+
+async def search_work(count: int, tools: int, servers: int) -> Seconds:
+    """Return the processor time of a search: in the bare index, and as a request to a gateway in this process.
+
+    The second is all that a gateway adds to the index beside the trip. Processor time, since both work here.
+    """
+    definitions = catalogue(tools)
+    index = floored(FieldedRanker())([Tool.model_validate(one) for one in definitions])
+    with TemporaryDirectory() as folder:
+        _gateway(Path(folder), definitions, servers)
+        options = GatewayOptions(start_deadline=60, call_timeout=60)
+        program = gateway_program(Path(folder) / "mcp.json", Limits(), options)
+        async with program.beside(), Client(program.server, extensions=[TOOLS_SEARCH]) as gateway:
+            await search_tools(gateway, _QUERIES[0])
+
             async def bare(turn: int) -> object:
                 return list(index.search(_query(turn))[:10])
 
-            return await _by_turns(
-                {
-                    "bare index": bare,
-                    "one server": lambda turn: search_tools(server, _query(turn)),
-                    "gateway": lambda turn: search_tools(gateway, _query(turn)),
-                },
-                count,
-            )
+            ways = {
+                "bare index": bare,
+                "gateway": lambda turn: raw_request(gateway, METHOD, {"query": _query(turn)}, seconds=None),
+            }
+            return await _by_turns(ways, count, clock=process_time)
 
 
 async def memory(tools: int, servers: int) -> float:
@@ -169,13 +198,15 @@ def _query(turn: int) -> str:
     return _QUERIES[turn % len(_QUERIES)]
 
 
-async def _by_turns(ways: Mapping[str, Callable[[int], Awaitable[Any]]], count: int) -> Seconds:
+async def _by_turns(
+    ways: Mapping[str, Callable[[int], Awaitable[Any]]], count: int, clock: Callable[[], float] = perf_counter
+) -> Seconds:
     took: dict[str, list[float]] = {way: [] for way in ways}
     for turn in range(count):
         for way, once in ways.items():
-            began = perf_counter()
+            began = clock()
             await once(turn)
-            took[way].append(perf_counter() - began)
+            took[way].append(clock() - began)
     return took
 
 

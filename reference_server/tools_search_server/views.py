@@ -58,7 +58,9 @@ class SeenUpstream:
     @property
     def tool_count(self) -> int | None:
         """About how many tools are shown; `None` where that is not known."""
-        return len(self.tools) if self.upstream.remote is None else self.upstream.remote.size
+        if self.rule.shows_all:  # without a look at each of what may be many
+            return self.upstream.tool_count
+        return len(self.tools)
 
     @property
     def settled(self) -> anyio.Event:
