@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 from mcp import Client, MCPError
@@ -27,7 +27,8 @@ from benchmarks.overhead.ways import WAYS, accepting, argv_of, connected, free_p
 
 __all__ = ["calls", "catalogue", "memory", "middle", "search_work", "searches", "starts"]
 
-Seconds = Mapping[str, Sequence[float]]
+Seconds: TypeAlias = Mapping[str, Sequence[float]]
+_Once: TypeAlias = Callable[[int], Awaitable[Any]]
 _UPSTREAM: dict[str, Any] = {
     "command": sys.executable, "args": ["-m", "benchmarks.overhead.upstream"], "cwd": str(Path(__file__).parents[2]),
 }  # fmt: skip
@@ -43,7 +44,7 @@ async def calls(count: int, *, over_http: bool) -> Seconds:
             clients = await _clients(stack, Path(folder), over_http=over_http)
             names = {way: (await client.list_tools()).tools[0].name for way, client in clients.items()}
 
-            def call(way: str) -> Callable[[int], Awaitable[Any]]:
+            def call(way: str) -> _Once:
                 return lambda turn: clients[way].call_tool(names[way], {"text": f"turn {turn}"})
 
             return await _by_turns({way: call(way) for way in clients}, count)
@@ -68,7 +69,7 @@ async def starts(count: int) -> Seconds:
     """Return how long it took from the start of each to its first answer to `tools/list`, by way."""
     with TemporaryDirectory() as folder:
 
-        def start(way: str) -> Callable[[int], Awaitable[Any]]:
+        def start(way: str) -> _Once:
             async def once(_turn: int) -> None:
                 async with connected(argv_of(way, Path(folder), _UPSTREAM, None)) as client:
                     await client.list_tools()
@@ -104,7 +105,7 @@ async def searches(count: int, tools: int, servers: int) -> Seconds:
                 with suppress(MCPError):
                     await raw_request(gateway, METHOD, {"query": " "}, seconds=None)
 
-            ways = {
+            ways: dict[str, _Once] = {
                 "trip": trip,
                 "one server": lambda turn: search_tools(server, _query(turn)),
                 "gateway": lambda turn: search_tools(gateway, _query(turn)),
@@ -129,7 +130,7 @@ async def search_work(count: int, tools: int, servers: int) -> Seconds:
             async def bare(turn: int) -> object:
                 return list(index.search(_query(turn))[:10])
 
-            ways = {
+            ways: dict[str, _Once] = {
                 "bare index": bare,
                 "gateway": lambda turn: raw_request(gateway, METHOD, {"query": _query(turn)}, seconds=None),
             }
@@ -198,9 +199,7 @@ def _query(turn: int) -> str:
     return _QUERIES[turn % len(_QUERIES)]
 
 
-async def _by_turns(
-    ways: Mapping[str, Callable[[int], Awaitable[Any]]], count: int, clock: Callable[[], float] = perf_counter
-) -> Seconds:
+async def _by_turns(ways: Mapping[str, _Once], count: int, clock: Callable[[], float] = perf_counter) -> Seconds:
     took: dict[str, list[float]] = {way: [] for way in ways}
     for turn in range(count):
         for way, once in ways.items():
