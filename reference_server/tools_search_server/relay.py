@@ -99,7 +99,7 @@ async def relay(
 async def _relay(
     upstream: Upstream, own: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], public: Callable[[str], str]
 ) -> dict[str, Any]:
-    caller = Caller(connection_of(ctx), partial(ask_caller, ctx))
+    caller = Caller(connection_of(ctx), partial(ask_caller, ctx), ctx.session.send_elicit_complete)
 
     async def ask(members: Mapping[str, Any]) -> Mapping[str, Any]:
         return await upstream.request(

@@ -75,7 +75,7 @@ class Upstream(KnownServer):
         self._questions = Questions()
         self._ready = anyio.Event()
         self._stale = anyio.Event()
-        self._news = News(self.name, self._on_news)
+        self._news = News(self.name, self._on_news, self._questions.completed)
         self._link = Link(
             entry.target,
             self._connect,
@@ -172,7 +172,7 @@ class Upstream(KnownServer):
             self._tell_of_lists()
 
     def _connect(self, transport: Any) -> Client:
-        self._news = News(self.name, self._on_news)
+        self._news = News(self.name, self._on_news, self._questions.completed)
         return Client(
             transport,
             client_info=self._client_info,

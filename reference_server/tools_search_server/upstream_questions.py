@@ -7,6 +7,7 @@ only be for that one; otherwise it is refused, since a stranger must not see it,
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +32,12 @@ __all__ = ["ANSWER_SECONDS", "Caller", "Questions"]
 ANSWER_SECONDS: Final = 600
 """How long a person may think about one question."""
 
+_TELL_SECONDS: Final = 1
+"""How long a client that does not read may hold up the messages of the server."""
+
+_MOST_PAGES: Final = 256
+"""Pages in a browser that may be unanswered; of those before, nobody is told."""
+
 Ask: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 """Asks a client: the method and its parameters give the result, or `MCPError`."""
 
@@ -44,6 +51,9 @@ class Caller:
 
     ask: Ask
 
+    finish: Callable[[str], Awaitable[None]]
+    """Tells the client that what it was asked by this id, on a page in a browser, was answered there."""
+
 
 class Questions:
     """Finds out whom to ask, for one server, and stops the clock of requests while somebody thinks."""
@@ -51,6 +61,7 @@ class Questions:
     def __init__(self) -> None:
         self._callers: list[Caller] = []
         self._clocks: list[anyio.CancelScope] = []
+        self._on_pages: OrderedDict[str, Caller] = OrderedDict()
 
     @contextmanager
     def answered_by(self, caller: Caller) -> Generator[None]:
@@ -94,6 +105,13 @@ class Questions:
         answer = await self._ask("elicitation/create", params)
         return answer if isinstance(answer, ErrorData) else ElicitResult.model_validate(answer, by_name=False)
 
+    async def completed(self, elicitation_id: str) -> None:
+        """Tell whoever was asked by this id that the page was answered, if the one can still be told."""
+        asked = self._on_pages.pop(elicitation_id, None)
+        if asked is not None:
+            with anyio.move_on_after(_TELL_SECONDS):
+                await asked.finish(elicitation_id)
+
     async def sample(
         self, context: ClientRequestContext, params: CreateMessageRequestParams
     ) -> CreateMessageResult | CreateMessageResultWithTools | ErrorData:
@@ -114,8 +132,13 @@ class Questions:
             return ErrorData(code=INVALID_REQUEST, message=text)
         try:
             dumped = params.model_dump(by_alias=True, mode="json", exclude_none=True)
+            asked = self._callers[-1]
+            if isinstance(page := dumped.get("elicitationId"), str):
+                self._on_pages[page] = asked
+                if len(self._on_pages) > _MOST_PAGES:
+                    self._on_pages.popitem(last=False)
             with self._stopped_clocks():
-                return await self._callers[-1].ask(method, dumped)
+                return await asked.ask(method, dumped)
         except MCPError as error:
             text = f"The gateway's client was not asked, or refused ({method}): {error.message}"
             return ErrorData(code=error.code, message=text, data=error.data)
