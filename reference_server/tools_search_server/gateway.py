@@ -6,6 +6,7 @@ import math
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Final
 
 import anyio
 from mcp.server.subscriptions import ServerEvent
@@ -15,12 +16,16 @@ from mcp_types import Implementation, Tool
 from tools_search_server.access import Access
 from tools_search_server.changes import Announcer, Nobody
 from tools_search_server.events import Events
+from tools_search_server.lazy_upstream import Laziness, made_for
 from tools_search_server.orientation import Described
 from tools_search_server.paging import ToolPages
+from tools_search_server.remote import Remote
 from tools_search_server.tool_metadata import ToolMetadata
 from tools_search_server.upstream import Upstream
 
-__all__ = ["Gateway", "Offer"]
+__all__ = ["INDEX_AT_MOST", "Gateway", "Offer"]
+
+INDEX_AT_MOST: Final = 5_000
 
 _GATHER_SECONDS = 0.05
 """Changes that come together are announced once."""
@@ -45,6 +50,8 @@ class Gateway:
         client_info: Who the servers are told is asking.
         access: Who may see what of it.
         metadata: What is known of the tools beside what their servers publish.
+        index_at_most: How many tools a server may have that can search them itself and is indexed all the same.
+        laziness: Which servers run only while they are used; `None` for none, whatever their entries say.
     """
 
     def __init__(
@@ -56,17 +63,28 @@ class Gateway:
         client_info: Implementation,
         access: Access | None = None,
         metadata: ToolMetadata | None = None,
+        index_at_most: int = INDEX_AT_MOST,
+        laziness: Laziness | None = None,
     ) -> None:
         self.access = access or Access()
         self.metadata = metadata or ToolMetadata()
         self.events = Events()
         """Changes beside those of the tools, which wait for being announced."""
         self.upstreams = [
-            Upstream(entry, self._on_change, self.events.put, call_seconds=call_seconds, client_info=client_info)
+            made_for(
+                entry,
+                laziness,
+                self._on_change,
+                self.events.put,
+                call_seconds=call_seconds,
+                client_info=client_info,
+                index_at_most=index_at_most if self._is_seen_whole(entry.name) else None,
+            )
             for entry in entries
         ]
         self.changes: Announcer = Nobody()
         self.offers: Mapping[str, Offer] = {}
+        self._remotes: Sequence[tuple[Remote, int]] = ()
         self.pages = ToolPages([], page_size)
         self._offers_of: dict[str, Sequence[Offer]] = {}
         self._page_size = page_size
@@ -95,8 +113,19 @@ class Gateway:
         """Have clients told that their lists have changed; what comes close together is told once."""
         self._changed.set()
 
+    def offer(self, upstream: Upstream, tool: Tool) -> Offer:
+        """Return a tool of a server as the gateway offers it."""
+        meta = self.metadata.meta(upstream.name, tool)
+        offered = tool.model_copy(update={"name": qualified_name(upstream.name, tool.name), "meta": meta})
+        return Offer(offered, upstream, tool.name)
+
+    def _is_seen_whole(self, server: str) -> bool:
+        """Tell whether nobody sees only a part of a server, whose own search would let the rest influence the order."""
+        rules = [toolset.rule(server) for toolset in self.access.toolsets]
+        return all(rule is None or rule.shows_all for rule in rules)
+
     def _on_change(self, changed: Upstream) -> None:
-        self._offers_of[changed.name] = [_offer(changed, *named, self.metadata) for named in changed.tools.items()]
+        self._offers_of[changed.name] = [self.offer(changed, tool) for tool in changed.tools.values()]
         offers: dict[str, Offer] = {}
         for upstream in self.upstreams:
             for offer in self._offers_of.get(upstream.name, ()):
@@ -105,6 +134,10 @@ class Gateway:
             self.pages = ToolPages([offer.tool for offer in offers.values()], self._page_size, after=self.pages)
             self.announce_soon()
         self.offers = offers
+        remotes = [(remote, remote.changes) for upstream in self.upstreams if (remote := upstream.remote) is not None]
+        if remotes != self._remotes:
+            self.announce_soon()
+        self._remotes = remotes
 
     async def _publish(self, upstream: Upstream, event: ServerEvent) -> None:
         await self.changes.publish(upstream, event)
@@ -115,9 +148,3 @@ class Gateway:
             await anyio.sleep(_GATHER_SECONDS)
             self._changed = anyio.Event()
             await self.changes.announce()
-
-
-def _offer(upstream: Upstream, original: str, tool: Tool, metadata: ToolMetadata) -> Offer:
-    meta = metadata.meta(upstream.name, tool)
-    offered = tool.model_copy(update={"name": qualified_name(upstream.name, original), "meta": meta})
-    return Offer(offered, upstream, original)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, Final, TypeAlias
 
@@ -16,36 +16,52 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from tools_search_server.callers import HTTP_CALLER
 from tools_search_server.gateway import Gateway
-from tools_search_server.upstream import Upstream
+from tools_search_server.toolsets import Rule
+from tools_search_server.views import SeenUpstream
 
-__all__ = ["HEALTH_PATH", "Health", "gateway_health", "health_route", "server_health"]
+__all__ = ["HEALTH_PATH", "Health", "gateway_health", "health_for_principals", "health_route", "server_health"]
 
 HEALTH_PATH: Final = "/healthz"
 
 Health: TypeAlias = Mapping[str, Any]
 
 _FOR_THIS_MACHINE: Final = "servers"
-"""The member that only callers on this machine see: others learn how many servers there are, not which."""
+"""The member that only callers on this machine and principals see: others learn how many servers there are."""
 
 
 def gateway_health(gateway: Gateway) -> Health:
-    """Describe a gateway: `ok` when every server is ready, else `degraded`; it serves in either case."""
-    counts = Counter(upstream.state.kind for upstream in gateway.upstreams)
+    """Describe a gateway: `ok` when every server is ready or idle, else `degraded`; it serves in either case."""
+    return _health([SeenUpstream(upstream, Rule()) for upstream in gateway.upstreams])
+
+
+def health_for_principals(gateway: Gateway) -> Health:
+    """Describe what the principal sees whose request this task is answering; others learn that the gateway serves."""
+    principal = HTTP_CALLER.get()
+    if principal is None:
+        return {"status": "ok"}
+    rules = [(upstream, principal.toolset.rule(upstream.name)) for upstream in gateway.upstreams]
+    return _health([SeenUpstream(upstream, rule) for upstream, rule in rules if rule is not None])
+
+
+def _health(seen: Sequence[SeenUpstream]) -> Health:
+    counts = Counter(server.state.kind for server in seen)
     return {
-        "status": "ok" if counts["ready"] == len(gateway.upstreams) else "degraded",
+        "status": "ok" if counts["ready"] + counts["idle"] == len(seen) else "degraded",
         "version": version("mcp-ext-tools-search"),
-        "tools": len(gateway.offers),
+        "tools": sum(server.tool_count or 0 for server in seen),
         "ready": counts["ready"],
+        "idle": counts["idle"],
         "starting": counts["starting"],
         "down": counts["down"],
-        _FOR_THIS_MACHINE: [server_health(upstream) for upstream in gateway.upstreams],
+        _FOR_THIS_MACHINE: [server_health(server) for server in seen],
     }
 
 
-def server_health(upstream: Upstream) -> Health:
+def server_health(seen: SeenUpstream) -> Health:
     """Describe one server: its state, since when (ISO 8601, UTC) and, if it is down, why."""
-    state = upstream.state
+    upstream, state = seen.upstream, seen.state
     return {
         "name": upstream.name,
         "transport": upstream.transport,
@@ -53,7 +69,8 @@ def server_health(upstream: Upstream) -> Health:
         "since": state.since.isoformat(timespec="seconds"),
         "reason": state.reason,
         "protocol": upstream.protocol,
-        "tools": len(upstream.tools),
+        "tools": seen.tool_count,
+        "indexed": upstream.remote is None,
     }
 
 
@@ -70,7 +87,7 @@ def health_route(health: Callable[[], Health], security: TransportSecuritySettin
         if refusal := await guard.validate_request(request):
             return refusal
         document = dict(health())
-        if not _is_local(request):
+        if HTTP_CALLER.get() is None and not _is_local(request):
             document.pop(_FOR_THIS_MACHINE, None)
         return JSONResponse(document, headers={"Cache-Control": "no-store"})
 

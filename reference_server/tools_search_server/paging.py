@@ -13,7 +13,7 @@ from mcp import MCPError
 from mcp_ext_tools_search.server.sieve import wire_form
 from mcp_types import INVALID_PARAMS, ListToolsResult, Tool
 
-__all__ = ["ToolPages"]
+__all__ = ["ToolPages", "invalid_cursor", "room_for"]
 
 
 logger = logging.getLogger(__name__)
@@ -66,20 +66,10 @@ class ToolPages:
         era = self._of_era(protocol_version)
         start = 0 if cursor is None else era.positions.get(cursor)
         if start is None:
-            reason = "is not from this listing, or the listing has changed; list again from the start"
-            raise MCPError(INVALID_PARAMS, "Invalid cursor", {"field": "cursor", "reason": reason})
-        end = self._end(era, start)
+            raise invalid_cursor()
+        end = start + room_for([one.size for one in era.sent[start : start + self._size]])
         tools = [one.tool for one in era.sent[start:end]]
         return ListToolsResult(tools=tools, next_cursor=_cursor(tools[-1]) if end < len(era.sent) else None)
-
-    def _end(self, era: _Era, start: int) -> int:
-        """Return where the page from `start` ends: never at once, so that a listing always ends."""
-        room = _MAX_PAGE_BYTES
-        for end in range(start, min(start + self._size, len(era.sent))):
-            room -= era.sent[end].size
-            if room < 0 and end > start:
-                return end
-        return min(start + self._size, len(era.sent))
 
     def _sieve(self, protocol_version: str) -> _Era:
         known = self._sent.get(protocol_version, {})
@@ -122,3 +112,19 @@ class _Era:
 
 def _cursor(last: Tool) -> str:
     return "after-" + hashlib.sha256(last.name.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+def room_for(sizes: Sequence[int]) -> int:
+    """Return how many of the first entries, of which these are the lengths, one page may hold: one, if there is one."""
+    room = _MAX_PAGE_BYTES
+    for place, size in enumerate(sizes):
+        room -= size
+        if room < 0 and place:
+            return place
+    return len(sizes)
+
+
+def invalid_cursor() -> MCPError:
+    """Return the -32602 error for a cursor that the listing does not have."""
+    reason = "is not from this listing, or the listing has changed; list again from the start"
+    return MCPError(INVALID_PARAMS, "Invalid cursor", {"field": "cursor", "reason": reason})

@@ -8,24 +8,26 @@ from functools import partial
 from typing import Any, Final
 
 import anyio
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.server.subscriptions import (
     ResourceUpdated,
     ServerEvent,
     ToolsListChanged,
 )
 from mcp.shared.dispatcher import ProgressFnT
+from mcp_ext_tools_search.client import TOOLS_SEARCH
 from mcp_ext_tools_search.hosts import ServerEntry
-from mcp_types import Implementation
+from mcp_types import REQUEST_TIMEOUT, Implementation
 
+from tools_search_server.catalogue_choice import read_catalogue
 from tools_search_server.revealing import without_secrets
 from tools_search_server.upstream_asking import ask
 from tools_search_server.upstream_known import KnownServer
 from tools_search_server.upstream_link import Link
 from tools_search_server.upstream_listing import read_tools
-from tools_search_server.upstream_lists import Lists
+from tools_search_server.upstream_lists import Listed, Lists
 from tools_search_server.upstream_news import News, is_dead
-from tools_search_server.upstream_questions import Caller, Questions
+from tools_search_server.upstream_questions import ANSWER_SECONDS, Caller, Questions
 from tools_search_server.upstream_session import is_modern
 from tools_search_server.upstream_state import Forgotten, State, Unavailable, pauses
 from tools_search_server.upstream_watches import Watches
@@ -48,6 +50,7 @@ class Upstream(KnownServer):
         on_event: Called with this object and each change beside its tools.
         call_seconds: When a request is given up, unless the entry says otherwise.
         client_info: Who is asking.
+        index_at_most: How many tools of a server that can be searched itself are read; `None` for all.
     """
 
     def __init__(
@@ -58,26 +61,28 @@ class Upstream(KnownServer):
         *,
         call_seconds: float,
         client_info: Implementation,
+        index_at_most: int | None = None,
     ) -> None:
         super().__init__(entry.name, lambda: on_change(self), lambda event: on_event(self, event))
-        self.lists: Lists | None = None
+        self.lists: Listed | None = None
         """What it lists beside its tools, while it is connected."""
         self.watches = Watches(self.name, lambda uri: self._tell(ResourceUpdated(uri)))
         """Its resources of which callers want to hear."""
         self._call_seconds = entry.call_seconds or call_seconds
         self._client_info = client_info
+        self._index_at_most = index_at_most
         self._client: Client | None = None
         self._questions = Questions()
         self._ready = anyio.Event()
         self._stale = anyio.Event()
-        self._news = News(self.name, self._on_news)
+        self._news = News(self.name, self._on_news, self._questions.completed)
         self._link = Link(
             entry.target,
             self._connect,
             self._use,
             server=self.name,
             start_seconds=entry.start_seconds or _START_SECONDS,
-            read_seconds=self._call_seconds + _LIST_SECONDS,
+            read_seconds=self._call_seconds + _LIST_SECONDS + ANSWER_SECONDS,
         )
 
     @property
@@ -90,13 +95,28 @@ class Upstream(KnownServer):
         waits = pauses()
         while True:
             began = anyio.current_time()
-            reason = without_secrets(await self._link.hold(), self._link.target)
-            if self._client is not None:
-                self._lose(self._client)
+            reason = await self._held()
             if anyio.current_time() - began > _STEADY_SECONDS:
                 waits = pauses()
             self._fail(reason)
             await anyio.sleep(next(waits))
+
+    async def _held(self) -> str:
+        """Hold one connection for as long as it lasts, and return why it ended, or was none."""
+        reason = without_secrets(await self._link.hold(), self._link.target)
+        if self._client is not None:
+            self._lose(self._client)
+        return reason
+
+    async def awake(self, tool: str | None = None) -> None:
+        """Return when the server runs, for those that run only when they are wanted.
+
+        Args:
+            tool: Its name for a tool that it has to have.
+
+        Raises:
+            Unavailable: It cannot be started, or has the tool no more.
+        """
 
     async def request(
         self,
@@ -134,8 +154,10 @@ class Upstream(KnownServer):
         if client is None:
             raise Unavailable(f"The MCP server {self.name!r} is {self._state}. It is tried again by itself.")
         try:
-            seconds = self._call_seconds
-            return await ask(client, self.name, method, params, is_http=self._link.is_http, seconds=seconds, **options)
+            with self._questions.clock(self._call_seconds):
+                # Whatever comes of it returns or raises, so that the end of this block is the end of the time.
+                return await ask(client, self.name, method, params, is_http=self._link.is_http, seconds=None, **options)
+            raise MCPError(REQUEST_TIMEOUT, f"Request {method!r} timed out")
         except Unavailable:
             self._lose(client)
             raise
@@ -143,17 +165,18 @@ class Upstream(KnownServer):
     def _lose(self, client: Client) -> None:
         """Take a connection out of use, if it still is the one in use."""
         if self._client is client:
-            self._client = self.lists = None
+            self._client = self.lists = self.remote = None
             self._link.ended.set()
             self._ready = anyio.Event()
-            self._move(State("down", datetime.now(UTC), "the connection was lost"), {})
+            self._move(State("down", datetime.now(UTC), "the connection was lost"), self._tools_without_connection())
             self._tell_of_lists()
 
     def _connect(self, transport: Any) -> Client:
-        self._news = News(self.name, self._on_news)
+        self._news = News(self.name, self._on_news, self._questions.completed)
         return Client(
             transport,
             client_info=self._client_info,
+            extensions=[TOOLS_SEARCH],
             message_handler=self._news.on_message,
             elicitation_callback=self._questions.elicit,
             sampling_callback=self._questions.sample,
@@ -162,20 +185,25 @@ class Upstream(KnownServer):
 
     async def _use(self, client: Client, is_ready: Callable[[], None]) -> None:
         async with anyio.create_task_group() as tasks:
-            tools = await read_tools(client, self.name, page_seconds=_LIST_SECONDS)
+            most = self._index_at_most
+            tools, remote = await read_catalogue(client, self.name, index_at_most=most, page_seconds=_LIST_SECONDS)
             is_ready()
             self._client, self.lists = client, Lists(client, self.name)
             self._ready.set()
-            self._learn(client, tools)
+            self._learn(client, tools, remote)
             self._tell_of_lists()
             tasks.start_soon(self._news.follow, client)
             tasks.start_soon(self.watches.keep, client)
             tasks.start_soon(self._keep_fresh, client)
+            tasks.start_soon(self._while_connected, client)
             if self._link.is_http:
                 tasks.start_soon(self._lose_when_dead, client)
             await self._link.ended.wait()
             self._lose(client)
             tasks.cancel_scope.cancel()
+
+    async def _while_connected(self, client: Client) -> None:
+        """Do what else there is to do on a connection; it ends with it."""
 
     async def _lose_when_dead(self, client: Client) -> None:
         await is_dead(client)
@@ -185,8 +213,11 @@ class Upstream(KnownServer):
         while True:
             await self._stale.wait()
             self._stale = anyio.Event()
-            tools = await read_tools(client, self.name, page_seconds=_LIST_SECONDS)
-            self._update(tools)
+            if self.remote is None:
+                self._update(await read_tools(client, self.name, page_seconds=_LIST_SECONDS))
+            else:
+                self.remote.changed()
+                self._changed()
             await anyio.sleep(_QUIET_SECONDS)
 
     def _on_news(self, event: ServerEvent, is_certain: bool) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 from mcp.server import ServerRequestContext
-from mcp_ext_tools_search.hosts import split_candidates
+from mcp_ext_tools_search.hosts import own_name, split_candidates
 from mcp_ext_tools_search.server import Catalogue
 from mcp_ext_tools_search.types import ServerSettings
 from mcp_types import Tool
@@ -23,6 +23,7 @@ from tools_search_server.access import Access
 from tools_search_server.callers import HTTP_CALLER, caller_of
 from tools_search_server.gateway import Gateway, Offer
 from tools_search_server.paging import ToolPages
+from tools_search_server.remote import Remote
 from tools_search_server.toolsets import Rule, Toolset
 from tools_search_server.upstream import Upstream
 from tools_search_server.upstream_state import State
@@ -55,6 +56,13 @@ class SeenUpstream:
         return self.upstream.state
 
     @property
+    def tool_count(self) -> int | None:
+        """About how many tools are shown; `None` where that is not known."""
+        if self.rule.shows_all:  # without a look at each of what may be many
+            return self.upstream.tool_count
+        return len(self.tools)
+
+    @property
     def settled(self) -> anyio.Event:
         """Set once it has been reached or has failed."""
         return self.upstream.settled
@@ -74,9 +82,26 @@ class View:
     """By public name, in the order of the listing."""
     pages: ToolPages
 
+    @property
+    def remotes(self) -> Sequence[tuple[SeenUpstream, Remote]]:
+        """The servers whose tools stand in no index; each of them is seen as a whole."""
+        found = [(seen, seen.upstream.remote) for seen in self.upstreams if seen.rule.shows_all]
+        return [(seen, remote) for seen, remote in found if remote is not None]
+
+    @property
+    def tool_count(self) -> int | None:
+        """About how many tools are seen; `None` where that is not known."""
+        counts = [remote.size for _, remote in self.remotes]
+        return None if None in counts else len(self.offers) + sum(count or 0 for count in counts)
+
+    @property
+    def contents(self) -> object:
+        """Something that is equal as long as lists and definitions are."""
+        return self.offers, [(remote, remote.changes) for _, remote in self.remotes]
+
     def unavailable(self, name: str) -> Upstream | None:
         """Return the server that a name belongs to, if it is one that is not ready."""
-        down = {seen.name: seen.upstream for seen in self.upstreams if seen.state.kind != "ready"}
+        down = {seen.name: seen.upstream for seen in self.upstreams if not seen.state.is_usable}
         readings = split_candidates(name, list(down))
         return down[readings[0][0]] if readings else None
 
@@ -92,7 +117,7 @@ class Views:
     def __init__(self, gateway: Gateway, access: Access) -> None:
         self._gateway = gateway
         self._access = access
-        self._of_toolset: dict[str, tuple[Mapping[str, Offer], View]] = {}
+        self._of_toolset: dict[str, tuple[Mapping[str, Offer], Toolset, View]] = {}
         self._catalogues: dict[str, tuple[ToolPages, Catalogue]] = {}
         self._reported: set[tuple[str, str]] = set()
 
@@ -115,12 +140,18 @@ class Views:
         view = self.current()
         # Draft, Server Settings: where callers see different numbers of tools, none is told.
         varies = HTTP_CALLER.get() is not None and len({p.toolset.name for p in self._access.principals.values()}) > 1
-        return orientation.settings(view.upstreams, None if varies else len(view.offers), max_limit)
+        return orientation.settings(view.upstreams, None if varies else view.tool_count, max_limit)
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """Return what a tool takes, or `None` for a name that this caller is not offered."""
-        offer = self.current().offers.get(name)
-        return None if offer is None else offer.tool.input_schema
+        view = self.current()
+        if (offer := view.offers.get(name)) is not None:
+            return offer.tool.input_schema
+        for seen, remote in view.remotes:
+            own = own_name(seen.name, name)
+            if own is not None and (tool := remote.seen(own)) is not None:
+                return tool.input_schema
+        return None
 
     def seen_by(self, ctx: ServerRequestContext[Any, Any]) -> View:
         """Return what the caller of `ctx` sees now.
@@ -132,10 +163,10 @@ class Views:
 
     def of(self, toolset: Toolset) -> View:
         """Return what a toolset shows now."""
-        made_of, view = self._of_toolset.get(toolset.name, (None, None))
-        if view is None or made_of is not self._gateway.offers:
+        made_of, made_for, view = self._of_toolset.get(toolset.name, (None, None, None))
+        if view is None or made_of is not self._gateway.offers or made_for != toolset:
             view = self._view(toolset, view)
-            self._of_toolset[toolset.name] = self._gateway.offers, view
+            self._of_toolset[toolset.name] = self._gateway.offers, toolset, view
         return view
 
     def catalogue(self, protocol_version: str) -> Catalogue:
@@ -167,6 +198,6 @@ class Views:
         for server in seen:
             unknown = sorted(server.rule.names - server.upstream.tools.keys())
             place = toolset.name, server.name
-            if unknown and server.state.kind == "ready" and place not in self._reported:
+            if unknown and server.state.is_usable and place not in self._reported:
                 self._reported.add(place)
                 logger.warning("toolset %r names tools that %s does not have: %s", *place, unknown)

@@ -5,6 +5,7 @@ from mcp_ext_tools_search.hosts.errors import ConfigurationError
 from mcp_ext_tools_search.hosts.names import (
     MAX_NAME_LENGTH,
     SEPARATOR,
+    own_name,
     qualified_name,
     split_candidates,
     without_digest,
@@ -24,6 +25,7 @@ __all__ = [
     "Target",
     "Toolset",
     "load_host_file",
+    "own_name",
     "parse_host_file",
     "qualified_name",
     "split_candidates",
