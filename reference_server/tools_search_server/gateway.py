@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import anyio
-from mcp.server.subscriptions import ServerEvent
+from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
 from mcp_ext_tools_search.hosts import ServerEntry, qualified_name
 from mcp_types import Implementation, Tool
 
@@ -17,6 +17,7 @@ from tools_search_server.changes import Announcer, Nobody
 from tools_search_server.events import Events
 from tools_search_server.orientation import Described
 from tools_search_server.paging import ToolPages
+from tools_search_server.replicas import Replicas
 from tools_search_server.tool_metadata import ToolMetadata
 from tools_search_server.upstream import Upstream
 
@@ -45,6 +46,7 @@ class Gateway:
         client_info: Who the servers are told is asking.
         access: Who may see what of it.
         metadata: What is known of the tools beside what their servers publish.
+        replicas: The other gateways over the same configuration.
     """
 
     def __init__(
@@ -56,13 +58,22 @@ class Gateway:
         client_info: Implementation,
         access: Access | None = None,
         metadata: ToolMetadata | None = None,
+        replicas: Replicas | None = None,
     ) -> None:
         self.access = access or Access()
         self.metadata = metadata or ToolMetadata()
+        self.replicas = replicas or Replicas()
         self.events = Events()
         """Changes beside those of the tools, which wait for being announced."""
         self.upstreams = [
-            Upstream(entry, self._on_change, self.events.put, call_seconds=call_seconds, client_info=client_info)
+            Upstream(
+                entry,
+                self._on_change,
+                self.events.put,
+                self.replicas.tell_of_server,
+                call_seconds=call_seconds,
+                client_info=client_info,
+            )
             for entry in entries
         ]
         self.changes: Announcer = Nobody()
@@ -82,6 +93,9 @@ class Gateway:
                 tasks.start_soon(upstream.run, name=f"upstream {upstream.name}")
             tasks.start_soon(self._announce)
             tasks.start_soon(self.events.pass_on, self._publish)
+            tasks.start_soon(
+                self.replicas.run, {upstream.name: upstream.hear for upstream in self.upstreams}, self._missed
+            )
             yield
             tasks.cancel_scope.cancel()
 
@@ -108,6 +122,14 @@ class Gateway:
 
     async def _publish(self, upstream: Upstream, event: ServerEvent) -> None:
         await self.changes.publish(upstream, event)
+
+    async def _missed(self) -> None:
+        for upstream in self.upstreams:
+            upstream.hear(ToolsListChanged())
+            if upstream.lists is not None:  # without telling of each: everybody is told once
+                upstream.lists.forget(PromptsListChanged())
+                upstream.lists.forget(ResourcesListChanged())
+        await self.changes.missed()
 
     async def _announce(self) -> None:
         while True:

@@ -25,7 +25,9 @@ from tools_search_server.guard import Guard
 from tools_search_server.health import gateway_health
 from tools_search_server.limits import Limits
 from tools_search_server.own_file import refuse_itself
+from tools_search_server.redis_channel import RedisAddress, RedisChannel
 from tools_search_server.relay import relay_call
+from tools_search_server.replicas import Replicas
 from tools_search_server.searched import Searched
 from tools_search_server.serving import Program
 from tools_search_server.tool_metadata import read_host_metadata
@@ -57,12 +59,16 @@ class GatewayOptions:
     toolset: str | None = None
     """Name of the toolset of callers who are no principals; `None` shows them everything."""
 
+    redis: RedisAddress | None = None
+    """Where list changes cross to other replicas; `None` where there are none."""
+
 
 def configured_gateway(file: Path, limits: Limits, options: GatewayOptions) -> Gateway:
     """Build the gateway of a configuration; nothing is started yet.
 
     Raises:
         ConfigurationError: The configuration cannot be used.
+        Mendable: Redis cannot be used as it is asked for.
     """
     hosts = load_host_file(file)
     refuse_itself(file, hosts.servers)
@@ -73,6 +79,7 @@ def configured_gateway(file: Path, limits: Limits, options: GatewayOptions) -> G
         client_info=Implementation(name=_NAME, version=version("mcp-ext-tools-search")),
         access=read_access(hosts, str(file), options.toolset),
         metadata=read_host_metadata(hosts, str(file)),
+        replicas=Replicas(None if options.redis is None else RedisChannel(options.redis)),
     )
 
 
@@ -125,7 +132,7 @@ def gateway_server(
     searched.search.install(server)
     server.middleware.append(patience(gateway, views, options.start_deadline))
     install_beside_tools(server, views, limits.page_size)
-    changes = ViewChanges(views, access.toolsets)
+    changes = ViewChanges(views, access.toolsets, bus=partial(gateway.replicas.bus, "plain"))
     changes.install(server)
     gateway.changes = changes
     server.middleware.insert(0, remember_caller(access.principals))
@@ -146,6 +153,7 @@ def patience(gateway: Gateway, views: Views, start_deadline: float, **guide: str
     async def wait(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if ctx.method in _ABOUT_SERVERS:
             await gateway.settled(start_deadline, views.seen_by(ctx).upstreams)
+            gateway.replicas.note_answer()
         if ctx.method not in _GREETINGS:
             return await call_next(ctx)
         await gateway.settled(min(start_deadline, _GREETING_SECONDS), views.seen_by(ctx).upstreams)

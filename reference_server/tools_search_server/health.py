@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 from collections import Counter
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Final, TypeAlias
 
@@ -30,15 +31,18 @@ _FOR_THIS_MACHINE: Final = "servers"
 
 
 def gateway_health(gateway: Gateway) -> Health:
-    """Describe a gateway: `ok` when every server is ready, else `degraded`; it serves in either case."""
+    """Describe a gateway: `ok` when every server is ready and changes reach replicas, else `degraded`."""
     counts = Counter(upstream.state.kind for upstream in gateway.upstreams)
+    replicas = gateway.replicas.state
+    is_whole = counts["ready"] == len(gateway.upstreams) and (replicas is None or replicas.kind == "ready")
     return {
-        "status": "ok" if counts["ready"] == len(gateway.upstreams) else "degraded",
+        "status": "ok" if is_whole else "degraded",
         "version": version("mcp-ext-tools-search"),
         "tools": len(gateway.offers),
         "ready": counts["ready"],
         "starting": counts["starting"],
         "down": counts["down"],
+        **({} if replicas is None else {"replication": {"state": replicas.kind, "since": _iso(replicas.since)}}),
         _FOR_THIS_MACHINE: [server_health(upstream) for upstream in gateway.upstreams],
     }
 
@@ -50,11 +54,15 @@ def server_health(upstream: Upstream) -> Health:
         "name": upstream.name,
         "transport": upstream.transport,
         "state": state.kind,
-        "since": state.since.isoformat(timespec="seconds"),
+        "since": _iso(state.since),
         "reason": state.reason,
         "protocol": upstream.protocol,
         "tools": len(upstream.tools),
     }
+
+
+def _iso(time: datetime) -> str:
+    return time.isoformat(timespec="seconds")
 
 
 def health_route(health: Callable[[], Health], security: TransportSecuritySettings | None) -> Route:

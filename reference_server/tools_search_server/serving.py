@@ -17,9 +17,11 @@ import uvicorn
 from anyio.abc import TaskStatus
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
+from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from tools_search_server.health import Health, health_route
+from tools_search_server.sessionless import without_sessions
 from tools_search_server.standard_streams import standard_streams
 
 __all__ = ["Address", "Program", "listening", "serve", "stop_on_signal"]
@@ -62,6 +64,9 @@ class Program:
 
     others: Mapping[str, Server[Any]] = field(default_factory=dict[str, Server[Any]])
     """Servers that HTTP reaches beside `server`, by what follows its path; stdio has one server only."""
+
+    is_stateless: bool = False
+    """Whether HTTP has no sessions with legacy clients either, so that any replica answers any of their requests."""
 
 
 async def serve(program: Program, address: Address | None) -> None:
@@ -111,9 +116,9 @@ async def _serve_stdio(program: Program, stop: anyio.Event) -> None:
 
 async def _serve_http(program: Program, address: Address, stop: anyio.Event) -> None:
     with listening(address) as listener:
-        app = program.server.streamable_http_app(host=address.host)
+        app = _http_app(program, program.server, "/mcp", address)
         for name, other in program.others.items():
-            app.routes.extend(other.streamable_http_app(streamable_http_path=f"/mcp/{name}", host=address.host).routes)
+            app.routes.extend(_http_app(program, other, f"/mcp/{name}", address).routes)
         app.routes.append(health_route(program.health, program.server.session_manager.security_settings))
         quiet: dict[str, Any] = {"log_config": None, "access_log": False, "ws": "none"}
         guarded = app if program.guard is None else program.guard(app)
@@ -129,6 +134,12 @@ async def _serve_http(program: Program, address: Address, stop: anyio.Event) -> 
             await stop.wait()
             program.farewell()
             web.should_exit = True
+
+
+def _http_app(program: Program, server: Server[Any], path: str, address: Address) -> Starlette:
+    if program.is_stateless:
+        server.middleware.insert(0, without_sessions)
+    return server.streamable_http_app(streamable_http_path=path, host=address.host, stateless_http=program.is_stateless)
 
 
 @contextmanager

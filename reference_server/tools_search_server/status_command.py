@@ -36,6 +36,9 @@ def status(*, url: str, as_json: bool) -> None:
             print_servers(cast("list[dict[str, Any]]", servers))
         else:
             click.echo("which servers: told on the machine of the gateway only, and by none with principals", err=True)
+        if isinstance(replication := health.get("replication"), dict):
+            told = cast("dict[str, Any]", replication)
+            click.echo(printable(f"list changes to replicas: {told.get('state')} since {told.get('since')}"))
         counts = [f"{health[name]} {name}" for name in ("ready", "starting", "down", "tools") if name in health]
         click.echo(printable(f"{health['status']}: {', '.join(counts)}" if counts else str(health["status"])))
     sys.exit(0 if health["status"] == "ok" else 1)

@@ -46,6 +46,7 @@ class Upstream(KnownServer):
         entry: Its name, and how to reach it.
         on_change: Called with this object when its tools or its state have changed.
         on_event: Called with this object and each change beside its tools.
+        on_told: Called with its name and each change of a list of which it tells by itself.
         call_seconds: When a request is given up, unless the entry says otherwise.
         client_info: Who is asking.
     """
@@ -55,6 +56,7 @@ class Upstream(KnownServer):
         entry: ServerEntry,
         on_change: Callable[[Upstream], None],
         on_event: Callable[[Upstream, ServerEvent], None],
+        on_told: Callable[[str, ServerEvent], None] = lambda _, __: None,
         *,
         call_seconds: float,
         client_info: Implementation,
@@ -68,6 +70,7 @@ class Upstream(KnownServer):
         self._client_info = client_info
         self._client: Client | None = None
         self._questions = Questions()
+        self._told = on_told
         self._ready = anyio.Event()
         self._stale = anyio.Event()
         self._news = News(self.name, self._on_news)
@@ -189,7 +192,13 @@ class Upstream(KnownServer):
             self._update(tools)
             await anyio.sleep(_QUIET_SECONDS)
 
+    def hear(self, event: ServerEvent) -> None:
+        """Read a list again of which another replica has heard that it has changed."""
+        self._on_news(event, False)
+
     def _on_news(self, event: ServerEvent, is_certain: bool) -> None:
+        if is_certain:
+            self._told(self.name, event)
         if isinstance(event, ToolsListChanged):
             self._stale.set()
         elif isinstance(event, ResourceUpdated):

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 from mcp.server import Server, ServerRequestContext
 from mcp.server.context import HandlerResult
-from mcp.server.subscriptions import ResourceUpdated, ServerEvent
+from mcp.server.subscriptions import ResourceUpdated, ServerEvent, SubscriptionBus
 from mcp_types import (
     EmptyResult,
     NotificationParams,
@@ -19,6 +19,7 @@ from mcp_types import (
 )
 
 from tools_search_server.changes import ListChanges, declare_changes
+from tools_search_server.replica_news import LIST_EVENTS
 from tools_search_server.subscriptions import Subscriptions
 from tools_search_server.toolsets import Toolset
 from tools_search_server.upstream import Upstream
@@ -34,6 +35,7 @@ class ViewChanges:
         views: What the callers see.
         toolsets: Those that may be theirs.
         listed: What of a view stands in their lists; by default all of its tools.
+        bus: Returns what carries changes to the modern callers with a toolset, at other replicas as well.
     """
 
     def __init__(
@@ -42,11 +44,12 @@ class ViewChanges:
         toolsets: tuple[Toolset, ...],
         *,
         listed: Callable[[View], object] = attrgetter("offers"),
+        bus: Callable[[str], SubscriptionBus],
     ) -> None:
         self._views = views
         self._listed = listed
         self._subscriptions = Subscriptions(views)
-        self._audiences = {toolset.name: ListChanges() for toolset in toolsets}
+        self._audiences = {toolset.name: ListChanges(bus(toolset.name)) for toolset in toolsets}
         self._toolsets = toolsets
         self._told = {toolset.name: listed(views.of(toolset)) for toolset in toolsets}
 
@@ -83,6 +86,13 @@ class ViewChanges:
                 rule = toolset.rule(upstream.name)
                 if rule is not None and rule.shows_more:
                     tasks.start_soon(self._audiences[toolset.name].publish, event)
+
+    async def missed(self) -> None:
+        """Tell the legacy clients that any list may have changed; the bus tells the modern ones."""
+        async with anyio.create_task_group() as tasks:
+            for audience in self._audiences.values():
+                for event in LIST_EVENTS.values():
+                    tasks.start_soon(audience.tell_sessions, event)
 
     def close(self) -> None:
         """End the open subscriptions of modern clients in good order."""
