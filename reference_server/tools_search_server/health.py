@@ -12,6 +12,7 @@ from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Final, TypeAlias
 
+import anyio
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -26,8 +27,8 @@ HEALTH_PATH: Final = "/healthz"
 
 Health: TypeAlias = Mapping[str, Any]
 
-_FOR_THIS_MACHINE: Final = "servers"
-"""The member that only callers on this machine see: others learn how many servers there are, not which."""
+_FOR_THIS_MACHINE: Final = ("servers", "tasks")
+"""Members that only callers on this machine see: others learn how many servers there are, not which."""
 
 
 def gateway_health(gateway: Gateway) -> Health:
@@ -43,7 +44,8 @@ def gateway_health(gateway: Gateway) -> Health:
         "starting": counts["starting"],
         "down": counts["down"],
         **({} if replicas is None else {"replication": {"state": replicas.kind, "since": _iso(replicas.since)}}),
-        _FOR_THIS_MACHINE: [server_health(upstream) for upstream in gateway.upstreams],
+        "tasks": len(anyio.get_running_tasks()),
+        "servers": [server_health(upstream) for upstream in gateway.upstreams],
     }
 
 
@@ -79,7 +81,8 @@ def health_route(health: Callable[[], Health], security: TransportSecuritySettin
             return refusal
         document = dict(health())
         if not _is_local(request):
-            document.pop(_FOR_THIS_MACHINE, None)
+            for member in _FOR_THIS_MACHINE:
+                document.pop(member, None)
         return JSONResponse(document, headers={"Cache-Control": "no-store"})
 
     return Route(HEALTH_PATH, answer, methods=["GET"])
