@@ -102,7 +102,7 @@ async def _use(
     tell: Callable[[str], None],
 ) -> dict[str, Any]:
     """Let callers and chaos loose for the time that is asked for, and compare what is left with what was there."""
-    before = await footprint(process, url)
+    before = after = warm = await footprint(process, url)
     stop = anyio.Event()
     seen: list[Footprint] = []
 
@@ -133,7 +133,7 @@ async def _use(
                 stop.set()
         if stopping.cancelled_caught:
             ledger.fail(f"callers had no answer {_STOP_SECONDS} s after the end")
-        warm = seen[min(len(seen) - 1, int(len(seen) * _WARM_SHARE))] if seen else before
+        warm = seen[int(len(seen) * _WARM_SHARE)] if seen else before
         after = await _calm(process, url, before)
         watching.cancel_scope.cancel()
     _compare(before, warm, after, ledger)

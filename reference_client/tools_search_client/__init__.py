@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from tools_search_client.federation import Federation, FederationOptions, open_federation
     from tools_search_client.found import Found, FoundTool
-    from tools_search_client.fusion import reciprocal_rank_fusion
+    from tools_search_client.merging import reciprocal_rank_fusion
     from tools_search_client.reports import (
         Failure,
         FederatedListing,
@@ -78,7 +78,7 @@ _MODULES = (
     "errors",
     "federation",
     "found",
-    "fusion",
+    "merging",
     "reports",
     "supervision",
 )

@@ -15,12 +15,12 @@ from typing import Final, Protocol, TypeAlias
 
 from mcp_ext_tools_search.hosts import ServerEntry, qualified_name
 from mcp_ext_tools_search.ranking import Ranker
+from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion
 
 from tools_search_client.found import Found, FoundTool
-from tools_search_client.fusion import reciprocal_rank_fusion
 from tools_search_client.reports import FederatedTool
 
-__all__ = ["Reranker", "federated_tools", "merge"]
+__all__ = ["Reranker", "federated_tools", "merge", "reciprocal_rank_fusion"]
 
 _Key: TypeAlias = tuple[int, str]
 """The position of the first server with the same target, and the tool's own name: the same twice is a duplicate."""

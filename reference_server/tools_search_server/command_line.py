@@ -19,6 +19,7 @@ from tools_search_server.compat.definitions import PREFIX_RULE, is_prefix
 from tools_search_server.compat.endpoint import CompatOptions
 from tools_search_server.compat.program import MODES, compat_program
 from tools_search_server.connecting import first_error
+from tools_search_server.gateway import INDEX_AT_MOST
 from tools_search_server.gateway_program import GatewayOptions, configured_gateway, gateway_program
 from tools_search_server.limits import CURSOR_KEY_VARIABLE, Limits, read_cursor_key
 from tools_search_server.logs import LogFormat, log_to_stderr
@@ -89,6 +90,8 @@ class _AddressType(click.ParamType[Address]):
               help="How long the first request waits for servers that are slow to start.")  # fmt: skip
 @click.option("--call-timeout", type=click.FloatRange(0, min_open=True), default=600, show_default=True,
               metavar="SECONDS", help="When a tool call is given up.")  # fmt: skip
+@click.option("--index-at-most", type=click.IntRange(0), default=INDEX_AT_MOST, show_default=True, metavar="TOOLS",
+              help="A server with more, if it offers tools/search, is searched itself.")  # fmt: skip
 @click.option("--check", "only_check", is_flag=True, help="Say what each server of --config offers, and stop.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
               help="How standard error is written.")  # fmt: skip
@@ -114,6 +117,7 @@ def command(
     stateless: bool,
     start_deadline: float,
     call_timeout: float,
+    index_at_most: int,
     only_check: bool,
     log_format: LogFormat,
 ) -> None:
@@ -139,7 +143,7 @@ def command(
     try:
         limits = Limits(page_size, min(default_limit, max_limit), max_limit, read_cursor_key(cursor_key_file))
         redis_at = redis_address(redis, redis_channel)
-        options = GatewayOptions(start_deadline, call_timeout, toolset, redis_at)
+        options = GatewayOptions(start_deadline, call_timeout, toolset, index_at_most, redis=redis_at)
         if config is not None and only_check:
             sys.exit(0 if anyio.run(check, configured_gateway(config, limits, options)) else 1)
         if config is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import cache
 from typing import Any, Final, TypeAlias, cast
 
 import anyio
@@ -48,7 +49,7 @@ async def open_transport(
             async with child_streams(target, ended, server=server) as streams:
                 yield streams
         case HttpTarget(transport="sse"):
-            sse = sse_client(target.url, dict(target.headers), _CONNECT_SECONDS, read_seconds)
+            sse = sse_client(target.url, dict(target.headers), _CONNECT_SECONDS, read_seconds, _client)
             async with sse as streams, _watched(*streams, ended) as watched:
                 yield watched
         case HttpTarget():
@@ -56,12 +57,27 @@ async def open_transport(
             limits = httpx2.Limits(max_connections=None)  # a stream for each subscription, beside the calls
             hooks = {"response": [_noting_refusals(ended)]}
             async with (
-                httpx2.AsyncClient(headers=target.headers, timeout=timeout, limits=limits, event_hooks=hooks) as client,
+                _client(dict(target.headers), timeout, limits=limits, event_hooks=hooks) as client,
                 # A listing or a result is one event, and may well be above the SDK's 1 MiB.
                 streamable_http_client(target.url, http_client=client, max_sse_event_size=None) as streams,
                 _watched(*streams, ended) as watched,
             ):
                 yield watched
+
+
+def _client(
+    headers: dict[str, str] | None = None,
+    timeout: httpx2.Timeout | None = None,
+    auth: httpx2.Auth | None = None,
+    **options: Any,
+) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, verify=_certificates(), **options)
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Return what all connections trust: reading it takes 50 ms, in which nothing else of this program is done."""
+    return httpx2.create_ssl_context()
 
 
 def _noting_refusals(ended: Ending) -> Callable[[httpx2.Response], Awaitable[None]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from typing import Final
 
 import anyio
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
@@ -15,25 +15,20 @@ from mcp_types import Implementation, Tool
 from tools_search_server.access import Access
 from tools_search_server.changes import Announcer, Nobody
 from tools_search_server.events import Events
+from tools_search_server.offered import Offer, Offered
 from tools_search_server.orientation import Described
 from tools_search_server.paging import ToolPages
+from tools_search_server.remote import Remote
 from tools_search_server.replicas import Replicas
 from tools_search_server.tool_metadata import ToolMetadata
 from tools_search_server.upstream import Upstream
 
-__all__ = ["Gateway", "Offer"]
+__all__ = ["INDEX_AT_MOST", "Gateway", "Offer"]
+
+INDEX_AT_MOST: Final = 5_000
 
 _GATHER_SECONDS = 0.05
 """Changes that come together are announced once."""
-
-
-@dataclass(frozen=True)
-class Offer:
-    """A tool as the gateway offers it, and where a call of it goes."""
-
-    tool: Tool
-    upstream: Upstream
-    original_name: str
 
 
 class Gateway:
@@ -46,6 +41,7 @@ class Gateway:
         client_info: Who the servers are told is asking.
         access: Who may see what of it.
         metadata: What is known of the tools beside what their servers publish.
+        index_at_most: How many tools a server may have that can search them itself and is indexed all the same.
         replicas: The other gateways over the same configuration.
     """
 
@@ -58,6 +54,7 @@ class Gateway:
         client_info: Implementation,
         access: Access | None = None,
         metadata: ToolMetadata | None = None,
+        index_at_most: int = INDEX_AT_MOST,
         replicas: Replicas | None = None,
     ) -> None:
         self.access = access or Access()
@@ -70,19 +67,28 @@ class Gateway:
                 entry,
                 self._on_change,
                 self.events.put,
-                self.replicas.tell_of_server,
                 call_seconds=call_seconds,
                 client_info=client_info,
+                index_at_most=index_at_most if self._is_seen_whole(entry.name) else None,
+                on_told=self.replicas.tell_of_server,
             )
             for entry in entries
         ]
         self.changes: Announcer = Nobody()
-        self.offers: Mapping[str, Offer] = {}
-        self.pages = ToolPages([], page_size)
-        self._offers_of: dict[str, Sequence[Offer]] = {}
-        self._page_size = page_size
+        self._offered = Offered([entry.name for entry in entries], page_size)
+        self._remotes: Sequence[tuple[Remote, int]] = ()
         self._changed = anyio.Event()
         self._began = -math.inf
+
+    @property
+    def offers(self) -> Mapping[str, Offer]:
+        """The tools by public name, in the order of the listing: the same object until it changes."""
+        return self._offered.offers
+
+    @property
+    def pages(self) -> ToolPages:
+        """The listing of all of them: the same object until it changes."""
+        return self._offered.pages
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -109,16 +115,24 @@ class Gateway:
         """Have clients told that their lists have changed; what comes close together is told once."""
         self._changed.set()
 
+    def offer(self, upstream: Upstream, tool: Tool) -> Offer:
+        """Return a tool of a server as the gateway offers it."""
+        meta = self.metadata.meta(upstream.name, tool)
+        offered = tool.model_copy(update={"name": qualified_name(upstream.name, tool.name), "meta": meta})
+        return Offer(offered, upstream, tool.name)
+
+    def _is_seen_whole(self, server: str) -> bool:
+        """Tell whether nobody sees only a part of a server, whose own search would let the rest influence the order."""
+        rules = [toolset.rule(server) for toolset in self.access.toolsets]
+        return all(rule is None or rule.shows_all for rule in rules)
+
     def _on_change(self, changed: Upstream) -> None:
-        self._offers_of[changed.name] = [_offer(changed, *named, self.metadata) for named in changed.tools.items()]
-        offers: dict[str, Offer] = {}
-        for upstream in self.upstreams:
-            for offer in self._offers_of.get(upstream.name, ()):
-                offers.setdefault(offer.tool.name, offer)  # qualified names are never equal
-        if offers != self.offers:
-            self.pages = ToolPages([offer.tool for offer in offers.values()], self._page_size)
+        if self._offered.put(changed.name, [self.offer(changed, tool) for tool in changed.tools.values()]):
             self.announce_soon()
-        self.offers = offers
+        remotes = [(remote, remote.changes) for upstream in self.upstreams if (remote := upstream.remote) is not None]
+        if remotes != self._remotes:
+            self.announce_soon()
+        self._remotes = remotes
 
     async def _publish(self, upstream: Upstream, event: ServerEvent) -> None:
         await self.changes.publish(upstream, event)
@@ -137,9 +151,3 @@ class Gateway:
             await anyio.sleep(_GATHER_SECONDS)
             self._changed = anyio.Event()
             await self.changes.announce()
-
-
-def _offer(upstream: Upstream, original: str, tool: Tool, metadata: ToolMetadata) -> Offer:
-    meta = metadata.meta(upstream.name, tool)
-    offered = tool.model_copy(update={"name": qualified_name(upstream.name, original), "meta": meta})
-    return Offer(offered, upstream, original)

@@ -20,13 +20,14 @@ from tools_search_server.beside_tools import METHODS as BESIDE_TOOLS
 from tools_search_server.beside_tools import install_beside_tools
 from tools_search_server.callers import remember_caller
 from tools_search_server.faults import hide_faults
-from tools_search_server.gateway import Gateway
+from tools_search_server.gateway import INDEX_AT_MOST, Gateway
 from tools_search_server.guard import Guard
 from tools_search_server.health import gateway_health
 from tools_search_server.limits import Limits
 from tools_search_server.own_file import refuse_itself
 from tools_search_server.redis_channel import RedisAddress, RedisChannel
 from tools_search_server.relay import relay_call
+from tools_search_server.remote_tools import called_tool
 from tools_search_server.replicas import Replicas
 from tools_search_server.searched import Searched
 from tools_search_server.serving import Program
@@ -59,6 +60,8 @@ class GatewayOptions:
     toolset: str | None = None
     """Name of the toolset of callers who are no principals; `None` shows them everything."""
 
+    index_at_most: int = INDEX_AT_MOST
+    """How many tools a server may have that can search them itself and is indexed all the same."""
     redis: RedisAddress | None = None
     """Where list changes cross to other replicas; `None` where there are none."""
 
@@ -79,6 +82,7 @@ def configured_gateway(file: Path, limits: Limits, options: GatewayOptions) -> G
         client_info=Implementation(name=_NAME, version=version("mcp-ext-tools-search")),
         access=read_access(hosts, str(file), options.toolset),
         metadata=read_host_metadata(hosts, str(file)),
+        index_at_most=options.index_at_most,
         replicas=Replicas(None if options.redis is None else RedisChannel(options.redis)),
     )
 
@@ -111,15 +115,15 @@ def gateway_server(
     views = searched.views
 
     async def list_tools(ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None) -> ListToolsResult:
-        return views.seen_by(ctx).pages.page(params.cursor if params else None, ctx.protocol_version)
+        cursor = params.cursor if params else None
+        return await searched.listing.page(views.seen_by(ctx), cursor, ctx.protocol_version)
 
     async def call_tool(ctx: ServerRequestContext[Any], params: CallToolRequestParams) -> HandlerResult:
         seen = views.seen_by(ctx)
-        offer = seen.offers.get(params.name)
-        upstream = offer.upstream if offer else seen.unavailable(params.name)
-        if upstream is None:
+        called = await called_tool(seen, params.name)
+        if called is None:
             raise unknown_tool(params.name, seen.offers)
-        return await relay_call(upstream, offer.original_name if offer else params.name, ctx)
+        return await relay_call(*called, ctx)
 
     server = Server[Any](
         _NAME,
@@ -160,7 +164,7 @@ def patience(gateway: Gateway, views: Views, start_deadline: float, **guide: str
         result = await call_next(ctx)
         if isinstance(result, dict):
             seen = views.seen_by(ctx)
-            result["instructions"] = orientation.instructions(seen.upstreams, len(seen.offers), **guide)
+            result["instructions"] = orientation.instructions(seen.upstreams, seen.tool_count, **guide)
         return result
 
     return wait

@@ -39,7 +39,7 @@ def gateway_health(gateway: Gateway) -> Health:
     return {
         "status": "ok" if is_whole else "degraded",
         "version": version("mcp-ext-tools-search"),
-        "tools": len(gateway.offers),
+        "tools": sum(upstream.tool_count or 0 for upstream in gateway.upstreams),
         "ready": counts["ready"],
         "starting": counts["starting"],
         "down": counts["down"],
@@ -59,7 +59,8 @@ def server_health(upstream: Upstream) -> Health:
         "since": _iso(state.since),
         "reason": state.reason,
         "protocol": upstream.protocol,
-        "tools": len(upstream.tools),
+        "tools": upstream.tool_count,
+        "indexed": upstream.remote is None,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 import anyio
@@ -44,8 +44,8 @@ class Described(Protocol):
         ...
 
     @property
-    def tools(self) -> Mapping[str, object]:
-        """Its tools that the caller sees."""
+    def tool_count(self) -> int | None:
+        """About how many of its tools the caller sees, where that is known."""
         ...
 
 
@@ -54,7 +54,7 @@ def settings(upstreams: Sequence[Described], tool_count: int | None, max_limit: 
 
     Args:
         upstreams: The servers that the caller sees.
-        tool_count: Tools that it sees; `None` where that differs from caller to caller.
+        tool_count: Tools that it sees; `None` where that differs from caller to caller, or is not known.
         max_limit: Most tools on one page of a search.
     """
     facts: dict[str, Any] = {"topics": [upstream.name[:_MAX_TOPIC_CHARS] for upstream in upstreams[:_MAX_TOPICS]]}
@@ -63,15 +63,16 @@ def settings(upstreams: Sequence[Described], tool_count: int | None, max_limit: 
     return ServerSettings(max_limit=max_limit, **facts)
 
 
-def instructions(upstreams: Sequence[Described], tool_count: int, how: str = _HOW) -> str:
+def instructions(upstreams: Sequence[Described], tool_count: int | None, how: str = _HOW) -> str:
     """Return what a model needs to know: the servers with their tools and purposes, within a fixed length.
 
     Args:
         upstreams: The servers that the caller sees.
-        tool_count: Tools that it sees.
+        tool_count: Tools that it sees; `None` where that is not known.
         how: A short text on how tools are found.
     """
-    counted = f"{tool_count} tools" if _all_settled(upstreams) else "the tools"
+    is_known = tool_count is not None and _all_settled(upstreams)
+    counted = f"{tool_count} tools" if is_known else "the tools"
     opening = (
         f"This server offers {counted} of {len(upstreams)} MCP servers. The name of each tool starts with its server. "
         f"{how}\n"
@@ -93,7 +94,8 @@ def _line(upstream: Described) -> str:
     if upstream.state.kind != "ready":
         return f"- {name}: {'still starting' if upstream.state.kind == 'starting' else 'not available at the moment'}"
     about = f": {upstream.about}" if upstream.about else ""
-    return f"- {name} ({len(upstream.tools)} tools){about}"
+    count = "many" if upstream.tool_count is None else str(upstream.tool_count)
+    return f"- {name} ({count} tools){about}"
 
 
 def _all_settled(upstreams: Sequence[Described]) -> bool:

@@ -10,10 +10,10 @@ from functools import cache, cached_property
 from typing import Any, Final
 
 from mcp import MCPError
-from mcp_ext_tools_search.server import sieve_tools
-from mcp_types import INVALID_PARAMS, ListToolsResult, Tool, methods
+from mcp_ext_tools_search.server.sieve import wire_form
+from mcp_types import INVALID_PARAMS, ListToolsResult, Tool
 
-__all__ = ["ToolPages"]
+__all__ = ["ToolPages", "invalid_cursor", "room_for"]
 
 
 logger = logging.getLogger(__name__)
@@ -29,11 +29,18 @@ class ToolPages:
 
     The object never changes: a changed listing is a new `ToolPages`. A cursor names the last tool of a page by digest,
     so that it holds on every replica, and over changes elsewhere in the listing.
+
+    Args:
+        tools: The listing.
+        size: Tools on one page.
+        after: The state that this one follows: what both hold as the same object is not worked on again.
     """
 
-    def __init__(self, tools: Sequence[Tool], size: int) -> None:
+    def __init__(self, tools: Sequence[Tool], size: int, *, after: ToolPages | None = None) -> None:
         self.tools = tools
         self._size = size
+        self._known: dict[str, Mapping[str, _Entry]] = {} if after is None else after._known | after._made
+        self._made: dict[str, Mapping[str, _Entry]] = {}
         self._of_era: Callable[[str], _Era] = cache(self._sieve)
         self.wire: Callable[[str], dict[str, dict[str, Any]]] = cache(self._wire)
         """Returns the definitions by name as a listing in a protocol version carries them: one object a version."""
@@ -53,10 +60,8 @@ class ToolPages:
         return part
 
     def _wire(self, protocol_version: str) -> dict[str, dict[str, Any]]:
-        listing = ListToolsResult(tools=list(self._of_era(protocol_version).tools))
-        dumped = listing.model_dump(by_alias=True, mode="json", exclude_none=True)
-        sent = methods.serialize_server_result("tools/list", protocol_version, dumped)
-        return {tool["name"]: tool for tool in sent["tools"]}
+        entries = self._entries(protocol_version)
+        return {name: entry.wire for name, entry in entries.items() if entry.wire is not None}
 
     def page(self, cursor: str | None, protocol_version: str) -> ListToolsResult:
         """Return the page after `cursor`, without the definitions that are invalid in that version.
@@ -67,30 +72,42 @@ class ToolPages:
         era = self._of_era(protocol_version)
         start = 0 if cursor is None else era.positions.get(cursor)
         if start is None:
-            reason = "is not from this listing, or the listing has changed; list again from the start"
-            raise MCPError(INVALID_PARAMS, "Invalid cursor", {"field": "cursor", "reason": reason})
-        end = self._end(era, start)
+            raise invalid_cursor()
+        end = start + room_for(era.sizes[start : start + self._size])
         tools = list(era.tools[start:end])
         return ListToolsResult(tools=tools, next_cursor=_cursor(tools[-1]) if end < len(era.tools) else None)
 
-    def _end(self, era: _Era, start: int) -> int:
-        """Return where the page from `start` ends: never at once, so that a listing always ends."""
-        room = _MAX_PAGE_BYTES
-        for end in range(start, min(start + self._size, len(era.tools))):
-            room -= era.sizes[end]
-            if room < 0 and end > start:
-                return end
-        return min(start + self._size, len(era.tools))
-
     def _sieve(self, protocol_version: str) -> _Era:
-        tools = sieve_tools(self.tools, protocol_version)
-        if len(tools) < len(self.tools):
-            kept = {tool.name for tool in tools}
-            left_out = [tool.name for tool in self.tools if tool.name not in kept]
-            logger.info(
-                "left out for callers of %s, where they are invalid: %s", protocol_version, left_out[:_REPORTED]
-            )
-        return _Era(tools, [len(tool.model_dump_json(by_alias=True)) for tool in tools])
+        kept = [entry for entry in self._entries(protocol_version).values() if entry.wire is not None]
+        return _Era([entry.tool for entry in kept], [entry.size for entry in kept])
+
+    def _entries(self, protocol_version: str) -> Mapping[str, _Entry]:
+        if protocol_version not in self._made:
+            known = self._known.pop(protocol_version, {})
+            new = {
+                tool.name: _entry(tool, protocol_version)
+                for tool in self.tools
+                if tool.name not in known or known[tool.name].tool is not tool
+            }
+            if left_out := [name for name, entry in new.items() if entry.wire is None]:
+                text = "left out for callers of %s, where they are invalid: %s"
+                logger.info(text, protocol_version, left_out[:_REPORTED])
+            self._made[protocol_version] = {tool.name: new.get(tool.name) or known[tool.name] for tool in self.tools}
+        return self._made[protocol_version]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A tool as one protocol version has it."""
+
+    tool: Tool
+    wire: dict[str, Any] | None
+    """Its definition; `None` where that is not allowed."""
+    size: int
+
+
+def _entry(tool: Tool, protocol_version: str) -> _Entry:
+    return _Entry(tool, wire_form(tool, protocol_version), len(tool.model_dump_json(by_alias=True)))
 
 
 @dataclass(frozen=True)
@@ -110,3 +127,19 @@ class _Era:
 
 def _cursor(last: Tool) -> str:
     return "after-" + hashlib.sha256(last.name.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+def room_for(sizes: Sequence[int]) -> int:
+    """Return how many of the first entries, of which these are the lengths, one page may hold: one, if there is one."""
+    room = _MAX_PAGE_BYTES
+    for place, size in enumerate(sizes):
+        room -= size
+        if room < 0 and place:
+            return place
+    return len(sizes)
+
+
+def invalid_cursor() -> MCPError:
+    """Return the -32602 error for a cursor that the listing does not have."""
+    reason = "is not from this listing, or the listing has changed; list again from the start"
+    return MCPError(INVALID_PARAMS, "Invalid cursor", {"field": "cursor", "reason": reason})

@@ -29,8 +29,13 @@ def print_servers(servers: Sequence[Mapping[str, Any]]) -> None:
         state = str(server.get("state", ""))
         cells = (
             server.get("name", ""), state, str(server.get("since", ""))[:19].replace("T", " "),
-            server.get("tools", ""), server.get("protocol") or "", server.get("reason", ""),
+            _count(server), server.get("protocol") or "", server.get("reason", ""),
         )  # fmt: skip
         styles = ("", _STYLES.get(state, ""), "", "", "", "")
         table.add_row(*(Text(printable(str(cell)), style) for cell, style in zip(cells, styles, strict=True)))
     Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE).print(table)
+
+
+def _count(server: Mapping[str, Any]) -> Any:
+    """Return how many tools a server has; of those that are not indexed here it may not tell."""
+    return "many" if server.get("tools", "") is None else server.get("tools", "")

@@ -32,6 +32,11 @@ class Rule:
         return (tool in self.names) is not self.excludes
 
     @property
+    def shows_all(self) -> bool:
+        """Whether nothing of the server is hidden, whatever it comes to offer."""
+        return self.excludes and not self.names
+
+    @property
     def shows_more(self) -> bool:
         """Whether the server's prompts and resources are shown: a rule that lists tools shows those tools alone."""
         return self.excludes

@@ -15,9 +15,11 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 from mcp.shared.dispatcher import ProgressFnT
+from mcp_ext_tools_search.client import TOOLS_SEARCH
 from mcp_ext_tools_search.hosts import ServerEntry
 from mcp_types import Implementation
 
+from tools_search_server.catalogue_choice import read_catalogue
 from tools_search_server.revealing import without_secrets
 from tools_search_server.upstream_asking import ask
 from tools_search_server.upstream_known import KnownServer
@@ -46,9 +48,10 @@ class Upstream(KnownServer):
         entry: Its name, and how to reach it.
         on_change: Called with this object when its tools or its state have changed.
         on_event: Called with this object and each change beside its tools.
-        on_told: Called with its name and each change of a list of which it tells by itself.
         call_seconds: When a request is given up, unless the entry says otherwise.
         client_info: Who is asking.
+        index_at_most: How many tools of a server that can be searched itself are read; `None` for all.
+        on_told: Called with its name and each change of a list of which it tells by itself.
     """
 
     def __init__(
@@ -56,10 +59,11 @@ class Upstream(KnownServer):
         entry: ServerEntry,
         on_change: Callable[[Upstream], None],
         on_event: Callable[[Upstream, ServerEvent], None],
-        on_told: Callable[[str, ServerEvent], None] = lambda _, __: None,
         *,
         call_seconds: float,
         client_info: Implementation,
+        index_at_most: int | None = None,
+        on_told: Callable[[str, ServerEvent], None] = lambda _, __: None,
     ) -> None:
         super().__init__(entry.name, lambda: on_change(self), lambda event: on_event(self, event))
         self.lists: Lists | None = None
@@ -68,6 +72,7 @@ class Upstream(KnownServer):
         """Its resources of which callers want to hear."""
         self._call_seconds = entry.call_seconds or call_seconds
         self._client_info = client_info
+        self._index_at_most = index_at_most
         self._client: Client | None = None
         self._questions = Questions()
         self._told = on_told
@@ -146,7 +151,7 @@ class Upstream(KnownServer):
     def _lose(self, client: Client) -> None:
         """Take a connection out of use, if it still is the one in use."""
         if self._client is client:
-            self._client = self.lists = None
+            self._client = self.lists = self.remote = None
             self._link.ended.set()
             self._ready = anyio.Event()
             self._move(State("down", datetime.now(UTC), "the connection was lost"), {})
@@ -157,6 +162,7 @@ class Upstream(KnownServer):
         return Client(
             transport,
             client_info=self._client_info,
+            extensions=[TOOLS_SEARCH],
             message_handler=self._news.on_message,
             elicitation_callback=self._questions.elicit,
             sampling_callback=self._questions.sample,
@@ -165,11 +171,12 @@ class Upstream(KnownServer):
 
     async def _use(self, client: Client, is_ready: Callable[[], None]) -> None:
         async with anyio.create_task_group() as tasks:
-            tools = await read_tools(client, self.name, page_seconds=_LIST_SECONDS)
+            most = self._index_at_most
+            tools, remote = await read_catalogue(client, self.name, index_at_most=most, page_seconds=_LIST_SECONDS)
             is_ready()
             self._client, self.lists = client, Lists(client, self.name)
             self._ready.set()
-            self._learn(client, tools)
+            self._learn(client, tools, remote)
             self._tell_of_lists()
             tasks.start_soon(self._news.follow, client)
             tasks.start_soon(self.watches.keep, client)
@@ -188,8 +195,11 @@ class Upstream(KnownServer):
         while True:
             await self._stale.wait()
             self._stale = anyio.Event()
-            tools = await read_tools(client, self.name, page_seconds=_LIST_SECONDS)
-            self._update(tools)
+            if self.remote is None:
+                self._update(await read_tools(client, self.name, page_seconds=_LIST_SECONDS))
+            else:
+                self.remote.changed()
+                self._changed()
             await anyio.sleep(_QUIET_SECONDS)
 
     def hear(self, event: ServerEvent) -> None:

@@ -12,6 +12,7 @@ from mcp import Client
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent
 from mcp_types import ServerCapabilities, Tool
 
+from tools_search_server.remote import Remote
 from tools_search_server.upstream_session import about, features_beside_tools
 from tools_search_server.upstream_state import State
 
@@ -32,6 +33,8 @@ class KnownServer:
     def __init__(self, name: str, on_change: Callable[[], None], on_event: Callable[[ServerEvent], None]) -> None:
         self.name = name
         self.tools: Mapping[str, Tool] = {}
+        self.remote: Remote | None = None
+        """Where its tools are found while it is connected, if they are so many that they are not among `tools`."""
         self.about = ""
         self.protocol: str | None = None
         """The revision spoken on the latest connection."""
@@ -50,13 +53,20 @@ class KnownServer:
         """How the server is now."""
         return self._state
 
-    def _learn(self, client: Client, tools: Mapping[str, Tool]) -> None:
+    @property
+    def tool_count(self) -> int | None:
+        """About how many tools it has; `None` where it keeps them to itself and does not tell."""
+        return len(self.tools) if self.remote is None else self.remote.size
+
+    def _learn(self, client: Client, tools: Mapping[str, Tool], remote: Remote | None) -> None:
         """Note that the server is ready, and what it says of itself on this connection."""
+        self.remote = remote
         self.about = about(client)
         self.protocol, self.features = client.protocol_version, features_beside_tools(client)
         self.capabilities = client.server_capabilities
         told = {"server": self.name, "state": "ready", "tools": len(tools), "protocol": self.protocol}
-        logger.info("%s is ready: %d tools, protocol %s", self.name, len(tools), self.protocol, extra=told)
+        count = f"{len(tools)} tools" if remote is None else f"about {remote.size or 'many'} tools, searched there"
+        logger.info("%s is ready: %s, protocol %s", self.name, count, self.protocol, extra=told)
         self._move(State("ready", datetime.now(UTC)), tools)
 
     def _update(self, tools: Mapping[str, Tool]) -> None:

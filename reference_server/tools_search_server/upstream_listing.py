@@ -24,7 +24,17 @@ from pydantic import BaseModel, ValidationError
 
 from tools_search_server.upstream_session import absorb_tools
 
-__all__ = ["PROMPTS", "RESOURCES", "TEMPLATES", "Kind", "read_entries", "read_tools"]
+__all__ = [
+    "PROMPTS",
+    "RESOURCES",
+    "TEMPLATES",
+    "TOOLS",
+    "Kind",
+    "TooMany",
+    "read_entries",
+    "read_tools",
+    "usable_entries",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -68,16 +78,22 @@ TEMPLATES: Final = Kind(
 )
 
 
-async def read_tools(client: Client, server: str, *, page_seconds: float) -> dict[str, Tool]:
+class TooMany(Exception):
+    """A list is longer than is wanted."""
+
+
+async def read_tools(client: Client, server: str, *, page_seconds: float, most: int | None = None) -> dict[str, Tool]:
     """Return the tools of a server by name, as `read_entries` does.
 
     Raises:
+        TooMany: There are more than `most`.
         MCPError: The server refused to list, or took longer than `page_seconds` for one page.
     """
     if client.server_capabilities.tools is None:
         return {}
-    tools = cast("dict[str, Tool]", await read_entries(client, server, TOOLS, page_seconds=page_seconds))
-    kept = {tool.name: tool for tool in absorb_tools(client, list(tools.values()))}
+    entries = await _entries(client, server, TOOLS, page_seconds, most)
+    tools = cast("dict[str, Tool]", usable_entries(entries, server, TOOLS))
+    kept = {tool.name: tool for tool in absorb_tools(client, list(tools.values()), complete=True)}
     for name in tools.keys() - kept.keys():
         logger.warning("%s: tool %r is left out: its x-mcp-header is invalid", server, name, extra={"server": server})
     return kept
@@ -92,10 +108,10 @@ async def read_entries(client: Client, server: str, kind: Kind, *, page_seconds:
     Raises:
         MCPError: The server refused to list, or took longer than `page_seconds` for one page.
     """
-    return _usable(await _entries(client, server, kind, page_seconds), server, kind)
+    return usable_entries(await _entries(client, server, kind, page_seconds), server, kind)
 
 
-async def _entries(client: Client, server: str, kind: Kind, page_seconds: float) -> list[Any]:
+async def _entries(client: Client, server: str, kind: Kind, page_seconds: float, most: int | None = None) -> list[Any]:
     entries: list[Any] = []
     cursor: str | None = None
     seen: set[str] = set()
@@ -104,6 +120,8 @@ async def _entries(client: Client, server: str, kind: Kind, page_seconds: float)
         page = await raw_request(client, kind.method, params, seconds=page_seconds)
         listed = page.get(kind.member)
         entries += cast("list[Any]", listed) if isinstance(listed, list) else []
+        if most is not None and len(entries) > most:
+            raise TooMany
         cursor = page.get("nextCursor")
         if not isinstance(cursor, str):
             return entries
@@ -116,7 +134,10 @@ async def _entries(client: Client, server: str, kind: Kind, page_seconds: float)
     return used
 
 
-def _usable(entries: Sequence[Any], server: str, kind: Kind) -> dict[str, BaseModel]:
+def usable_entries(
+    entries: Sequence[Any], server: str, kind: Kind, *, level: int = logging.WARNING
+) -> dict[str, BaseModel]:
+    """Return the entries by what tells them apart; what is none and the second of two alike is reported at `level`."""
     usable: dict[str, BaseModel] = {}
     for entry in entries:
         try:
@@ -124,12 +145,12 @@ def _usable(entries: Sequence[Any], server: str, kind: Kind) -> dict[str, BaseMo
         except ValidationError as error:
             place = ".".join(map(str, error.errors()[0]["loc"]))
             text = "%s: a %s is left out: it is invalid at %r"
-            logger.warning(text, server, kind.noun, place, extra={"server": server})
+            logger.log(level, text, server, kind.noun, place, extra={"server": server})
             continue
         key = str(getattr(read, kind.key))
         if key in usable:
             text = "%s: the second %s named %r is left out"
-            logger.warning(text, server, kind.noun, key, extra={"server": server})
+            logger.log(level, text, server, kind.noun, key, extra={"server": server})
             continue
         usable[key] = read
     return usable

@@ -55,8 +55,13 @@ def is_session_gone(client: Client, error: MCPError) -> bool:
     return not is_modern(client) and error.code in _SESSION_CODES and "session" in error.message.lower()
 
 
-def absorb_tools(client: Client, tools: Sequence[Tool]) -> Sequence[Tool]:
+def absorb_tools(client: Client, tools: Sequence[Tool], *, complete: bool) -> Sequence[Tool]:
     """Let the session know the definitions, so that `Mcp-Param-*` headers of later calls are right.
+
+    Args:
+        client: The connection.
+        tools: What it lists.
+        complete: Whether that is all, and what was known of others is to be forgotten.
 
     Returns:
         The tools that a client may use: without those whose `x-mcp-header` is invalid, as Streamable HTTP demands.
@@ -64,5 +69,5 @@ def absorb_tools(client: Client, tools: Sequence[Tool]) -> Sequence[Tool]:
     listing = ListToolsResult(tools=list(tools))
     session = client.session
     return session._absorb_tool_listing(  # pyright: ignore[reportPrivateUsage] - no public pre-load, see the module
-        listing, complete=True
+        listing, complete=complete
     ).tools

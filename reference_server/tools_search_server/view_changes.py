@@ -43,7 +43,7 @@ class ViewChanges:
         views: Views,
         toolsets: tuple[Toolset, ...],
         *,
-        listed: Callable[[View], object] = attrgetter("offers"),
+        listed: Callable[[View], object] = attrgetter("contents"),
         bus: Callable[[str], SubscriptionBus],
     ) -> None:
         self._views = views

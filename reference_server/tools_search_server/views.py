@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 from mcp.server import ServerRequestContext
-from mcp_ext_tools_search.hosts import split_candidates
+from mcp_ext_tools_search.hosts import own_name, split_candidates
 from mcp_ext_tools_search.server import Catalogue
 from mcp_ext_tools_search.types import ServerSettings
 from mcp_types import Tool
@@ -23,6 +23,7 @@ from tools_search_server.access import Access
 from tools_search_server.callers import HTTP_CALLER, caller_of
 from tools_search_server.gateway import Gateway, Offer
 from tools_search_server.paging import ToolPages
+from tools_search_server.remote import Remote
 from tools_search_server.toolsets import Rule, Toolset
 from tools_search_server.upstream import Upstream
 from tools_search_server.upstream_state import State
@@ -55,6 +56,11 @@ class SeenUpstream:
         return self.upstream.state
 
     @property
+    def tool_count(self) -> int | None:
+        """About how many tools are shown; `None` where that is not known."""
+        return len(self.tools) if self.upstream.remote is None else self.upstream.remote.size
+
+    @property
     def settled(self) -> anyio.Event:
         """Set once it has been reached or has failed."""
         return self.upstream.settled
@@ -73,6 +79,23 @@ class View:
     offers: Mapping[str, Offer]
     """By public name, in the order of the listing."""
     pages: ToolPages
+
+    @property
+    def remotes(self) -> Sequence[tuple[SeenUpstream, Remote]]:
+        """The servers whose tools stand in no index; each of them is seen as a whole."""
+        found = [(seen, seen.upstream.remote) for seen in self.upstreams if seen.rule.shows_all]
+        return [(seen, remote) for seen, remote in found if remote is not None]
+
+    @property
+    def tool_count(self) -> int | None:
+        """About how many tools are seen; `None` where that is not known."""
+        counts = [remote.size for _, remote in self.remotes]
+        return None if None in counts else len(self.offers) + sum(count or 0 for count in counts)
+
+    @property
+    def contents(self) -> object:
+        """Something that is equal as long as lists and definitions are."""
+        return self.offers, [(remote, remote.changes) for _, remote in self.remotes]
 
     def unavailable(self, name: str) -> Upstream | None:
         """Return the server that a name belongs to, if it is one that is not ready."""
@@ -115,12 +138,18 @@ class Views:
         view = self.current()
         # Draft, Server Settings: where callers see different numbers of tools, none is told.
         varies = HTTP_CALLER.get() is not None and len({p.toolset.name for p in self._access.principals.values()}) > 1
-        return orientation.settings(view.upstreams, None if varies else len(view.offers), max_limit)
+        return orientation.settings(view.upstreams, None if varies else view.tool_count, max_limit)
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """Return what a tool takes, or `None` for a name that this caller is not offered."""
-        offer = self.current().offers.get(name)
-        return None if offer is None else offer.tool.input_schema
+        view = self.current()
+        if (offer := view.offers.get(name)) is not None:
+            return offer.tool.input_schema
+        for seen, remote in view.remotes:
+            own = own_name(seen.name, name)
+            if own is not None and (tool := remote.seen(own)) is not None:
+                return tool.input_schema
+        return None
 
     def seen_by(self, ctx: ServerRequestContext[Any, Any]) -> View:
         """Return what the caller of `ctx` sees now.

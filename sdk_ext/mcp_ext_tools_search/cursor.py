@@ -3,6 +3,9 @@
 A cursor holds a position and a digest of the whole answer, never any state of the server, so that every replica with
 the same key continues a search that another one began. Its length is fixed whatever the query, and it holds no secret:
 a number, and a hash of names that its owner has been shown or will be.
+
+A server whose answer depends on more than query and catalogue, such as on which other servers have answered, adds a
+note of that to the cursor, and finds it again there.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import re
 import secrets
 import struct
 from collections.abc import Iterable
@@ -26,8 +30,10 @@ _DIGEST_BYTES: Final = 16
 _MAC_BYTES: Final = 20
 _BODY: Final = struct.Struct(f">BQ{_DIGEST_BYTES}s")
 _DOMAIN: Final = b"tools/search cursor\0"
+_NOTED_DOMAIN: Final = b"tools/search cursor with a note\0"
 # 45 bytes: a multiple of three, so that base64 needs no padding and has no unused bits that could be flipped unseen.
 _TOKEN_CHARS: Final = 4 * (_BODY.size + _MAC_BYTES) // 3
+_NOTE: Final = re.compile(r"[0-9A-Za-z_-]{1,1024}")
 
 
 class InvalidCursor(ValueError):
@@ -64,10 +70,31 @@ class CursorKey:
             )
         self._key = secrets.token_bytes(MIN_KEY_BYTES) if key is None else key
 
-    def issue(self, query: str, position: int, answer: bytes) -> str:
-        """Return the cursor that continues `query` at `position` of the answer with the digest `answer`."""
+    def issue(self, query: str, position: int, answer: bytes, note: str = "") -> str:
+        """Return the cursor that continues `query` at `position` of the answer with the digest `answer`.
+
+        Args:
+            query: What was searched.
+            position: Where the next page begins.
+            answer: The digest of the whole answer.
+            note: What else the answer depends on: at most 1,024 letters, digits, `_` and `-`, for everyone to read.
+
+        Raises:
+            ValueError: `note` is something else.
+        """
+        if note and not _NOTE.fullmatch(note):
+            raise ValueError("a note is at most 1,024 letters, digits, _ and -")
         body = _BODY.pack(_VERSION, position, answer)
-        return base64.urlsafe_b64encode(body + self._mac(body, query)).decode("ascii")
+        token = base64.urlsafe_b64encode(body + self._mac(body, query, note)).decode("ascii")
+        return f"{token}.{note}" if note else token
+
+    def note(self, cursor: str, query: str) -> str:
+        """Return the note of a cursor, empty where it has none.
+
+        Raises:
+            InvalidCursor: It was not issued with this key for this query.
+        """
+        return self._opened(cursor, query)[1]
 
     def read(self, cursor: str, query: str, answer: bytes) -> int:
         """Return the position that `cursor` stands for.
@@ -75,25 +102,32 @@ class CursorKey:
         Raises:
             InvalidCursor: It was not issued with this key for this query, or the answer has changed since.
         """
-        body, mac = _split(cursor)
-        # The query is authenticated and not stored: a cursor of another query fails exactly as a forged one does.
-        if not hmac.compare_digest(mac, self._mac(body, query)):
-            raise InvalidCursor("was not issued by this server for this query")
+        body, _ = self._opened(cursor, query)
         version, position, digest = _BODY.unpack(body)
         if version != _VERSION or not hmac.compare_digest(digest, answer):
             raise InvalidCursor("has expired because the catalogue changed: search again without a cursor")
         return position
 
-    def _mac(self, body: bytes, query: str) -> bytes:
-        message = _DOMAIN + body + query.encode("utf-8", "surrogatepass")
+    def _opened(self, cursor: str, query: str) -> tuple[bytes, str]:
+        body, mac, note = _split(cursor)
+        # The query is authenticated and not stored: a cursor of another query fails exactly as a forged one does.
+        if not hmac.compare_digest(mac, self._mac(body, query, note)):
+            raise InvalidCursor("was not issued by this server for this query")
+        return body, note
+
+    def _mac(self, body: bytes, query: str, note: str) -> bytes:
+        # A note ends where the query begins, whatever the query: it holds no NUL.
+        noted = _NOTED_DOMAIN + note.encode("ascii") + b"\0" if note else _DOMAIN
+        message = noted + body + query.encode("utf-8", "surrogatepass")
         return hmac.new(self._key, message, hashlib.sha256).digest()[:_MAC_BYTES]
 
 
-def _split(cursor: str) -> tuple[bytes, bytes]:
-    if len(cursor) != _TOKEN_CHARS:
+def _split(cursor: str) -> tuple[bytes, bytes, str]:
+    text, dot, note = cursor.partition(".")
+    if len(text) != _TOKEN_CHARS or (dot and not _NOTE.fullmatch(note)):
         raise InvalidCursor("was not issued by this server for this query")
     try:
-        token = base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True)
+        token = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
     except (UnicodeEncodeError, binascii.Error) as error:
         raise InvalidCursor("was not issued by this server for this query") from error
-    return token[: _BODY.size], token[_BODY.size :]
+    return token[: _BODY.size], token[_BODY.size :], note

@@ -106,3 +106,28 @@ def test_names_that_join_to_the_same_text_are_different_answers(names: list[str]
 def test_a_short_key_is_refused_with_the_way_to_make_one(length: int) -> None:
     with pytest.raises(ValueError, match=r"secrets\.token_bytes\(32\)"):
         CursorKey(b"x" * length)
+
+
+notes = st.from_regex(r"[0-9A-Za-z_-]{1,64}", fullmatch=True)
+
+
+@given(query=queries, position=positions, note=notes)
+def test_a_note_is_found_again_in_its_cursor(query: str, position: int, note: str) -> None:
+    cursor = CursorKey(KEY).issue(query, position, ANSWER, note)
+    assert CursorKey(KEY).note(cursor, query) == note
+    assert CursorKey(KEY).read(cursor, query, ANSWER) == position
+
+
+@given(note=notes, other=notes | st.text())
+def test_a_cursor_with_another_note_is_refused(note: str, other: str) -> None:
+    cursor = CursorKey(KEY).issue("invoice", 10, ANSWER, note)
+    token = cursor.partition(".")[0]
+    for forged in [token, f"{token}.", f"{token}.{other}"]:
+        if forged != cursor:
+            with pytest.raises(InvalidCursor):
+                CursorKey(KEY).read(forged, "invoice", ANSWER)
+
+
+def test_a_note_that_could_not_be_told_from_the_rest_is_not_issued() -> None:
+    with pytest.raises(ValueError, match="note"):
+        CursorKey(KEY).issue("invoice", 10, ANSWER, "a.b")

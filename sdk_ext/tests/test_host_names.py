@@ -7,7 +7,7 @@ import re
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from mcp_ext_tools_search.hosts import MAX_NAME_LENGTH, qualified_name, split_candidates, without_digest
+from mcp_ext_tools_search.hosts import MAX_NAME_LENGTH, own_name, qualified_name, split_candidates, without_digest
 
 ANY_TEXT = st.text(min_size=1, max_size=90)
 LOOKALIKES = st.text(alphabet="ab3_- ./é", min_size=1, max_size=8)
@@ -51,6 +51,13 @@ def test_no_two_tools_get_the_same_name_even_where_one_imitates_the_other(pairs:
 def test_the_tools_of_a_server_without_a_name_are_told_apart_as_well(tools: set[str]) -> None:
     tools |= {qualified_name("", tool) for tool in tools}
     assert len({qualified_name("", tool) for tool in tools}) == len(tools)
+
+
+@given(PAIRS, NAMES)
+def test_what_is_read_off_a_name_is_what_its_server_calls_the_tool(pair: tuple[str, str], other: str) -> None:
+    name = qualified_name(*pair)
+    assert own_name(pair[0], name) in (pair[1], None)
+    assert other == pair[0] or own_name(other, name) is None or qualified_name(other, own_name(other, name)) == name
 
 
 @given(ORDINARY, ORDINARY)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 from mcp.server import ServerRequestContext
@@ -13,7 +13,10 @@ from tools_search_server.compat.answers import ToolFailure
 from tools_search_server.compat.callers_tools import CallersTools, Filters
 from tools_search_server.compat.definitions import MetaNames
 from tools_search_server.compat.relations import related_tools
+from tools_search_server.remote import Remote
+from tools_search_server.remote_bounds import NotAnswered
 from tools_search_server.searched import Searched
+from tools_search_server.views import SeenUpstream
 
 __all__ = ["Browser"]
 
@@ -54,12 +57,30 @@ class Browser:
         """Return what the caller sees now."""
         return CallersTools(self._searched.views.seen_by(ctx), self._searched.definitions(ctx))
 
+    async def tools_with(self, ctx: Ctx, names: Iterable[str]) -> CallersTools:
+        """Return what the caller sees now, with those of some tools that only their server can look up.
+
+        Raises:
+            ToolFailure: Such a server did not answer.
+        """
+        try:
+            beyond, definitions = await self._searched.named(ctx, names)
+        except NotAnswered as failure:
+            raise ToolFailure(f"{failure}.", ["Try again."]) from failure
+        return CallersTools(
+            self._searched.views.seen_by(ctx), {**self._searched.definitions(ctx), **definitions}, beyond
+        )
+
     async def search_tools(self, ctx: Ctx, arguments: Arguments) -> dict[str, Any]:
         """Return the tools that fit a query, in the order and with the scores of `tools/search`."""
-        tools = self.tools_of(ctx)
+        return (await self.search(ctx, arguments))[0]
+
+    async def search(self, ctx: Ctx, arguments: Arguments) -> tuple[dict[str, Any], CallersTools]:
+        """Return what `search_tools` does, and the tools that it speaks of."""
         query = _checked_query(arguments["query"])
         filters = _filters(arguments)
-        hits = await self._searched.hits(ctx, query)
+        hits, beyond, definitions = await self._searched.found(ctx, query)
+        tools = CallersTools(self._searched.views.seen_by(ctx), definitions, beyond)
         if filters.any_set:
             allowed = set(tools.select(filters))
             hits = [hit for hit in hits if hit.name in allowed]
@@ -68,7 +89,9 @@ class Browser:
         best = {hit.name: hit for hit in hits[: min(wanted, limits.max_limit)]}
         level = arguments.get("detail_level", "brief")
         document = {"tools": tools.shown(best, level, best), "metadata": tools.metadata(len(hits), level)}
-        return document if best else self._nothing(tools, f"No tools found for {query[:200]!r}.") | document
+        if not best:
+            document = self._nothing(tools, f"No tools found for {query[:200]!r}.") | document
+        return document, tools
 
     async def list_tool_categories(self, ctx: Ctx, _: Arguments) -> dict[str, Any]:
         """Return the categories with their counts and, where one is known, a description."""
@@ -78,9 +101,10 @@ class Browser:
             {"name": name, "count": len(members)} | ({"description": about} if (about := described.get(name)) else {})
             for name, members in sorted(tools.categories.items())
         ]
+        categories += [_searched_there(seen, remote) for seen, remote in tools.view.remotes]
         waited_for = [seen.name for seen in tools.view.upstreams if seen.state.kind != "ready"]
         more = {"unavailable_servers": waited_for} if waited_for else {}
-        metadata = {"total_count": len(tools.definitions), "category_count": len(categories)}
+        metadata = {"total_count": tools.total, "category_count": len(categories)}
         return {"categories": categories[:_MOST_CATEGORIES], "metadata": metadata, **more}
 
     async def list_tools(self, ctx: Ctx, arguments: Arguments) -> dict[str, Any]:
@@ -93,8 +117,8 @@ class Browser:
 
     async def get_related_tools(self, ctx: Ctx, arguments: Arguments) -> dict[str, Any]:
         """Return the relatives of a tool, the closest first."""
-        tools = self.tools_of(ctx)
         name = arguments["name"]
+        tools = await self.tools_with(ctx, [name])
         tools.known(name)
         found = related_tools(tools, name)
         kept = found[: int(arguments.get("max_results", _RELATED))]
@@ -105,7 +129,7 @@ class Browser:
 
     async def describe_tools(self, ctx: Ctx, arguments: Arguments) -> dict[str, Any]:
         """Return complete definitions; names that no tool has are told apart."""
-        tools = self.tools_of(ctx)
+        tools = await self.tools_with(ctx, arguments["names"])
         known: list[str] = []
         failures: list[ToolFailure] = []
         for name in dict.fromkeys(arguments["names"]):
@@ -149,6 +173,13 @@ class Browser:
             *([f"Tools of these servers are not available at the moment: {', '.join(down)}."] if down else []),
         ]
         return {"error": error, "suggestions": suggestions, "available_categories": tools.some_categories()}
+
+
+def _searched_there(seen: SeenUpstream, remote: Remote) -> dict[str, Any]:
+    """Return the category of a server whose tools are found by searching only."""
+    count = {} if remote.size is None else {"count": remote.size}
+    about = {"description": seen.about} if seen.about else {}
+    return {"name": seen.name, **count, **about, "listed": False}
 
 
 def _filters(arguments: Arguments) -> Filters:

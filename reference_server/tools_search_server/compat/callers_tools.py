@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -50,6 +50,15 @@ class CallersTools:
     definitions: Mapping[str, Mapping[str, Any]]
     """As the caller's listing carries them, by name, in its order."""
 
+    beyond: Mapping[str, Offer] = field(default_factory=dict[str, Offer])
+    """What stands behind those names of `definitions` that are in no index: tools of servers that search themselves."""
+
+    @property
+    def total(self) -> int:
+        """About how many tools there are, those included that stand in no index."""
+        elsewhere = sum(remote.size or 0 for _, remote in self.view.remotes)
+        return len(self.definitions) - len(self.beyond) + elsewhere
+
     @cached_property
     def categories(self) -> Mapping[str, Sequence[str]]:
         """Names of the tools by category, in the order of the listing."""
@@ -60,7 +69,7 @@ class CallersTools:
 
     def offer(self, name: str) -> Offer:
         """Return what stands behind a name of `definitions`."""
-        return self.view.offers[name]
+        return self.beyond[name] if name in self.beyond else self.view.offers[name]
 
     def known(self, name: str) -> Offer:
         """Return what stands behind a name that a caller gives.
@@ -104,7 +113,7 @@ class CallersTools:
     def metadata(self, found: int, level: str) -> dict[str, Any]:
         """Return the numbers that go with an answer."""
         return {
-            "total_count": len(self.definitions),
+            "total_count": self.total,
             "filtered_count": found,
             "categories_available": self.some_categories(),
             "detail_level": level,

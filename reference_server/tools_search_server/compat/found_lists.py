@@ -31,7 +31,8 @@ _SESSION_HEADER: Final = "mcp-session-id"
 class _Session:
     speaker: ServerSession
     toolset: Toolset
-    found: OrderedDict[str, None] = field(default_factory=OrderedDict[str, None])
+    found: OrderedDict[str, Offer | None] = field(default_factory=OrderedDict[str, Offer | None])
+    """With the tool as it was found, where it stands in no index."""
     told: Mapping[str, Offer] = field(default_factory=dict[str, Offer])
 
 
@@ -60,12 +61,20 @@ class FoundLists:
         view = self._views.of(session.toolset)
         return _listed(session, view, self._always.of(view))
 
-    def add(self, ctx: ServerRequestContext[Any, Any], names: Sequence[str]) -> bool:
-        """Put found tools, the best first, into the list of a session; tell whether that has changed it."""
+    def add(
+        self, ctx: ServerRequestContext[Any, Any], names: Sequence[str], beyond: Mapping[str, Offer] | None = None
+    ) -> bool:
+        """Put found tools, the best first, into the list of a session; tell whether that has changed it.
+
+        Args:
+            ctx: A request of the session.
+            names: Public names of the tools.
+            beyond: Those of the tools that stand in no index.
+        """
         session = self.session(ctx)
         before = set(session.found)
         for name in reversed(names):
-            session.found[name] = None
+            session.found[name] = (beyond or {}).get(name)
             session.found.move_to_end(name)
         while len(session.found) > self._most_tools:
             session.found.popitem(last=False)
@@ -119,5 +128,10 @@ class FoundLists:
 
 
 def _listed(session: _Session, view: View, always: Mapping[str, Offer]) -> Mapping[str, Offer]:
-    found = {name: offer for name in sorted(session.found) if (offer := view.offers.get(name)) is not None}
+    elsewhere = {seen.upstream for seen, _ in view.remotes}
+    found: dict[str, Offer] = {}
+    for name in sorted(session.found):
+        offer = view.offers.get(name) or session.found[name]
+        if offer is not None and (name in view.offers or offer.upstream in elsewhere):
+            found[name] = offer
     return {**always, **found}

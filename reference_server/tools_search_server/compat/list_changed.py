@@ -21,6 +21,7 @@ from tools_search_server.compat.found_lists import FoundLists
 from tools_search_server.faults import hide_faults
 from tools_search_server.paging import ToolPages
 from tools_search_server.relay import relay_call
+from tools_search_server.remote_tools import called_tool
 from tools_search_server.toolsets import EVERYTHING
 from tools_search_server.unknown_tool import unknown_tool
 from tools_search_server.upstream import Upstream
@@ -63,7 +64,7 @@ class _ListChanged:
         self._parts.always.report_unknown(self._views.of(EVERYTHING))
         cursor = params.cursor if params else None
         if not _has_session(ctx):
-            return self._views.seen_by(ctx).pages.page(cursor, ctx.protocol_version)
+            return await self._parts.searched.listing.page(self._views.seen_by(ctx), cursor, ctx.protocol_version)
         tools = [self.own, *(offer.tool for offer in self._lists.listed(ctx).values())]
         return ToolPages(tools, len(tools)).page(cursor, ctx.protocol_version)
 
@@ -74,11 +75,10 @@ class _ListChanged:
             self._lists.note_use(ctx, params.name)
         # A tool that has left the list, or is not yet in it, is called as well: the client's copy may be older.
         seen = self._views.seen_by(ctx)
-        offer = seen.offers.get(params.name)
-        upstream = offer.upstream if offer else seen.unavailable(params.name)
-        if upstream is None:
+        called = await called_tool(seen, params.name)
+        if called is None:
             raise unknown_tool(params.name, [self.own.name, *seen.offers])
-        return await relay_call(upstream, offer.original_name if offer else params.name, ctx)
+        return await relay_call(*called, ctx)
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         return self.own.input_schema if name == self.own.name else self._views.input_schema(name)
@@ -107,9 +107,9 @@ class _ListChanged:
             raise ToolFailure(why, ["All tools are in the list already: call them directly."])
         most = min(int(arguments.get("max_results", _FOUND)), self._parts.most_tools)
         chosen = arguments | {"detail_level": "brief", "max_results": most}
-        document = await self._browser.search_tools(ctx, chosen)
+        document, tools = await self._browser.search(ctx, chosen)
         found = [tool if isinstance(tool, str) else tool["name"] for tool in document["tools"]]
-        if self._lists.add(ctx, found):
+        if self._lists.add(ctx, found, tools.beyond):
             self._parts.gateway.announce_soon()
         note = "The tools found are now in the list of tools: call them by their names."
         return document | ({"note": note} if found else {})

@@ -42,7 +42,7 @@ def meta_tools_endpoint(parts: Parts) -> Endpoint:
         if (plain := names.plain(params.name)) is not None:
             arguments = checked(own[names(plain)], plain, params.arguments or {})
             if plain == "call_tool":
-                return await call_found_tool(browser.tools_of(ctx), arguments, ctx, names)
+                return await call_found_tool(await browser.tools_with(ctx, [arguments["name"]]), arguments, ctx, names)
             return answer(await browser.answers[plain](ctx, arguments))
         seen = views.seen_by(ctx)
         if (offer := always.of(seen).get(params.name)) is not None:

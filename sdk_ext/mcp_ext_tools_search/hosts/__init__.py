@@ -5,6 +5,7 @@ from mcp_ext_tools_search.hosts.errors import ConfigurationError
 from mcp_ext_tools_search.hosts.names import (
     MAX_NAME_LENGTH,
     SEPARATOR,
+    own_name,
     qualified_name,
     split_candidates,
     without_digest,
@@ -21,6 +22,7 @@ __all__ = [
     "StdioTarget",
     "Target",
     "load_host_file",
+    "own_name",
     "parse_host_file",
     "qualified_name",
     "split_candidates",

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["MAX_NAME_LENGTH", "SEPARATOR", "qualified_name", "split_candidates", "without_digest"]
+__all__ = ["MAX_NAME_LENGTH", "SEPARATOR", "own_name", "qualified_name", "split_candidates", "without_digest"]
 
 SEPARATOR: Final = "__"
 """Stands between the server's name and the tool's."""
@@ -43,6 +43,12 @@ def qualified_name(server: str, tool: str) -> str:
         return exact
     digest = hashlib.sha256(f"{server}\0{tool}".encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_LENGTH]
     return f"{_stem(server, tool)}_{digest}"
+
+
+def own_name(server: str, name: str) -> str | None:
+    """Return what `server` calls the tool that is known as `name`; `None` where that cannot be read off the name."""
+    own = name.partition(SEPARATOR)[2] if server else name
+    return own if qualified_name(server, own) == name else None
 
 
 def split_candidates(name: str, servers: Iterable[str]) -> list[tuple[str, str]]:

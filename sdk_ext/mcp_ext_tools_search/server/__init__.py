@@ -1,8 +1,9 @@
 """The server side: make an `MCPServer` or a low-level `Server` searchable."""
 
+from mcp_ext_tools_search.server.answer import Answer
 from mcp_ext_tools_search.server.extension import ToolsSearch, install
 from mcp_ext_tools_search.server.index import Catalogue
 from mcp_ext_tools_search.server.listing import Listing
 from mcp_ext_tools_search.server.sieve import sieve_tools
 
-__all__ = ["Catalogue", "Listing", "ToolsSearch", "install", "sieve_tools"]
+__all__ = ["Answer", "Catalogue", "Listing", "ToolsSearch", "install", "sieve_tools"]

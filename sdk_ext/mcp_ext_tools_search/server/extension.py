@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from mcp.server import MCPServer, Server
@@ -11,16 +12,17 @@ from mcp.server.context import HandlerResult, ServerRequestContext
 from mcp.server.extension import Extension, MethodBinding
 from mcp_types.methods import SPEC_CLIENT_METHODS
 
-from mcp_ext_tools_search.cursor import CursorKey
+from mcp_ext_tools_search.cursor import CursorKey, InvalidCursor
 from mcp_ext_tools_search.ranking import FieldedRanker, Hit, Ranker
 from mcp_ext_tools_search.server._lowlevel import lowlevel_server
+from mcp_ext_tools_search.server.answer import Answer, Extend
 from mcp_ext_tools_search.server.failure import internal_faults_hidden
 from mcp_ext_tools_search.server.gate import is_modern, require_declared
 from mcp_ext_tools_search.server.index import Catalogue, IndexCache
 from mcp_ext_tools_search.server.listing import Listing, read_listing
 from mcp_ext_tools_search.server.middleware import SearchMiddleware, caller_listing
 from mcp_ext_tools_search.server.page import cut_page
-from mcp_ext_tools_search.server.request import AnyParams, read_params
+from mcp_ext_tools_search.server.request import AnyParams, invalid_params, read_params
 from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, SearchToolsRequestParams, ServerSettings
 
 __all__ = ["ToolsSearch", "install"]
@@ -57,6 +59,8 @@ class ToolsSearch(Extension):
             the caller of a request, in wire form. A search then need not list, which in large catalogues takes most of
             its time. Without it each search lists as its caller does, through every middleware, and cannot find what
             the caller is not shown; a server that hands listings over has to see to that itself.
+        extend: For servers in front of others that are searched where they are: adds what those find to each answer.
+            What it adds has to be in the caller's listing as well.
 
     Raises:
         ValueError: An argument is out of its bounds.
@@ -76,6 +80,7 @@ class ToolsSearch(Extension):
         max_concurrency: int = 4,
         catalogue: Callable[[str], Catalogue] | None = None,
         listing: Callable[[ServerRequestContext[Any, Any]], Listing] | None = None,
+        extend: Extend | None = None,
     ) -> None:
         if not 1 <= default_limit <= _MOST_BY_DEFAULT:
             raise ValueError(f"default_limit must be from 1 to {_MOST_BY_DEFAULT}, not {default_limit}")
@@ -90,6 +95,7 @@ class ToolsSearch(Extension):
         self._max_query_chars = max_query_chars
         self._catalogue = catalogue
         self._listing = listing
+        self._extend = extend
         self._indexes = IndexCache(ranker or FieldedRanker(), max_concurrency=max_concurrency)
 
     def settings(self) -> dict[str, Any]:
@@ -157,9 +163,21 @@ class ToolsSearch(Extension):
         params = read_params(ctx.params, protocol_version=ctx.protocol_version, max_query_chars=self._max_query_chars)
         with internal_faults_hidden(METHOD):
             listing = self._listing(ctx) if self._listing else await read_listing(caller_listing(ctx))
-            hits = await self.rank(listing.tools, params.query, ctx.protocol_version)
-            page = cut_page(params, hits, listing.tools, size=self._page_size(params), cursors=self._cursors)
-            return page | _caching(ctx, listing)
+            answer = Answer(await self.rank(listing.tools, params.query, ctx.protocol_version), listing)
+            if self._extend:
+                answer = await self._extend(ctx, params.query, replace(answer, note=self._note(params)))
+            tools, size = answer.listing.tools, self._page_size(params)
+            page = cut_page(params, answer.hits, tools, size=size, cursors=self._cursors, note=answer.note or "")
+            return page | _caching(ctx, answer.listing)
+
+    def _note(self, params: SearchToolsRequestParams) -> str | None:
+        """Return what the page before has noted, so that the answer is put together again in the same way."""
+        if params.cursor is None:
+            return None
+        try:
+            return self._cursors.note(params.cursor, params.query)
+        except InvalidCursor as error:
+            raise invalid_params("cursor", str(error)) from None
 
     def _page_size(self, params: SearchToolsRequestParams) -> int:
         most = self._current_settings().max_limit or self._max_limit

@@ -22,6 +22,7 @@ def cut_page(
     *,
     size: int,
     cursors: CursorKey,
+    note: str = "",
 ) -> dict[str, Any]:
     """Return `tools` and, unless they are the last, `nextCursor`.
 
@@ -31,6 +32,7 @@ def cut_page(
         tools: The caller's definitions by name.
         size: Largest number of tools of this page.
         cursors: Issues and reads the cursors of this server.
+        note: What the next cursor carries beside the position.
 
     Raises:
         MCPError: -32602, the cursor is not one of this query, or the answer has changed since it was issued.
@@ -45,7 +47,7 @@ def cut_page(
     end = start + size
     page: dict[str, Any] = {"tools": [_explained(tools[hit.name], hit) for hit in hits[start:end]]}
     if end < len(hits):
-        page["nextCursor"] = cursors.issue(params.query, end, answer)
+        page["nextCursor"] = cursors.issue(params.query, end, answer, note)
     return page
 
 

@@ -7,11 +7,12 @@ for all of them. A server whose definitions come from elsewhere (a file, other s
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from mcp_types import ListToolsResult, Tool, methods
 from pydantic import ValidationError
 
-__all__ = ["sieve_tools"]
+__all__ = ["sieve_tools", "wire_form"]
 
 
 def sieve_tools(tools: Iterable[Tool], protocol_version: str) -> list[Tool]:
@@ -19,13 +20,13 @@ def sieve_tools(tools: Iterable[Tool], protocol_version: str) -> list[Tool]:
 
     For a low-level server's own `tools/list` handler: `sieve_tools(tools, ctx.protocol_version)`.
     """
-    return [tool for tool in tools if _is_valid(tool, protocol_version)]
+    return [tool for tool in tools if wire_form(tool, protocol_version) is not None]
 
 
-def _is_valid(tool: Tool, protocol_version: str) -> bool:
+def wire_form(tool: Tool, protocol_version: str) -> dict[str, Any] | None:
+    """Return a definition as a listing of `protocol_version` carries it, or `None` where that does not allow it."""
     page = ListToolsResult(tools=[tool]).model_dump(by_alias=True, mode="json", exclude_none=True)
     try:
-        methods.serialize_server_result("tools/list", protocol_version, page)
+        return methods.serialize_server_result("tools/list", protocol_version, page)["tools"][0]
     except ValidationError:
-        return False
-    return True
+        return None

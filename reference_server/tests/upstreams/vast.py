@@ -1,0 +1,81 @@
+"""A legacy MCP server that searches its own tools, without an SDK: `vast.py FOLDER`. Standard library only.
+
+How it behaves stands in the file `behaviour` in the folder, which it reads before each answer.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ID = "io.github.tools-search/tools-search"
+FOLDER = Path(sys.argv[1])
+WORDS = ("weather", "invoice", "photo", "ticket")
+
+
+def tool(number: int) -> dict[str, Any]:
+    word = WORDS[number % len(WORDS)]
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    return {"name": f"{word}_{number}", "description": f"Looks after one {word} page", "inputSchema": schema}
+
+
+TOOLS = [tool(number) for number in range(40)] + [tool(40) | {"name": "name with spaces"}]
+
+
+def behaviour() -> str:
+    file = FOLDER / "behaviour"
+    return file.read_text() if file.exists() else "good"
+
+
+def cut(tools: list[dict[str, Any]], params: dict[str, Any], size: int) -> dict[str, Any]:
+    start = int(params.get("cursor", 0))
+    more = {"nextCursor": str(start + size)} if start + size < len(tools) else {}
+    return {"tools": tools[start : start + size], **more}
+
+
+def found(params: dict[str, Any]) -> dict[str, Any]:
+    words = params["query"].casefold().replace("_", " ").split()
+    ranked = sorted(TOOLS, key=lambda tool: (tool["name"] != params["query"], tool["name"]))
+    hits = [
+        tool for tool in ranked if all(word in f"{tool['name']} {tool['description']}".casefold() for word in words)
+    ]
+    told = {"_meta": {ID: {"score": 0.5, "matched": ["name", 7], "group": "things"}}}
+    return cut([hit | told for hit in hits], params, min(params.get("limit", 10), 4))
+
+
+def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    if method == "initialize":
+        tools = {"tools": {"listChanged": True}, "experimental": {ID: {"catalogSize": len(TOOLS), "maxLimit": 4}}}
+        info = {"name": "vast", "version": "0"}
+        return {"protocolVersion": params["protocolVersion"], "capabilities": tools, "serverInfo": info}
+    if method in ("tools/list", "tools/search") and behaviour() == "hung":
+        return None
+    if method in ("tools/list", "tools/search") and behaviour() == "lying":
+        odd = [7, {"name": "headless"}, TOOLS[0], TOOLS[0] | {"description": "again"}]
+        return {"tools": odd, "nextCursor": "again", "total": 4}
+    if method == "tools/search":
+        return found(params)
+    if method == "tools/list":
+        return cut(TOOLS, params, 15)
+    return {"content": [{"type": "text", "text": json.dumps(params)}]}
+
+
+def send(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    if message["method"] == "server/discover":
+        send({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
+        continue
+    if message["method"] == "tools/call" and behaviour() == "changing":
+        send({"method": "notifications/tools/list_changed"})
+    result = answer(message["method"], message.get("params", {}))
+    if result is not None:
+        send({"id": message["id"], "result": result})
