@@ -171,7 +171,7 @@ class Views:
         """Return the tools of all views as they stand in a listing of that version."""
         made_of, catalogue = self._catalogues.get(protocol_version, (None, None))
         if catalogue is None or made_of is not self._gateway.pages:
-            catalogue = Catalogue(self._gateway.pages.wire(protocol_version))
+            catalogue = Catalogue(self._gateway.pages.wire(protocol_version), after=catalogue)
             self._catalogues[protocol_version] = self._gateway.pages, catalogue
         return catalogue
 

@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 import pytest
 from mcp_ext_tools_search.ranking import Hit, ToolIndex
-from mcp_ext_tools_search.server.index import Catalogue, IndexCache
+from mcp_ext_tools_search.server.catalogue import Catalogue
+from mcp_ext_tools_search.server.index import IndexCache
 from mcp_types import Tool
 
 pytestmark = pytest.mark.anyio
@@ -146,3 +147,58 @@ async def test_a_listing_that_the_catalogue_does_not_cover_has_an_index_of_its_o
 ) -> None:
     assert len(await cache.rank(unlike, "tool", catalogue=Catalogue(_listing(4)))) == len(unlike)
     assert [len(indexed) for indexed in ranker.indexed] == [len(unlike)]
+
+
+class Updating(Recording):
+    """A ranker whose indexes can be updated, and which remembers the updates."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.updates: list[tuple[set[str], list[str]]] = []
+
+    def __call__(self, tools: Sequence[Tool], /) -> ToolIndex:
+        super().__call__(tools)
+        return _Updatable(self, [tool.name for tool in tools])
+
+
+class _Updatable(_Everything):
+    def __init__(self, ranker: Updating, names: list[str]) -> None:
+        super().__init__(names)
+        self._ranker = ranker
+
+    def updated(self, removed: Collection[str], added: Sequence[Tool]) -> ToolIndex:
+        self._ranker.updates.append((set(removed), [tool.name for tool in added]))
+        return _Updatable(self._ranker, [name for name in self._names if name not in removed] + [t.name for t in added])
+
+
+async def _names(cache: IndexCache, tools: dict[str, dict[str, Any]]) -> set[str]:
+    return {hit.name for hit in await cache.rank(tools, "tool")}
+
+
+async def test_only_the_tools_that_changed_are_indexed_again() -> None:
+    ranker = Updating()
+    cache = IndexCache(ranker, max_concurrency=2)
+    assert await _names(cache, _listing(6)) == set(_listing(6))
+    changed = {**_listing(7), "tool_2": {**_listing(3)["tool_2"], "description": "new"}, "broken": {"name": "broken"}}
+    del changed["tool_4"]
+    assert await _names(cache, changed) == set(changed) - {"broken"}
+    assert len(ranker.indexed) == 1
+    assert ranker.updates == [({"tool_2", "tool_4"}, ["tool_2", "tool_6"])]
+
+
+async def test_an_index_is_made_from_the_one_that_is_most_like_it() -> None:
+    ranker = Updating()
+    cache = IndexCache(ranker, max_concurrency=2)
+    for count in (40, 10, 41):
+        assert len(await _names(cache, _listing(count))) == count
+    assert [len(indexed) for indexed in ranker.indexed] == [40, 10]
+    assert ranker.updates == [(set(), ["tool_40"])]
+
+
+async def test_a_catalogue_reads_what_is_the_same_object_as_before_once(cache: IndexCache, ranker: Recording) -> None:
+    first = Catalogue(_listing(3))
+    await cache.rank(first.tools, "tool", catalogue=first)
+    between = Catalogue({**first.tools, "other": {"name": "other", "inputSchema": {}}}, after=first)
+    last = Catalogue({**first.tools, "tool_1": {"name": "tool_1", "inputSchema": {}}}, after=between)
+    assert [last.digests[name] is first.digests[name] for name in last.tools] == [True, False, True]
+    assert last.digest == Catalogue(last.tools).digest != first.digest

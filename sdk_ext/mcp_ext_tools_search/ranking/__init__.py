@@ -2,7 +2,17 @@
 
 from mcp_ext_tools_search.ranking.fielded import FieldedRanker
 from mcp_ext_tools_search.ranking.floor import Floor, floored, with_floor
-from mcp_ext_tools_search.ranking.interface import Hit, Ranker, ToolIndex
+from mcp_ext_tools_search.ranking.interface import Hit, Ranker, ToolIndex, UpdatableIndex
 from mcp_ext_tools_search.ranking.plain import PlainRanker
 
-__all__ = ["FieldedRanker", "Floor", "Hit", "PlainRanker", "Ranker", "ToolIndex", "floored", "with_floor"]
+__all__ = [
+    "FieldedRanker",
+    "Floor",
+    "Hit",
+    "PlainRanker",
+    "Ranker",
+    "ToolIndex",
+    "UpdatableIndex",
+    "floored",
+    "with_floor",
+]

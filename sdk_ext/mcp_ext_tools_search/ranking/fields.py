@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain, islice
-from typing import Any, Final, cast
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final, NamedTuple, cast
 
 from mcp_types import Tool
 
 from mcp_ext_tools_search.types import EXTENSION_ID
 
-__all__ = ["MEMBERS", "Field", "fields"]
+__all__ = ["KINDS", "MEMBERS", "STEPS", "Field", "fields"]
 
 MEMBERS: Final = ("name", "title", "description", "inputSchema", "annotations", "_meta")
 """Members of a definition that may match, in the order in which a hit tells them."""
+
+STEPS: Final = 4
+"""Steps from one whole weight to the next: weights are whole numbers of steps, so that sums are exact in any order."""
+
+KINDS: Final[tuple[tuple[str, float], ...]] = (
+    ("name", 2),
+    ("title", 1),
+    ("description", 1),
+    ("description", 0.25),
+    ("inputSchema", 0.25),
+    ("annotations", 1),
+    ("_meta", 1),
+    ("_meta", 0.25),
+)
+"""Kinds of text: the member of a definition, and what one occurrence of a word counts there."""
 
 LONGEST_TEXT: Final = 20_000
 """Characters of one text that are read: what comes later can neither help a tool nor hurt its neighbours."""
@@ -36,12 +50,12 @@ MOST_LABELS: Final = 50
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s)|[\u3002\uff01\uff1f]|\n")
 _SUBSCHEMAS: Final = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
 _SUBSCHEMA_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
-_FASTMCP: Final = ("fastmcp", "_fastmcp")
 _NAMED_SUBSCHEMAS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_NESTING: Final = frozenset((*_SUBSCHEMAS, *_SUBSCHEMA_LISTS, *_NAMED_SUBSCHEMAS))
+_FASTMCP: Final = ("fastmcp", "_fastmcp")
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One text of a definition."""
 
     member: str
@@ -49,33 +63,27 @@ class Field:
 
     text: str
     weight: float
-    """What one occurrence of a word counts here; a multiple of 1/8, so that sums are exact in any order."""
+    """What one occurrence of a word counts here."""
 
 
-def fields(tool: Tool) -> Iterator[Field]:
+def fields(tool: Tool) -> list[Field]:
     """Return the texts of `tool` that are searched.
 
     However the definition is made, this ends: depth, number and length of the texts are bounded, `$ref` is not followed
     and whatever is not a text where a text belongs is passed over.
     """
-    yield _field("name", tool.name, 2)
+    found = [Field("name", tool.name[:LONGEST_TEXT], 2)]
     if tool.title:
-        yield _field("title", tool.title, 1)
+        found.append(Field("title", tool.title[:LONGEST_TEXT], 1))
     elif tool.annotations and tool.annotations.title:
-        yield _field("annotations", tool.annotations.title, 1)
+        found.append(Field("annotations", tool.annotations.title[:LONGEST_TEXT], 1))
     first, rest = _first_sentence((tool.description or "")[:LONGEST_TEXT])
-    yield _field("description", first, 1)
-    yield _field("description", rest, 0.25)
-    for text in islice(_schema_texts(tool.input_schema), MOST_SCHEMA_TEXTS):
-        yield _field("inputSchema", text, 0.25)
-    for label in _labels(tool.meta or {}):
-        yield _field("_meta", label, 1)
-    for text in _texts([_named((tool.meta or {}).get(EXTENSION_ID)).get("categoryDescription")]):
-        yield _field("_meta", text, 0.25)
-
-
-def _field(member: str, text: str, weight: float) -> Field:
-    return Field(member, text[:LONGEST_TEXT], weight)
+    found.append(Field("description", first, 1))
+    found.append(Field("description", rest, 0.25))
+    found.extend(Field("inputSchema", text[:LONGEST_TEXT], 0.25) for text in _schema_texts(tool.input_schema))
+    if tool.meta:
+        found.extend(Field("_meta", text[:LONGEST_TEXT], weight) for text, weight in _labels(tool.meta))
+    return found
 
 
 def _first_sentence(description: str) -> tuple[str, str]:
@@ -84,43 +92,52 @@ def _first_sentence(description: str) -> tuple[str, str]:
     return (description[: end.end()], description[end.end() :]) if end else (description, "")
 
 
-def _schema_texts(schema: object) -> Iterator[str]:
+def _schema_texts(schema: object) -> list[str]:
     """Return parameter names, descriptions and enumerated values, outermost first."""
+    texts: list[str] = []
     level = [schema]
     for _ in range(DEEPEST_SCHEMA):
-        nodes = [cast("Mapping[str, Any]", node) for node in level if isinstance(node, Mapping)]
-        for node in nodes:
-            yield from _own_texts(node)
-        level = list(islice(chain.from_iterable(map(_subschemas, nodes)), MOST_SUBSCHEMAS))
+        below: list[object] = []
+        for node in level:
+            if isinstance(node, dict) and len(texts) < MOST_SCHEMA_TEXTS:
+                _read_schema(cast("dict[str, Any]", node), texts, below)
+        if not below:
+            break
+        level = below[:MOST_SUBSCHEMAS]
+    return texts[:MOST_SCHEMA_TEXTS]
 
 
-def _own_texts(node: Mapping[str, Any]) -> Iterator[str]:
-    yield from _texts((node.get("description"), node.get("const")))
-    yield from _texts(node.get("enum"))
+def _read_schema(node: Mapping[str, Any], texts: list[str], below: list[object]) -> None:
+    """Add the texts of one schema to `texts`, and the schemas right under it to `below` while there is room."""
+    texts += _texts((node.get("description"), node.get("const")))
+    if "enum" in node:
+        texts += _texts(node["enum"])
+    if _NESTING.isdisjoint(node):
+        return
     for keyword in _NAMED_SUBSCHEMAS:
-        yield from _texts(tuple(_named(node.get(keyword))))
-
-
-def _subschemas(node: Mapping[str, Any]) -> Iterator[object]:
+        texts += _texts(tuple(_named(node.get(keyword))))
+    if len(below) >= MOST_SUBSCHEMAS:
+        return
     for keyword in _NAMED_SUBSCHEMAS:
-        yield from _named(node.get(keyword)).values()
+        below += _named(node.get(keyword)).values()
     for keyword in _SUBSCHEMA_LISTS:
-        yield from _listed(node.get(keyword))
-    for keyword in _SUBSCHEMAS:
-        yield node.get(keyword)
+        below += _listed(node.get(keyword))
+    below += [node[keyword] for keyword in _SUBSCHEMAS if keyword in node]
 
 
-def _labels(meta: Mapping[str, Any]) -> Iterator[str]:
+def _labels(meta: Mapping[str, Any]) -> Iterable[tuple[str, float]]:
     """Return the group, category, aliases and tags that are published with a tool, FastMCP's tags among them."""
     own = _named(meta.get(EXTENSION_ID))
-    yield from _texts([own.get("group"), own.get("category")])
-    yield from islice(_texts(own.get("aliases")), MOST_LABELS)
-    tags = chain.from_iterable(_texts(_named(meta.get(key)).get("tags")) for key in (EXTENSION_ID, *_FASTMCP))
-    yield from islice(dict.fromkeys(tags), MOST_LABELS)
+    labels = _texts((own.get("group"), own.get("category")))
+    labels += _texts(own.get("aliases"))[:MOST_LABELS]
+    tags = [tag for key in (EXTENSION_ID, *_FASTMCP) for tag in _texts(_named(meta.get(key)).get("tags"))]
+    labels += islice(dict.fromkeys(tags), MOST_LABELS)
+    yield from ((label, 1) for label in labels)
+    yield from ((text, 0.25) for text in _texts((own.get("categoryDescription"),)))
 
 
-def _texts(values: object) -> Iterator[str]:
-    return (value for value in _listed(values) if isinstance(value, str) and value)
+def _texts(values: object) -> list[str]:
+    return [value for value in _listed(values) if isinstance(value, str) and value]
 
 
 def _listed(values: object) -> Sequence[object]:
@@ -128,4 +145,4 @@ def _listed(values: object) -> Sequence[object]:
 
 
 def _named(subschemas: object) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", subschemas) if isinstance(subschemas, Mapping) else {}
+    return cast("Mapping[str, object]", subschemas) if isinstance(subschemas, dict) else {}

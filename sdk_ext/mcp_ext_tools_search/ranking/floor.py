@@ -6,15 +6,15 @@ that has every term of the query is among the matches.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from mcp_types import Tool
 
 from mcp_ext_tools_search.ranking.hits import names_of
-from mcp_ext_tools_search.ranking.interface import Hit, Ranker, ToolIndex
-from mcp_ext_tools_search.ranking.terms import terms, tool_terms, trimmed
+from mcp_ext_tools_search.ranking.interface import Hit, Ranker, ToolIndex, UpdatableIndex
+from mcp_ext_tools_search.ranking.term_postings import TermPostings
+from mcp_ext_tools_search.ranking.terms import terms, trimmed
 
 __all__ = ["Floor", "floored", "with_floor"]
 
@@ -33,20 +33,28 @@ def with_floor(query: str, tools: Sequence[Tool], hits: Sequence[Hit]) -> list[H
 
 
 def floored(ranker: Ranker) -> Ranker:
-    """Return a ranker whose indexes keep the matching floor, however `ranker` orders."""
-    return lambda tools: _FlooredIndex(Floor(tools), ranker(tools))
+    """Return a ranker whose indexes keep the matching floor, however `ranker` orders.
+
+    Its indexes can be updated if those of `ranker` can.
+    """
+    return lambda tools: _floored(Floor(tools), ranker(tools))
 
 
 class Floor:
-    """The terms of a catalogue, ready to be looked up for any number of queries."""
+    """The terms of a catalogue, ready to be looked up for any number of queries. It never changes.
+
+    Args:
+        tools: The tools of the catalogue, with unique names.
+    """
 
     def __init__(self, tools: Sequence[Tool]) -> None:
-        self._tools = sorted(tools, key=lambda tool: tool.name)
-        self._positions = {tool.name: position for position, tool in enumerate(self._tools)}
-        self._tools_with: dict[str, array[int]] = {}
-        for position, tool in enumerate(self._tools):
-            for term in frozenset[str]().union(*tool_terms(tool).values()):
-                self._tools_with.setdefault(term, array("i")).append(position)
+        self._terms = TermPostings.of(tools)
+
+    def updated(self, removed: Collection[str], added: Sequence[Tool]) -> Floor:
+        """Return the floor of a catalogue without the tools named in `removed` and with `added`."""
+        floor = Floor(())
+        floor._terms = self._terms.updated(removed, added)
+        return floor
 
     def under(self, query: str, hits: Sequence[Hit], *, visible: Collection[str] | None = None) -> Sequence[Hit]:
         """Return `hits` with the floor under them: the same object where nothing is missing.
@@ -54,36 +62,18 @@ class Floor:
         A tool named exactly like the trimmed query comes first; tools that have all terms of the query and were not
         found follow the last hit, ordered by name, with its score.
         """
-        wanted = [name for name in self._having_all(terms(query)) if visible is None or name in visible]
+        query_terms = list(dict.fromkeys(terms(query)))
+        wanted = [name for name in self._terms.having_all(query_terms) if visible is None or name in visible]
         found = frozenset(names_of(hits)) if wanted else frozenset[str]()
         missing = [name for name in wanted if name not in found]
         if missing:
-            hits = [*hits, *self._appended(missing, query, score=hits[-1].score if hits else 1.0)]
+            score = hits[-1].score if hits else 1.0
+            matched = self._terms.matched(query_terms, missing)
+            hits = [*hits, *(Hit(name, score, members) for name, members in zip(missing, matched, strict=True))]
         exact = trimmed(query)
-        if exact in self._positions and (visible is None or exact in visible):
+        if exact in self._terms and (visible is None or exact in visible):
             return _led_by(exact, hits)
         return hits
-
-    def _having_all(self, query_terms: Iterable[str]) -> list[str]:
-        """Return the names, in order, of the tools that have every one of the terms; none where there is no term."""
-        posted = [self._tools_with.get(term, array("i")) for term in dict.fromkeys(query_terms)]
-        if not posted:
-            return []
-        rarest, *others = sorted(posted, key=len)
-        positions = set(rarest)
-        for other in others:
-            if not positions:
-                break
-            positions.intersection_update(other)
-        return [self._tools[position].name for position in sorted(positions)]
-
-    def _appended(self, names: Iterable[str], query: str, *, score: float) -> list[Hit]:
-        wanted = frozenset(terms(query))
-        by_member = [(name, tool_terms(self._tools[self._positions[name]])) for name in names]
-        return [
-            Hit(name, score, tuple(member for member, has in members.items() if not wanted.isdisjoint(has)))
-            for name, members in by_member
-        ]
 
 
 def _led_by(name: str, hits: Sequence[Hit]) -> Sequence[Hit]:
@@ -102,3 +92,17 @@ class _FlooredIndex:
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
         return self._floor.under(query, self._index.search(query, visible=visible), visible=visible)
+
+
+class _UpdatableFlooredIndex(_FlooredIndex):
+    def __init__(self, floor: Floor, index: UpdatableIndex) -> None:
+        super().__init__(floor, index)
+        self._updatable = index
+
+    def updated(self, removed: Collection[str], added: Sequence[Tool]) -> ToolIndex:
+        return _floored(self._floor.updated(removed, added), self._updatable.updated(removed, added))
+
+
+def _floored(floor: Floor, index: ToolIndex) -> ToolIndex:
+    is_updatable = isinstance(index, UpdatableIndex)
+    return _UpdatableFlooredIndex(floor, index) if is_updatable else _FlooredIndex(floor, index)

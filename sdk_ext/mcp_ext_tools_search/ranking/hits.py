@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import cast, overload
 
 from mcp_ext_tools_search.ranking.interface import Hit
@@ -14,28 +15,38 @@ class LazyHits(Sequence[Hit]):
     """Hits made when they are looked at: a page of ten in a thousand matches makes ten.
 
     Args:
-        names: Names of the tools found, best first.
-        hit_at: Makes the hit at a position of `names`; called again for each look.
+        count: Number of hits.
+        names: Returns the names of the tools found, best first and none twice.
+        hits_at: Makes the hits at some places; called again for each look.
     """
 
-    def __init__(self, names: Sequence[str], hit_at: Callable[[int], Hit]) -> None:
-        self.names = names
-        self._hit_at = hit_at
+    def __init__(
+        self, count: int, names: Callable[[], Sequence[str]], hits_at: Callable[[range], Sequence[Hit]]
+    ) -> None:
+        self._count = count
+        self._names = names
+        self._hits_at = hits_at
+
+    @cached_property
+    def names(self) -> Sequence[str]:
+        """Names of the tools found, best first."""
+        return self._names()
 
     def __len__(self) -> int:
-        return len(self.names)
+        return self._count
 
     @overload
     def __getitem__(self, index: int) -> Hit: ...
     @overload
-    def __getitem__(self, index: slice) -> list[Hit]: ...
-    def __getitem__(self, index: int | slice) -> Hit | list[Hit]:
+    def __getitem__(self, index: slice) -> Sequence[Hit]: ...
+    def __getitem__(self, index: int | slice) -> Hit | Sequence[Hit]:
+        places = range(self._count)
         if isinstance(index, slice):
-            return [self._hit_at(position) for position in range(len(self))[index]]
-        return self._hit_at(range(len(self))[index])
+            return self._hits_at(places[index])
+        return self._hits_at(range(place := places[index], place + 1))[0]
 
     def __iter__(self) -> Iterator[Hit]:
-        return map(self._hit_at, range(len(self)))
+        return iter(self._hits_at(range(self._count)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(cast("Sequence[object]", other))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from mcp_types import Tool
 
-__all__ = ["Hit", "Ranker", "ToolIndex"]
+__all__ = ["Hit", "Ranker", "ToolIndex", "UpdatableIndex"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,23 @@ class ToolIndex(Protocol):
 
         Returns:
             All matches, without a limit; nothing where no tool fits.
+        """
+        ...
+
+
+@runtime_checkable
+class UpdatableIndex(ToolIndex, Protocol):
+    """An index of which another can be made that differs in a few tools, for less than indexing all of them."""
+
+    def updated(self, removed: Collection[str], added: Sequence[Tool]) -> ToolIndex:
+        """Return an index without the tools named in `removed` and with `added`.
+
+        It answers exactly as one that was made of its tools at once. This index stays as it is, so searches that are
+        under way in other threads are not disturbed.
+
+        Args:
+            removed: Names of tools of this index.
+            added: Tools whose names this index does not have, or that are in `removed`: a changed tool is in both.
         """
         ...
 

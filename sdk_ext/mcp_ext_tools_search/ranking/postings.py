@@ -1,121 +1,167 @@
-"""An inverted index of tools: which words occur in which tools, how much, and in which members.
+"""Which terms occur in which tools, how much and in which members: an inverted index that grows by what is added.
 
-It holds raw weighted frequencies and no statistics, so it says nothing of which tools a caller may see.
+A posting is one 64-bit number: term, slot (the number of a tool), frequency in `STEPS` and members as bits, from high
+to low. A segment is a sorted array of them, so the postings of a term are found by bisection and two segments become
+one by sorting. Additions make segments of their own, and a segment is merged with the one before it before it reaches
+an eighth of its size: there are few, and a posting is moved a few times at most (O'Neil et al., "The Log-Structured
+Merge-Tree", 1996).
 """
 
 from __future__ import annotations
 
-from array import array
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from mcp_types import Tool
 from numpy.typing import NDArray
 
-from mcp_ext_tools_search.ranking.fields import MEMBERS, fields
-from mcp_ext_tools_search.ranking.stems import stem
-from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS
-from mcp_ext_tools_search.ranking.tokens import words
+__all__ = ["MOST", "Found", "Postings", "members_of", "merged", "packed", "slots_of", "steps_of", "summed", "terms_of"]
 
-__all__ = ["NAME_BIT", "Postings", "index_tools", "surface"]
+_MEMBER_BITS: Final = 6
+_STEP_BITS: Final = 12
+_SLOT_BITS: Final = 22
+_SLOT_SHIFT: Final = _STEP_BITS + _MEMBER_BITS
+_TERM_SHIFT: Final = _SLOT_BITS + _SLOT_SHIFT
+_MEMBERS_MASK: Final = (1 << _MEMBER_BITS) - 1
+_STEPS_MASK: Final = (1 << _STEP_BITS) - 1
+_SLOT_MASK: Final = (1 << _SLOT_BITS) - 1
 
-NAME_BIT: Final = 1 << MEMBERS.index("name")
+MOST: Final = 1 << _SLOT_BITS
+"""Slots, and terms, that one index can hold: a catalogue of millions is a case for a search engine."""
 
-_MOST_COUNTED: Final = 4
-"""Occurrences of one word in texts of one kind that count: repeating it further gains nothing."""
+_RATIO: Final = 8
+_NONE: Final = np.zeros(0, dtype=np.int64)
 
 
-def surface(word: str) -> str:
-    """Return the key of `word` as it is written, which no stem can be."""
-    return "=" + word
+def packed(
+    terms: NDArray[np.int64], slots: NDArray[np.int64], steps: NDArray[np.int64], members: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return postings, one for each place of the four arrays."""
+    return terms << _TERM_SHIFT | slots << _SLOT_SHIFT | np.minimum(steps, _STEPS_MASK) << _MEMBER_BITS | members
+
+
+def terms_of(postings: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the numbers of their terms."""
+    return postings >> _TERM_SHIFT
+
+
+def slots_of(postings: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the slots of their tools."""
+    return (postings >> _SLOT_SHIFT) & _SLOT_MASK
+
+
+def steps_of(postings: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return their frequencies, in `STEPS`."""
+    return (postings >> _MEMBER_BITS) & _STEPS_MASK
+
+
+def members_of(postings: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the members in which their terms occur, as bits."""
+    return postings & _MEMBERS_MASK
+
+
+def summed(postings: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return sorted postings, one for each term and slot: frequencies are added, members united."""
+    if not len(postings):
+        return postings
+    ordered = np.sort(postings)
+    places = ordered >> _SLOT_SHIFT
+    starts = np.flatnonzero(np.concatenate(([True], places[1:] != places[:-1])))
+    steps = np.add.reduceat(steps_of(ordered), starts)
+    members = np.bitwise_or.reduceat(members_of(ordered), starts)
+    return places[starts] << _SLOT_SHIFT | np.minimum(steps, _STEPS_MASK) << _MEMBER_BITS | members
+
+
+def merged(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return the postings of sorted parts as one."""
+    # The stable sort sees the runs that are sorted already.
+    return np.sort(np.concatenate((_NONE, *parts)), kind="stable")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The postings of some terms."""
+
+    postings: NDArray[np.int64]
+    terms: NDArray[np.intp]
+    """For each posting, which of the terms that were asked for it belongs to."""
+
+    leading: int
+    """How many postings belong to the leading terms; they come first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """The index of `names`; the postings of the term numbered `t` are `starts[t]:starts[t + 1]` of three arrays."""
+    """An inverted index. It never changes: what is added makes another, which shares what is there."""
 
-    names: tuple[str, ...]
-    """Names of the tools in order; a tool is the number of its place here."""
+    segments: tuple[NDArray[np.int64], ...] = (_NONE,)
 
-    terms: Mapping[str, int]
-    """Stems, and words as they are written (`surface`), each with its number."""
+    def with_added(self, postings: NDArray[np.int64]) -> Postings:
+        """Return an index that has these postings too, sorted, of slots that this one does not have."""
+        if not len(postings):
+            return self
+        segments = [*self.segments, postings]
+        while len(segments) > 1 and len(segments[-2]) < _RATIO * len(segments[-1]):
+            last = segments.pop()
+            segments[-1] = merged((segments[-1], last))
+        return Postings(tuple(segments))
 
-    starts: NDArray[np.int64]
-    tools: NDArray[np.int32]
-    frequencies: NDArray[np.float64]
-    """Occurrences, each weighted by the field that it is in."""
+    def of(self, terms: Sequence[int], leading: int) -> Found:
+        """Return the postings of `terms`, of which the first `leading` are told apart.
 
-    members: NDArray[np.uint8]
-    """Set of `MEMBERS` in which the term occurs, as bits."""
+        The postings of one slot come in the order of `terms`.
+        """
+        lows = np.array(terms, dtype=np.int64) << _TERM_SHIFT
+        bounds = np.concatenate((lows, lows + (1 << _TERM_SHIFT)))
+        ahead: list[NDArray[np.int64]] = []
+        behind: list[NDArray[np.int64]] = []
+        for segment in self.segments:
+            ends = segment.searchsorted(bounds).tolist()
+            parts = [segment[start:end] for start, end in zip(ends, ends[len(lows) :], strict=False)]
+            ahead += parts[:leading]
+            behind += parts[leading:]
+        lengths = [*map(len, ahead), *map(len, behind)]
+        places = np.arange(len(lows))
+        if len(self.segments) > 1:
+            places = np.concatenate(
+                [np.tile(some, len(self.segments)) for some in (places[:leading], places[leading:])]
+            )
+        return Found(
+            postings=np.concatenate([*ahead, *behind]),
+            terms=places.repeat(lengths),
+            leading=sum(lengths[: len(ahead)]),
+        )
 
-    lengths: NDArray[np.float64]
-    """Sum of the frequencies of the stems of each tool."""
+    def having_all(self, terms: Sequence[int]) -> NDArray[np.int64]:
+        """Return the slots that have every one of `terms`, of which there is at least one."""
+        # From the rarest on, looking up what is left: the postings of common terms are not even read.
+        rarest, *others = sorted(terms, key=lambda term: len(self.of([term], 0).terms))
+        slots = slots_of(self.of([rarest], 0).postings)
+        for term in others:
+            if not len(slots):
+                break
+            slots = slots[self.members(term, slots) > 0]
+        return slots
 
-    is_surface: NDArray[np.bool_]
-    """Whether the term of that number is a word as it is written."""
+    def members(self, term: int, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return for each of `slots` the members in which it has `term`, as bits; 0 where it has not."""
+        wanted = term << _TERM_SHIFT | slots << _SLOT_SHIFT
+        bits = np.zeros(len(slots), dtype=np.int64)
+        for segment in filter(len, self.segments):
+            found = segment[np.minimum(segment.searchsorted(wanted), len(segment) - 1)] - wanted
+            bits |= np.where((found >= 0) & (found < 1 << _SLOT_SHIFT), members_of(found), 0)
+        return bits
 
+    def terms_in(self, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return the terms that the slots `kept` have, some of them more than once."""
+        return np.concatenate([terms_of(segment[kept[slots_of(segment)]]) for segment in self.segments])
 
-@dataclass(slots=True)
-class _Entry:
-    """What is known of one term in one tool."""
+    def renumbered(self, terms: NDArray[np.int64], slots: NDArray[np.int64], kept: NDArray[np.bool_]) -> Postings:
+        """Return the postings of the slots `kept`, with the numbers that `terms` and `slots` have for the old ones.
 
-    frequency: float = 0.0
-    members: int = 0
-
-
-def index_tools(tools: Sequence[Tool]) -> Postings:
-    """Index `tools`, whose names are unique; the order in which they come does not matter."""
-    ordered = sorted(tools, key=lambda tool: tool.name)
-    numbers: dict[str, int] = {}
-    terms, places, frequencies, members = array("i"), array("i"), array("d"), array("B")
-    lengths = array("d")
-    for place, tool in enumerate(ordered):
-        entries, length = _entries(tool)
-        lengths.append(length)
-        terms.extend([numbers.setdefault(term, len(numbers)) for term in entries])
-        places.extend([place] * len(entries))
-        frequencies.extend([entry.frequency for entry in entries.values()])
-        members.extend([entry.members for entry in entries.values()])
-    by_term = np.argsort(np.array(terms, dtype=np.int32), kind="stable")
-    return Postings(
-        names=tuple(tool.name for tool in ordered),
-        terms=numbers,
-        starts=np.searchsorted(np.array(terms, dtype=np.int32)[by_term], np.arange(len(numbers) + 1)),
-        tools=np.array(places, dtype=np.int32)[by_term],
-        frequencies=np.array(frequencies, dtype=np.float64)[by_term],
-        members=np.array(members, dtype=np.uint8)[by_term],
-        lengths=np.array(lengths, dtype=np.float64),
-        is_surface=np.array([term.startswith("=") for term in numbers], dtype=np.bool_),
-    )
-
-
-def _entries(tool: Tool) -> tuple[dict[str, _Entry], float]:
-    """Return what each term is in `tool`, and the length of the tool."""
-    entries: dict[str, _Entry] = {}
-    length = 0.0
-    for (member, weight), counts in _counts(tool).items():
-        bit = 1 << MEMBERS.index(member)
-        for word, count in counts.items():
-            counted = weight * min(count, _MOST_COUNTED)
-            length += 0 if word in STOP_WORDS else weight * count
-            for term in _terms(word):
-                entry = entries.setdefault(term, _Entry())
-                entry.frequency += counted
-                entry.members |= bit
-    return entries, length
-
-
-def _counts(tool: Tool) -> dict[tuple[str, float], Counter[str]]:
-    """Count the words of the fields of each kind."""
-    counts: dict[tuple[str, float], Counter[str]] = {}
-    for field in fields(tool):
-        counts.setdefault((field.member, field.weight), Counter()).update(words(field.text))
-    return counts
-
-
-def _terms(word: str) -> tuple[str, ...]:
-    """Return the keys of a word: a stop word is kept as it is written, for queries of nothing else."""
-    return (surface(word),) if word in STOP_WORDS else (stem(word), surface(word))
+        Both give new numbers in the order of the old ones.
+        """
+        old = merged(self.segments)
+        old = old[kept[slots_of(old)]]
+        return Postings((packed(terms[terms_of(old)], slots[slots_of(old)], steps_of(old), members_of(old)),))

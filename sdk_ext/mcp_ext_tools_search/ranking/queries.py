@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from mcp_ext_tools_search.ranking.postings import Postings, surface
-from mcp_ext_tools_search.ranking.spelling import Spelling
 from mcp_ext_tools_search.ranking.statistics import Statistics
 from mcp_ext_tools_search.ranking.stems import stem
 from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS
 from mcp_ext_tools_search.ranking.synonyms import related_verbs
 from mcp_ext_tools_search.ranking.tokens import words
+from mcp_ext_tools_search.ranking.vocabulary import Vocabulary, may_be_misspelt, surface
 
-__all__ = ["LONGEST_QUERY", "QueryTerm", "WeighedQuery", "Weigher"]
+__all__ = ["LONGEST_QUERY", "WeighedQuery", "weigh"]
 
 LONGEST_QUERY: Final = 8_192
 """Characters of a query that are read."""
@@ -31,97 +30,108 @@ _AS_WRITTEN: Final = 0.5
 _RELATED_VERB: Final = 0.3
 _CORRECTION: Final = 0.8
 _CORRECTIONS_PER_WORD: Final = 2
-_SHORTEST_CORRECTED: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class QueryTerm:
-    """One term to look up."""
-
-    number: int
-    """Its number in the index."""
-
-    weight: float
-    covers: float = 0.0
-    """Share of a word of the query that a tool with this term covers: 1 for the word itself, 0 for a mere relative."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WeighedQuery:
     """A query in the terms of one index, seen with the statistics of one set of visible tools."""
 
-    terms: tuple[QueryTerm, ...]
-    total_idf: float
+    terms: list[int] = field(default_factory=list[int])
+    """Numbers of the terms to look up."""
+
+    weights: list[float] = field(default_factory=list[float])
+    """What each of them is worth."""
+
+    covers: list[float] = field(default_factory=list[float])
+    """Shares of a word of the query that a tool with a term covers: 1 for the word itself.
+
+    There are fewer of them than terms: the later terms are mere relatives, and cover nothing.
+    """
+
+    total_idf: float = 0.0
     """Sum of the idf of the words of the query, whether the catalogue knows them or not."""
 
 
-class Weigher:
-    """Weighs queries against one index."""
+def weigh(query: str, vocabulary: Vocabulary, statistics: Statistics) -> WeighedQuery:
+    """Return what to look up for `query`; no term where it shares none with the visible tools."""
+    counts = Counter(islice(words(query[:LONGEST_QUERY]), LONGEST_QUERY))
+    written = list(islice((word for word in counts if word not in STOP_WORDS), MOST_WORDS))
+    weighing = _Weighing(vocabulary, statistics)
+    if written:
+        weighing.weigh_words(written, counts)
+    else:
+        weighing.weigh_stop_words(islice(counts, MOST_WORDS))
+    return weighing.weighed
 
-    def __init__(self, postings: Postings) -> None:
-        self._postings = postings
-        self._spelling = Spelling(term for term in postings.terms if term.isalpha() and _may_be_misspelt(term))
 
-    def weigh(self, query: str, statistics: Statistics) -> WeighedQuery:
-        """Return what to look up for `query`; no term where it shares none with the visible tools."""
-        counts = Counter(islice(words(query[:LONGEST_QUERY]), LONGEST_QUERY))
-        stems = Counter[str]()
-        written = dict[str, int]()
-        for word, count in counts.items():
-            if word not in STOP_WORDS and len(written) < MOST_WORDS:
-                stems[stem(word)] += count
-                written[word] = count
-        if not written:
-            return self._of_stop_words(counts, statistics)
-        return self._of_words(stems, written, statistics)
+class _Weighing:
+    """The weighing of one query."""
 
-    def _of_stop_words(self, counts: Counter[str], statistics: Statistics) -> WeighedQuery:
+    def __init__(self, vocabulary: Vocabulary, statistics: Statistics) -> None:
+        self.weighed = WeighedQuery()
+        self._vocabulary = vocabulary
+        self._numbers = vocabulary.numbers
+        self._statistics = statistics
+        self._idf = statistics.idf_of
+
+    def weigh_stop_words(self, said: Iterable[str]) -> None:
         """Weigh a query of nothing but stop words, which then count as words."""
-        looked_up = [self._known(surface(word), statistics) for word in islice(counts, MOST_WORDS)]
-        numbers = [number for number in looked_up if number is not None]
-        total = sum(float(statistics.idf[number]) for number in numbers)
-        return WeighedQuery(tuple(QueryTerm(number, 1.0, covers=1.0) for number in numbers), total)
+        for word in said:
+            self._add_word(surface(word), 1.0)
 
-    def _of_words(self, stems: Counter[str], written: dict[str, int], statistics: Statistics) -> WeighedQuery:
-        weights = {stemmed: _saturated(count) for stemmed, count in stems.items()}
-        numbers = {stemmed: self._known(stemmed, statistics) for stemmed in weights}
-        known = {stemmed: number for stemmed, number in numbers.items() if number is not None}
-        unknown = [stemmed for stemmed in weights if stemmed not in known]
-        terms = [QueryTerm(number, weights[stemmed], covers=1.0) for stemmed, number in known.items()]
-        for stemmed in filter(_may_be_misspelt, unknown[:MOST_CORRECTIONS]):
-            terms.extend(self._corrected(stemmed, weights[stemmed], statistics))
-        for stemmed, weight in weights.items():
-            related = dict.fromkeys(related_verbs(stemmed), weight * _RELATED_VERB)
-            terms.extend(self._relatives(related, statistics))
-        as_written = {surface(word): _saturated(count) * _AS_WRITTEN for word, count in written.items()}
-        terms.extend(self._relatives(as_written, statistics))
-        total = sum(float(statistics.idf[number]) for number in known.values()) + statistics.rarest * len(unknown)
-        return WeighedQuery(tuple(terms), total)
+    def weigh_words(self, written: Iterable[str], counts: Counter[str]) -> None:
+        """Weigh a query of these words; the terms that cover words come first."""
+        stems: dict[str, int] = {}
+        for word in written:
+            stemmed = stem(word)
+            stems[stemmed] = stems.get(stemmed, 0) + counts[word]
+        unknown = [stemmed for stemmed, count in stems.items() if not self._add_word(stemmed, _saturated(count))]
+        for stemmed in unknown[:MOST_CORRECTIONS]:
+            if may_be_misspelt(stemmed):
+                self._add_corrections(stemmed, _saturated(stems[stemmed]))
+        self.weighed.total_idf += self._statistics.rarest * len(unknown)
+        for stemmed, count in stems.items():
+            for verb in related_verbs(stemmed):
+                self._add_relative(verb, _saturated(count) * _RELATED_VERB)
+        for word in written:
+            self._add_relative(surface(word), _saturated(counts[word]) * _AS_WRITTEN)
 
-    def _relatives(self, weights: Mapping[str, float], statistics: Statistics) -> Iterator[QueryTerm]:
-        """Look up terms that add to a tool's score and cover nothing of the query."""
-        for term, weight in weights.items():
-            if (number := self._known(term, statistics)) is not None:
-                yield QueryTerm(number, weight)
+    def _add_word(self, term: str, weight: float) -> bool:
+        """Look up a term that covers a word of the query, and tell whether a visible tool has it."""
+        number = self._known(term)
+        if number is None:
+            return False
+        self._add_covering(number, weight, 1.0)
+        self.weighed.total_idf += self._idf[number]
+        return True
 
-    def _corrected(self, stemmed: str, weight: float, statistics: Statistics) -> Iterator[QueryTerm]:
-        nearest = self._spelling.nearest(
-            stemmed, _CORRECTIONS_PER_WORD, known=lambda word: self._known(word, statistics) is not None
+    def _add_corrections(self, stemmed: str, weight: float) -> None:
+        """Look up the terms that an unknown word may be a slip for."""
+        nearest = self._vocabulary.spelling.nearest(
+            stemmed, _CORRECTIONS_PER_WORD, known=lambda word: self._known(word) is not None
         )
         for known, likeness in nearest:
             share = _CORRECTION * likeness
-            yield QueryTerm(self._postings.terms[known], weight * share, covers=share)
+            self._add_covering(self._numbers[known], weight * share, share)
 
-    def _known(self, term: str, statistics: Statistics) -> int | None:
+    def _add_covering(self, number: int, weight: float, share: float) -> None:
+        self.weighed.terms.append(number)
+        self.weighed.weights.append(weight)
+        self.weighed.covers.append(share)
+
+    def _add_relative(self, term: str, weight: float) -> None:
+        """Look up a term that adds to a tool's score and covers nothing of the query."""
+        number = self._known(term)
+        if number is not None:
+            self.weighed.terms.append(number)
+            self.weighed.weights.append(weight)
+
+    def _known(self, term: str) -> int | None:
         """Return the number of `term` if a visible tool has it."""
-        number = self._postings.terms.get(term)
-        return number if number is not None and statistics.idf[number] > 0 else None
+        number = self._numbers.get(term)
+        return number if number is not None and number < len(self._idf) and self._idf[number] > 0 else None
 
 
 def _saturated(count: int) -> float:
     """Return the query-side saturation of Okapi BM25 with k3 = 1: a word said twice counts for less than two."""
     return 2 * count / (count + 1)
-
-
-def _may_be_misspelt(stemmed: str) -> bool:
-    return len(stemmed) >= _SHORTEST_CORRECTED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable
-from itertools import islice
+from itertools import groupby
 from typing import Final
 
 import numpy as np
@@ -39,23 +39,28 @@ def _shared_start(left: str, right: str) -> int:
 
 
 class Spelling:
-    """A vocabulary that finds the nearest of its words.
+    """A vocabulary that finds the nearest of its words, and that may grow while it is asked.
 
     Words are near that share most of their trigrams (Dice's coefficient), or that one slip of a typist sets apart. The
     cost of a look-up is bounded: few candidates are looked at closely.
     """
 
-    def __init__(self, vocabulary: Iterable[str]) -> None:
-        self._words = sorted(vocabulary)
-        sizes = array("i")
-        having: dict[str, array[int]] = {}
-        for number, word in enumerate(self._words):
-            grams = trigrams(word)
-            sizes.append(len(grams))
-            for gram in grams:
-                having.setdefault(gram, array("i")).append(number)
-        self._having = {gram: np.array(numbers, dtype=np.int32) for gram, numbers in having.items()}
-        self._sizes = np.array(sizes, dtype=np.int32)
+    def __init__(self, vocabulary: Iterable[str] = ()) -> None:
+        self._words: list[str] = []
+        self._sizes = array("i")
+        self._having: dict[str, array[int]] = {}
+        for word in vocabulary:
+            self.add(word)
+
+    def add(self, word: str) -> None:
+        """Take in a word that is not there; one thread may add while others ask."""
+        grams = trigrams(word)
+        number = len(self._words)
+        self._words.append(word)
+        self._sizes.append(len(grams))
+        # Last, so that whoever finds the number finds the word and its size too.
+        for gram in grams:
+            self._having.setdefault(gram, array("i")).append(number)
 
     def nearest(self, word: str, most: int, known: Callable[[str], bool]) -> list[tuple[str, float]]:
         """Return up to `most` words that are `known` and near, each with its likeness in (0, 1], best first."""
@@ -64,20 +69,26 @@ class Spelling:
         return sorted(near, key=lambda found: (-found[1], found[0]))[:most]
 
     def _examined(self, word: str, known: Callable[[str], bool]) -> list[tuple[str, float]]:
-        """Return the known words that share most trigrams with `word`, each with the share."""
+        """Return the known words that share most trigrams with `word`, each with the share; ties go by the word."""
         grams = trigrams(word)
-        sharing = [self._having[gram] for gram in grams if gram in self._having]
+        # Copied, as an array that is being read cannot grow.
+        sharing = [np.frombuffer(self._having[gram][:], dtype=np.int32) for gram in grams if gram in self._having]
         if not sharing:
             return []
         shares = self._shares(np.concatenate(sharing), len(grams))
         alike = np.flatnonzero(shares >= _LEAST_EXAMINED)
-        # Words stand in their order, so a stable sort breaks ties by the word.
-        numbers: list[int] = alike[np.argsort(-shares[alike], kind="stable")].tolist()
-        found = ((self._words[number], float(shares[number])) for number in numbers if known(self._words[number]))
-        return list(islice(found, _MOST_EXAMINED))
+        alike = alike[np.argsort(-shares[alike])]
+        examined: list[tuple[str, float]] = []
+        for share, numbers in groupby(alike.tolist(), key=shares.__getitem__):
+            if len(examined) >= _MOST_EXAMINED:
+                break
+            words = sorted(filter(known, map(self._words.__getitem__, numbers)))
+            examined.extend((found, float(share)) for found in words)
+        return examined[:_MOST_EXAMINED]
 
     def _shares(self, sharing: NDArray[np.int32], size: int) -> NDArray[np.float64]:
-        return 2 * np.bincount(sharing, minlength=len(self._words)) / (self._sizes + size)
+        sizes = np.frombuffer(self._sizes[:], dtype=np.int32)
+        return 2 * np.bincount(sharing, minlength=len(sizes)) / (sizes + size)
 
 
 def _likeness(word: str, candidate: str, shared: float) -> float:

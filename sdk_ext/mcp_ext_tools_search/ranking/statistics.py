@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mcp_ext_tools_search.ranking.postings import NAME_BIT, Postings
+from mcp_ext_tools_search.ranking.documents import Documents
+from mcp_ext_tools_search.ranking.fields import STEPS
 
 __all__ = ["SATURATION", "Statistics", "inverse_document_frequency", "statistics_of"]
 
@@ -25,7 +26,7 @@ class Statistics:
     """What ranking counts over one set of visible tools."""
 
     visible: NDArray[np.bool_] | None
-    """Which tools may be found; `None` stands for all."""
+    """By slot, which tools may be found; `None` stands for all slots."""
 
     count: int
     """Number of visible tools."""
@@ -33,14 +34,17 @@ class Statistics:
     idf: NDArray[np.float64]
     """Inverse document frequency of each term; zero where no visible tool has the term."""
 
+    idf_of: memoryview
+    """The same, quicker to look up one by one."""
+
     rarest: float
     """The idf of a word that no visible tool has: more than that of any term."""
 
     saturation: NDArray[np.float64]
-    """For each tool, the weighted frequency at which a term is worth half of what it can ever be."""
+    """By slot, the weighted frequency, in `STEPS`, at which a term is worth half of what it can ever be."""
 
     name_idf: NDArray[np.float64]
-    """For each tool, the sum of the idf of the stems in its name."""
+    """By slot, the sum of the idf of the stems in the tool's name."""
 
 
 def inverse_document_frequency(containing: NDArray[np.int64], count: int) -> NDArray[np.float64]:
@@ -53,36 +57,32 @@ def inverse_document_frequency(containing: NDArray[np.int64], count: int) -> NDA
     return np.round(exact * _STEPS) / _STEPS
 
 
-def statistics_of(postings: Postings, visible: Collection[str] | None) -> Statistics:
+def statistics_of(documents: Documents, visible: Collection[str] | None) -> Statistics:
     """Count over the tools named in `visible`; names that are not in the index are passed over."""
-    mask = None if visible is None else np.fromiter((name in visible for name in postings.names), np.bool_)
-    count = len(postings.names) if mask is None else int(np.count_nonzero(mask))
-    owners = _terms_of_postings(postings)
-    seen = None if mask is None else mask[postings.tools]
-    containing = np.bincount(owners if seen is None else owners[seen], minlength=len(postings.terms))
+    if visible is None:
+        mask, count, containing = documents.roster.present, len(documents.roster), documents.containing
+    else:
+        mask = documents.roster.mask(visible)
+        count, containing = int(np.count_nonzero(mask)), documents.containing_in(mask)
     idf = np.where(containing > 0, inverse_document_frequency(containing, count), 0.0)
     return Statistics(
         visible=mask,
         count=count,
         idf=idf,
+        idf_of=idf.data,
         rarest=float(inverse_document_frequency(np.zeros(1, dtype=np.int64), count)[0]),
-        saturation=_saturation(postings.lengths, mask),
-        name_idf=_name_idf(postings, owners, idf),
+        saturation=_saturation(documents.lengths, mask),
+        name_idf=_name_idf(documents, idf),
     )
-
-
-def _terms_of_postings(postings: Postings) -> NDArray[np.int64]:
-    return np.repeat(np.arange(len(postings.terms)), np.diff(postings.starts))
 
 
 def _saturation(lengths: NDArray[np.float64], mask: NDArray[np.bool_] | None) -> NDArray[np.float64]:
     """Return k1 * (1 - b + b * length / average length) for each tool."""
     counted = lengths if mask is None else lengths[mask]
     average = float(counted.sum()) / len(counted) if counted.any() else 1.0
-    return SATURATION * (1 - _LENGTH_PENALTY + _LENGTH_PENALTY * lengths / average)
+    return (STEPS * SATURATION) * (1 - _LENGTH_PENALTY + _LENGTH_PENALTY * lengths / average)
 
 
-def _name_idf(postings: Postings, owners: NDArray[np.int64], idf: NDArray[np.float64]) -> NDArray[np.float64]:
-    in_name = ((postings.members & NAME_BIT) > 0) & ~postings.is_surface[owners]
-    weights = idf[owners[in_name]]
-    return np.bincount(postings.tools[in_name], weights, len(postings.names)).astype(np.float64)
+def _name_idf(documents: Documents, idf: NDArray[np.float64]) -> NDArray[np.float64]:
+    sums = np.bincount(documents.name_slots, idf[documents.name_stems], len(documents.lengths))
+    return sums.astype(np.float64, copy=False)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Final
 
-__all__ = ["LONGEST_WORD", "words"]
+__all__ = ["LONGEST_WORD", "runs", "words", "words_of"]
 
 LONGEST_WORD: Final = 64
 """Characters of a word that count: what is longer is a blob, not a word."""
@@ -29,21 +29,19 @@ _UNSPACED: Final = (
 _STRETCH: Final = re.compile(f"([{_UNSPACED}]+)|[^{_UNSPACED}]+")
 
 # Latin letters that Unicode does not take apart into a base and an accent.
-_UNDECOMPOSED: Final = str.maketrans(
-    {
-        "Æ": "Ae",
-        "æ": "ae",
-        "Œ": "Oe",
-        "œ": "oe",
-        "Ø": "O",
-        "ø": "o",
-        "Ł": "L",
-        "ł": "l",
-        "Đ": "D",
-        "đ": "d",
-        "\u0131": "i",
-    }
-)
+_UNDECOMPOSED: Final = {
+    "Æ": "Ae",
+    "æ": "ae",
+    "Œ": "Oe",
+    "œ": "oe",
+    "Ø": "O",
+    "ø": "o",
+    "Ł": "L",
+    "ł": "l",
+    "Đ": "D",
+    "đ": "d",
+    "\u0131": "i",
+}
 
 
 def words(text: str) -> Iterator[str]:
@@ -53,19 +51,32 @@ def words(text: str) -> Iterator[str]:
     written in parts, as `getUserInfo` or `sha256`, gives itself and then its parts; a run of a script without spaces
     gives its pairs of neighbouring characters.
     """
+    return chain.from_iterable(map(words_of, runs(text)))
+
+
+def runs(text: str) -> list[str]:
+    """Return the runs of letters, digits and marks in `text`, in which `words_of` finds the words."""
     if text.isascii():
-        return chain.from_iterable(map(_spaced, _ASCII_RUN.findall(text)))
-    return chain.from_iterable(map(_words_of_run, "".join(map(_kept_or_space, _unaccented(text))).split()))
+        return _ASCII_RUN.findall(text)
+    apart = unicodedata.normalize("NFKD", text).translate(_WITHOUT_ACCENT)
+    return unicodedata.normalize("NFC", apart).translate(_OR_SPACE).split()
 
 
-def _words_of_run(run: str) -> Iterator[str]:
-    for stretch in _STRETCH.finditer(run):
-        yield from _pairs(stretch.group()) if stretch.group(1) else _spaced(stretch.group())
+def words_of(run: str) -> tuple[str, ...]:
+    """Return the words of one run; a text has the words of its runs."""
+    if run.isascii():
+        return _spaced(run[:LONGEST_WORD])
+    stretches = _STRETCH.finditer(run)
+    return tuple(
+        chain.from_iterable(
+            _pairs(stretch.group()) if stretch.group(1) else _spaced(stretch.group()[:LONGEST_WORD])
+            for stretch in stretches
+        )
+    )
 
 
 @lru_cache(maxsize=65_536)
 def _spaced(run: str) -> tuple[str, ...]:
-    run = run[:LONGEST_WORD]
     whole = run.casefold()
     if run.isalpha() and (run.islower() or run.isupper() or run.istitle()):
         return (whole,)
@@ -81,21 +92,34 @@ def _pairs(stretch: str) -> Iterator[str]:
         yield first + second
 
 
-def _unaccented(text: str) -> str:
-    apart = unicodedata.normalize("NFKD", text).translate(_UNDECOMPOSED)
-    return unicodedata.normalize("NFC", "".join(mark for mark in apart if not _is_accent(mark)))
+class _Characters(dict[int, str | None]):
+    """A table for `str.translate` that looks up what a character becomes when it is first met."""
+
+    def __init__(self, become: Callable[[str], str | None]) -> None:
+        super().__init__()
+        self._become = become
+
+    def __missing__(self, code: int) -> str | None:
+        if len(self) >= _MOST_CHARACTERS:
+            self.clear()
+        became = self[code] = self._become(chr(code))
+        return became
 
 
-@lru_cache(maxsize=16_384)
-def _is_accent(mark: str) -> bool:
-    """Tell accents and the optional vowels of Hebrew and Arabic from the marks that spell a word.
+def _unless_accent(character: str) -> str | None:
+    """Drop accents and the optional vowels of Hebrew and Arabic, not the marks that spell a word.
 
     The latter (the vowels, virama and nukta of Indic scripts, Thai vowels, Kana voicing) have other combining classes.
     """
-    combining = unicodedata.combining(mark)
-    return 10 <= combining <= 36 or combining >= 200
+    combining = unicodedata.combining(character)
+    is_accent = 10 <= combining <= 36 or combining >= 200
+    return None if is_accent else _UNDECOMPOSED.get(character, character)
 
 
-@lru_cache(maxsize=16_384)
-def _kept_or_space(character: str) -> str:
+def _or_space(character: str) -> str:
     return character if unicodedata.category(character)[0] in "LNM" else " "
+
+
+_MOST_CHARACTERS: Final = 16_384
+_WITHOUT_ACCENT: Final = _Characters(_unless_accent)
+_OR_SPACE: Final = _Characters(_or_space)

@@ -1,8 +1,8 @@
 """The server side: make an `MCPServer` or a low-level `Server` searchable."""
 
 from mcp_ext_tools_search.server.answer import Answer
+from mcp_ext_tools_search.server.catalogue import Catalogue
 from mcp_ext_tools_search.server.extension import ToolsSearch, install
-from mcp_ext_tools_search.server.index import Catalogue
 from mcp_ext_tools_search.server.listing import Listing
 from mcp_ext_tools_search.server.sieve import sieve_tools
 

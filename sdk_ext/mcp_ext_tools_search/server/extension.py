@@ -16,9 +16,10 @@ from mcp_ext_tools_search.cursor import CursorKey, InvalidCursor
 from mcp_ext_tools_search.ranking import FieldedRanker, Hit, Ranker
 from mcp_ext_tools_search.server._lowlevel import lowlevel_server
 from mcp_ext_tools_search.server.answer import Answer, Extend
+from mcp_ext_tools_search.server.catalogue import Catalogue
 from mcp_ext_tools_search.server.failure import internal_faults_hidden
 from mcp_ext_tools_search.server.gate import is_modern, require_declared
-from mcp_ext_tools_search.server.index import Catalogue, IndexCache
+from mcp_ext_tools_search.server.index import IndexCache
 from mcp_ext_tools_search.server.listing import Listing, read_listing
 from mcp_ext_tools_search.server.middleware import SearchMiddleware, caller_listing
 from mcp_ext_tools_search.server.page import cut_page

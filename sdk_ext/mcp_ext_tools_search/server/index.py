@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Final
 
 import anyio
 import anyio.to_thread
-from mcp_types import Tool
-from pydantic import ValidationError
-from pydantic_core import to_json
 
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex, floored
 from mcp_ext_tools_search.ranking.hits import names_of
+from mcp_ext_tools_search.server.catalogue import Catalogue
+from mcp_ext_tools_search.server.indexing import Indexed, indexed
 
-__all__ = ["Catalogue", "IndexCache"]
+__all__ = ["IndexCache"]
 
 _KEPT: Final = 8
 """Listings whose index is kept: callers that see different tools have different listings."""
@@ -28,34 +26,11 @@ _LARGE: Final = 200
 """Number of tools from which on ranking leaves the event loop for a thread."""
 
 
-class Catalogue:
-    """All tools of a server in which callers see different parts of one catalogue. It never changes.
-
-    Args:
-        tools: Definitions by name, as a listing carries them over the wire.
-    """
-
-    def __init__(self, tools: Mapping[str, dict[str, Any]]) -> None:
-        self.tools = tools
-
-    @cached_property
-    def digest(self) -> bytes:
-        """What the content is known by."""
-        return _digest(list(self.tools.values()))
-
-    def covers(self, listing: Mapping[str, dict[str, Any]]) -> bool:
-        """Tell whether every definition of a listing is here, and is the same here."""
-        return listing is self.tools or all(map(self._has, listing, listing.values()))
-
-    def _has(self, name: str, tool: dict[str, Any]) -> bool:
-        own = self.tools.get(name)
-        return own is tool or own == tool
-
-
 class IndexCache:
     """Ranks the tools of any listing, and indexes it only when its content has not been seen lately.
 
-    The key is the content itself, so an index is never stale: a change in any definition is another key.
+    The key is the content itself, so an index is never stale: a change in any definition is another key. Where the
+    ranker can, the index of a catalogue is made from that of the one most like it, for the price of what is different.
 
     Args:
         ranker: Makes the indexes.
@@ -66,7 +41,7 @@ class IndexCache:
         self._ranker = floored(ranker)
         self._limiter = anyio.CapacityLimiter(max_concurrency)
         self._lock = threading.Lock()
-        self._indexes: OrderedDict[bytes, Future[ToolIndex]] = OrderedDict()
+        self._indexes: OrderedDict[bytes, Future[Indexed]] = OrderedDict()
 
     async def rank(
         self, tools: Mapping[str, dict[str, Any]], query: str, *, catalogue: Catalogue | None = None
@@ -85,11 +60,10 @@ class IndexCache:
         return await anyio.to_thread.run_sync(work, limiter=self._limiter)
 
     def _rank(self, tools: Mapping[str, dict[str, Any]], query: str, catalogue: Catalogue | None) -> Sequence[Hit]:
-        if catalogue is not None and catalogue.covers(tools):
-            whole = self._indexed(catalogue.tools.values(), catalogue.digest)
-            hits = whole.search(query, visible=None if len(tools) == len(catalogue.tools) else tools.keys())
-        else:
-            hits = self._indexed(tools.values(), _digest(list(tools.values()))).search(query)
+        if catalogue is None or not catalogue.covers(tools):
+            catalogue = Catalogue(tools)
+        visible = None if len(tools) == len(catalogue.tools) else tools.keys()
+        hits = self._indexed(catalogue).search(query, visible=visible)
         names = names_of(hits)
         # A ranker may be anyone's: what it names twice, or what the caller does not see, is not another match.
         if len(tools.keys() & names) == len(names):
@@ -100,7 +74,8 @@ class IndexCache:
                 found.setdefault(hit.name, hit)
         return list(found.values())
 
-    def _indexed(self, tools: Iterable[dict[str, Any]], key: bytes) -> ToolIndex:
+    def _indexed(self, catalogue: Catalogue) -> ToolIndex:
+        key = catalogue.digest
         with self._lock:
             pending = self._indexes.get(key)
             is_new = pending is None
@@ -110,29 +85,18 @@ class IndexCache:
             if len(self._indexes) > _KEPT:
                 self._indexes.popitem(last=False)
         if is_new:
-            self._build(key, tools, pending)
-        return pending.result()
+            self._build(catalogue, pending)
+        return pending.result().index
 
-    def _build(self, key: bytes, tools: Iterable[dict[str, Any]], pending: Future[ToolIndex]) -> None:
-        """Index `tools` for everyone who waits for `pending`."""
+    def _build(self, catalogue: Catalogue, pending: Future[Indexed]) -> None:
+        """Index `catalogue` for everyone who waits for `pending`."""
         try:
-            pending.set_result(self._ranker(_parsed(tools)))
+            pending.set_result(indexed(catalogue, self._ranker, self._finished()))
         except BaseException as error:
             with self._lock:
-                self._indexes.pop(key, None)  # a failure is not remembered
+                self._indexes.pop(catalogue.digest, None)  # a failure is not remembered
             pending.set_exception(error)
 
-
-def _digest(tools: list[dict[str, Any]]) -> bytes:
-    return hashlib.sha256(to_json(tools)).digest()
-
-
-def _parsed(tools: Iterable[dict[str, Any]]) -> list[Tool]:
-    """Return the definitions as the ranker wants them, without those that are no valid tool."""
-    parsed: list[Tool] = []
-    for tool in tools:
-        try:
-            parsed.append(Tool.model_validate(tool, by_name=False))
-        except ValidationError:
-            continue
-    return parsed
+    def _finished(self) -> list[Indexed]:
+        with self._lock:
+            return [one.result() for one in self._indexes.values() if one.done() and not one.exception()]

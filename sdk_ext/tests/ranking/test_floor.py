@@ -68,7 +68,8 @@ def test_a_tool_without_one_of_the_terms_is_not_added(tools: Sequence[Tool], que
 
 def test_what_keeps_the_floor_is_left_as_it_is(tools: Sequence[Tool]):
     floor = Floor(tools)
-    hits = LazyHits(["zip", "search_code"], lambda position: Hit(["zip", "search_code"][position], 1.0, ("name",)))
+    names = ["zip", "search_code"]
+    hits = LazyHits(2, lambda: names, lambda places: [Hit(names[place], 1.0, ("name",)) for place in places])
     assert floor.under("repository", hits) is hits
     assert floor.under("zip", hits) is hits
 

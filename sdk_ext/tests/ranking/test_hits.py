@@ -8,11 +8,11 @@ from mcp_ext_tools_search.ranking.interface import Hit
 def _counted() -> tuple[LazyHits, list[int]]:
     made: list[int] = []
 
-    def hit_at(position: int) -> Hit:
-        made.append(position)
-        return Hit("abc"[position], 1 - position / 10)
+    def hits_at(places: range) -> list[Hit]:
+        made.extend(places)
+        return [Hit("abc"[place], 1 - place / 10) for place in places]
 
-    return LazyHits(["a", "b", "c"], hit_at), made
+    return LazyHits(3, lambda: ["a", "b", "c"], hits_at), made
 
 
 def test_only_hits_that_are_read_are_made():
@@ -29,6 +29,8 @@ def test_it_reads_like_a_list():
     assert hits == list(hits)
     assert hits == tuple(hits)
     assert hits[-1] == Hit("c", 0.8)
+    assert [hit.name for hit in hits[::-2]] == ["c", "a"]
+    assert [hit.name for hit in hits[5:]] == []
     assert hits != [hits[0]]
     assert hits != "abc"
     assert hits != 3

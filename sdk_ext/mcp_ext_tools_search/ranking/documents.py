@@ -1,0 +1,127 @@
+"""The index of the default ranking: raw frequencies and lengths, and no statistics that a hidden tool could enter.
+
+It never changes. Adding and removing tools makes another, which costs what these tools cost and a few passes over short
+arrays; it answers exactly as an index made of all its tools at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import Final
+
+import numpy as np
+from mcp_types import Tool
+from numpy.typing import NDArray
+
+from mcp_ext_tools_search.ranking.analysis import Analysed, analyse
+from mcp_ext_tools_search.ranking.postings import Postings
+from mcp_ext_tools_search.ranking.roster import Roster
+from mcp_ext_tools_search.ranking.rows import Rows
+from mcp_ext_tools_search.ranking.vocabulary import Vocabulary
+
+__all__ = ["Documents"]
+
+_LEAST_TIDIED: Final = 256
+"""Unused terms that are not worth tidying up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """Tools as bags of weighted words."""
+
+    vocabulary: Vocabulary
+    roster: Roster
+    postings: Postings
+    lengths: NDArray[np.float64]
+    """By slot, the sum of the weights of its words that are no stop words."""
+
+    rows: Rows
+    """By slot, the numbers of its terms."""
+
+    name_slots: NDArray[np.int32]
+    name_stems: NDArray[np.int32]
+    """The stems in the names, each with the slot of the tool."""
+
+    containing: NDArray[np.int64]
+    """By number of a term, how many tools have it."""
+
+    @classmethod
+    def of(cls, tools: Sequence[Tool]) -> Documents:
+        """Index `tools`, whose names are unique; the order in which they come does not matter.
+
+        Raises:
+            ValueError: There are more tools, or more words, than one index can hold.
+        """
+        vocabulary = Vocabulary()
+        ordered = sorted(tools, key=lambda tool: tool.name)
+        with vocabulary.lock:
+            analysed = analyse(ordered, vocabulary, 0)
+        no_ids = np.zeros(0, dtype=np.int32)
+        empty = cls(
+            vocabulary, Roster.of([]), Postings(), np.zeros(0), Rows(), no_ids, no_ids, np.zeros(0, dtype=np.int64)
+        )
+        return empty._with(analysed, Roster.of([tool.name for tool in ordered]), no_ids)
+
+    def updated(self, removed: Collection[str], added: Sequence[Tool]) -> Documents:
+        """Return an index without the tools named in `removed` and with `added`, which may have names that are removed.
+
+        Raises:
+            ValueError: There are more tools, or more words, than one index can hold.
+        """
+        slots = [slot for name in removed if (slot := self.roster.slot(name)) is not None]
+        with self.vocabulary.lock:
+            analysed = analyse(added, self.vocabulary, len(self.roster.names))
+        roster = self.roster.updated(slots, [tool.name for tool in added])
+        return self._with(analysed, roster, self.rows.of(np.array(slots, dtype=np.intp)))._tidied()
+
+    def containing_in(self, visible: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return by number of a term how many of the tools in the slots of `visible`, all of them there, have it."""
+        hidden = self.roster.is_present & ~visible
+        size = len(self.containing)
+        if np.count_nonzero(hidden) < np.count_nonzero(visible):
+            return self.containing - np.bincount(self.rows.of(np.flatnonzero(hidden)), minlength=size)
+        return np.bincount(self.rows.of(np.flatnonzero(visible)), minlength=size)
+
+    def _with(self, analysed: Analysed, roster: Roster, lost: NDArray[np.int32]) -> Documents:
+        """Return an index that has what was analysed, and in which each of the terms `lost` is in one tool less."""
+        size = len(self.vocabulary)
+        containing = np.bincount(analysed.rows, minlength=size) - np.bincount(lost, minlength=size)
+        containing[: len(self.containing)] += self.containing
+        return Documents(
+            vocabulary=self.vocabulary,
+            roster=roster,
+            postings=self.postings.with_added(analysed.postings),
+            lengths=np.concatenate((self.lengths, analysed.lengths)),
+            rows=self.rows.with_added(analysed.row_lengths, analysed.rows),
+            name_slots=np.concatenate((self.name_slots, analysed.name_slots)),
+            name_stems=np.concatenate((self.name_stems, analysed.name_stems)),
+            containing=containing,
+        )
+
+    def _tidied(self) -> Documents:
+        """Return the index without what is left of removed tools, once that is much.
+
+        Whoever changes a catalogue for ever, with new words each time, holds no more than half of it in vain.
+        """
+        terms, used = len(self.containing), int(np.count_nonzero(self.containing))
+        if not self.roster.is_sparse and terms - used <= max(_LEAST_TIDIED, used // 2):
+            return self
+        kept = self.roster.is_present
+        has_tools = self.containing > 0
+        new_slots, new_terms = np.cumsum(kept) - 1, np.cumsum(has_tools) - 1
+        left = np.flatnonzero(kept)
+        with self.vocabulary.lock:
+            names = list(self.vocabulary.numbers)
+        named = kept[self.name_slots]
+        return Documents(
+            vocabulary=self.vocabulary.only(compress(names, has_tools.tolist())),
+            roster=self.roster.compacted(),
+            postings=self.postings.renumbered(new_terms, new_slots, kept),
+            lengths=self.lengths[left],
+            rows=Rows().with_added(self.rows.lengths_of(left), new_terms[self.rows.of(left)].astype(np.int32)),
+            name_slots=new_slots[self.name_slots[named]].astype(np.int32),
+            name_stems=new_terms[self.name_stems[named]].astype(np.int32),
+            containing=self.containing[has_tools],
+        )

@@ -1,0 +1,81 @@
+"""The terms of an index and their numbers."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from threading import Lock
+from typing import Final
+
+from mcp_ext_tools_search.ranking.postings import MOST
+from mcp_ext_tools_search.ranking.spelling import Spelling
+from mcp_ext_tools_search.ranking.stems import stem
+from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS
+
+__all__ = ["NO_STEM", "Vocabulary", "may_be_misspelt", "surface"]
+
+NO_STEM: Final = -1
+"""Stands where a stop word would have its stem."""
+
+_SHORTEST_CORRECTED: Final = 4
+
+
+def surface(word: str) -> str:
+    """Return the key of `word` as it is written, which no stem can be."""
+    return "=" + word
+
+
+def may_be_misspelt(stemmed: str) -> bool:
+    """Tell whether a word is long enough for a slip in it to be told from another word."""
+    return len(stemmed) >= _SHORTEST_CORRECTED
+
+
+class Vocabulary:
+    """Numbers of terms: of stems, and of words as they are written.
+
+    It only grows, so indexes of which one was made from another share it; a number that is greater than those that an
+    index was made with is that of a term that the index does not have.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self.spelling = Spelling()
+        """Stems that a request may have meant."""
+        self.lock = Lock()
+        """Held by whoever adds words."""
+        self.is_surface = array("b")
+        """By number, whether the term is a word as it is written."""
+
+    def __len__(self) -> int:
+        return len(self.is_surface)
+
+    def add(self, word: str) -> tuple[int, int]:
+        """Return the numbers of `word` as it is written and of its stem, which for a stop word is `NO_STEM`.
+
+        A stop word is kept as it is written, for queries of nothing else.
+
+        Raises:
+            ValueError: There are more terms than one index can hold.
+        """
+        as_written = self._number(surface(word), is_surface=True)
+        return as_written, NO_STEM if word in STOP_WORDS else self._number(stem(word), is_surface=False)
+
+    def only(self, kept: Iterable[str]) -> Vocabulary:
+        """Return a vocabulary that has the terms `kept` alone, numbered in their order."""
+        vocabulary = Vocabulary()
+        for term in kept:
+            vocabulary._number(term, is_surface=term.startswith("="))
+        return vocabulary
+
+    def _number(self, term: str, *, is_surface: bool) -> int:
+        number = self.numbers.get(term)
+        if number is None:
+            number = len(self.is_surface)
+            if number >= MOST:
+                raise ValueError(f"these tools have more than {MOST} different words")
+            if not is_surface and term.isalpha() and may_be_misspelt(term):
+                self.spelling.add(term)
+            self.is_surface.append(is_surface)
+            # Last, as threads that search look here first.
+            self.numbers[term] = number
+        return number
