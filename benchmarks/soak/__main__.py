@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import secrets
 import sys
 from pathlib import Path
@@ -37,6 +38,7 @@ def main(*, seconds: int, upstreams: int, tools: int, callers: int, seed: int | 
         raise click.UsageError("Each server has a tool at least: give --tools as many as --upstreams.")
     settings = Settings(seconds, upstreams, tools, callers, secrets.randbelow(2**32) if seed is None else seed)
     click.echo(f"soak: {settings}", err=True)
+    logging.disable()  # of the clients: what they do not get is counted
     report = anyio.run(soak, settings, _tell)
     text = json.dumps(report.figures, indent=2)
     if json_file:

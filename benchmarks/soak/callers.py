@@ -23,9 +23,6 @@ __all__ = ["Caller", "client_of"]
 
 _ANSWER_SECONDS: Final = 30
 _PATIENCE_SECONDS: Final = 0.05
-_PAUSE_SECONDS: Final = 0.2
-"""The longest, between two operations of one caller."""
-
 _OPERATIONS_OF_A_CONNECTION: Final = (20, 200)
 
 
@@ -56,26 +53,33 @@ class Caller:
     lists: bool
     """Whether it is one of the few who read the whole list and compare searches with it."""
     stop: anyio.Event
+    longest_pause: float = 0.2
+    """In seconds, between two operations."""
     _client: Client = field(init=False)
 
     async def run(self) -> None:
         """Use the gateway until `stop` is set, over one connection after the other."""
-        operations = [self._call, self._find_and_call, self._search, self._give_up, self._call_unknown]
-        weights = [45, 25, 20, 6, 4]
-        if self.lists:
-            operations, weights = [self._compare, self._call], [1, 20]
         while not self.stop.is_set():
             try:
-                async with client_of(self.url, self.era) as self._client:
-                    for _ in range(self.random.randint(*_OPERATIONS_OF_A_CONNECTION)):
-                        if self.stop.is_set():
-                            break
-                        [operation] = self.random.choices(operations, weights)
-                        await self._checked(operation)
-                        await anyio.sleep(self.random.uniform(0, _PAUSE_SECONDS))
+                async with client_of(self.url, self.era) as client:
+                    await self.use(client, self.random.randint(*_OPERATIONS_OF_A_CONNECTION))
             except Exception as error:  # the gateway is never down, so whatever ends a connection is its fault
                 self.ledger.fail(f"a {self.era} connection to the gateway was lost: {error!r}")
                 await anyio.sleep(1)
+
+    async def use(self, client: Client, operations: int) -> None:
+        """Use one connection for so many operations, or until `stop` is set."""
+        self._client = client
+        kinds = [self._call, self._find_and_call, self._search, self._give_up, self._call_unknown]
+        weights = [45, 25, 20, 6, 4]
+        if self.lists:
+            kinds, weights = [self._compare, self._call], [1, 20]
+        for _ in range(operations):
+            if self.stop.is_set():
+                return
+            [kind] = self.random.choices(kinds, weights)
+            await self._checked(kind)
+            await anyio.sleep(self.random.uniform(0, self.longest_pause))
 
     async def _checked(self, operation: Callable[[], Awaitable[None]]) -> None:
         try:

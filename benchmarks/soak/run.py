@@ -24,7 +24,7 @@ from benchmarks.soak.footprint import Footprint, children, footprint, is_alive
 from benchmarks.soak.ledger import Ledger
 from benchmarks.soak.world import Era, World
 
-__all__ = ["Report", "Settings", "soak"]
+__all__ = ["Report", "Settings", "compare", "soak"]
 
 _START_SECONDS: Final = 120
 _WARM_SHARE: Final = 0.25
@@ -136,7 +136,7 @@ async def _use(
         warm = seen[int(len(seen) * _WARM_SHARE)] if seen else before
         after = await _calm(process, url, before)
         watching.cancel_scope.cancel()
-    _compare(before, warm, after, ledger)
+    compare(before, warm, after, ledger)
     peak = max(seen, key=lambda one: one.memory_mib, default=after)
     named = {"before": before, "warm": warm, "peak": peak, "after": after}
     return {"footprint": {name: one.figures() for name, one in named.items()}}
@@ -159,7 +159,15 @@ def _is_calm(before: Footprint, now: Footprint) -> bool:
     )
 
 
-def _compare(before: Footprint, warm: Footprint, after: Footprint, ledger: Ledger) -> None:
+def compare(before: Footprint, warm: Footprint, after: Footprint, ledger: Ledger) -> None:
+    """Note what is left over.
+
+    Args:
+        before: Without callers.
+        warm: When everything had been in use for a while.
+        after: When all callers had left.
+        ledger: Where it is noted.
+    """
     if not _is_calm(before, after):
         ledger.fail(f"something is left over: before {before}, after {after}")
     if after.memory_mib > warm.memory_mib * _MORE_MEMORY + _MORE_MEMORY_MIB:
