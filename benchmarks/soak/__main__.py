@@ -25,7 +25,17 @@ __all__ = ["main"]
 @click.option("--callers", type=click.IntRange(4, 500), default=50, show_default=True, help="Callers at the same time.")
 @click.option("--seed", type=int, help="Repeats what is done, in the order of each caller.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the figures here.")
-def main(*, seconds: int, upstreams: int, tools: int, callers: int, seed: int | None, json_file: Path | None) -> None:
+@click.option("--log", type=click.Path(dir_okay=False, path_type=Path), help="Keep the gateway's log here.")
+def main(
+    *,
+    seconds: int,
+    upstreams: int,
+    tools: int,
+    callers: int,
+    seed: int | None,
+    json_file: Path | None,
+    log: Path | None,
+) -> None:
     """Use a gateway for minutes while the servers behind it are killed and started again at random.
 
     Everything runs on loopback. Each answer is checked: it has to come from the right tool of the right server with the
@@ -36,7 +46,7 @@ def main(*, seconds: int, upstreams: int, tools: int, callers: int, seed: int | 
     """
     if tools < upstreams:
         raise click.UsageError("Each server has a tool at least: give --tools as many as --upstreams.")
-    settings = Settings(seconds, upstreams, tools, callers, secrets.randbelow(2**32) if seed is None else seed)
+    settings = Settings(seconds, upstreams, tools, callers, secrets.randbelow(2**32) if seed is None else seed, log)
     click.echo(f"soak: {settings}", err=True)
     logging.disable()  # of the clients: what they do not get is counted
     report = anyio.run(soak, settings, _tell)

@@ -53,6 +53,8 @@ class Settings:
     tools: int
     callers: int
     seed: int
+    log: Path | None = None
+    """Where the gateway's log is kept."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ async def soak(settings: Settings, tell: Callable[[str], None]) -> Report:
     with TemporaryDirectory() as folder:
         async with _hosts(world) as hosts:
             began = anyio.current_time()
-            log = Path(folder) / "gateway.log"
+            log = settings.log or Path(folder) / "gateway.log"
             async with _gateway(Path(folder), configuration(world, hosts), log) as (process, url):
                 await _until_ready(url, world)
                 figures: dict[str, Any] = {"startSeconds": round(anyio.current_time() - began, 1)}
@@ -89,7 +91,14 @@ async def soak(settings: Settings, tell: Callable[[str], None]) -> Report:
                     ledger.fail(f"{len(left)} processes are left")
             if "Traceback" in (text := log.read_text()):
                 ledger.fail(f"the gateway has logged an error: …{text[text.index('Traceback') :][:1500]}")
-    return Report({"settings": vars(settings), **figures, **ledger.figures()}, ledger.failures)
+    return Report(
+        {
+            "settings": {name: value for name, value in vars(settings).items() if name != "log"},
+            **figures,
+            **ledger.figures(),
+        },
+        ledger.failures,
+    )
 
 
 async def _use(
@@ -203,7 +212,17 @@ async def _until_listening(hosts: Hosts, world: World) -> None:
 async def _gateway(folder: Path, mcp_json: str, log: Path) -> AsyncGenerator[tuple[subprocess.Popen[str], str]]:
     file = folder / "mcp.json"
     file.write_text(mcp_json)
-    argv = [sys.executable, "-m", "tools_search_server", "--config", str(file), "--http", "127.0.0.1:0"]
+    argv = [
+        sys.executable,
+        "-m",
+        "tools_search_server",
+        "--config",
+        str(file),
+        "--http",
+        "127.0.0.1:0",
+        "--log-format",
+        "json",
+    ]
     with log.open("w") as stderr:
         process = await anyio.to_thread.run_sync(
             lambda: subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=stderr, text=True)  # noqa: S603 - see argv
