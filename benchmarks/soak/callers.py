@@ -53,7 +53,7 @@ class Caller:
     lists: bool
     """Whether it is one of the few who read the whole list and compare searches with it."""
     stop: anyio.Event
-    longest_pause: float = 0.2
+    longest_pause: float = 1.0
     """In seconds, between two operations."""
     _client: Client = field(init=False)
 

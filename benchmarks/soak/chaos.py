@@ -33,10 +33,17 @@ _AWAY_SECONDS: Final = (0.1, 4.0)
 _REST_SECONDS: Final = 40
 """A server is left alone for so long after it was ended: what fails often is, rightly, tried more and more rarely."""
 
-_BACK_SECONDS: Final = 30
-"""A server that was started again has to answer within this time."""
+_BACK_SECONDS: Final = 60
+"""A server that was ended has to answer again within this time."""
 
-_SETTLE_SECONDS: Final = 0.5
+_LAST_SECONDS: Final = 8
+"""At the end of the time nothing is ended any more, so that all are back soon afterwards."""
+
+_SETTLE_SECONDS: Final = 6
+"""A server that answers has to do so still after this time: the gateway may learn late that it was away.
+
+It asks for a sign of life every 5 s, and what it has asked of the process that was ended may still be under way.
+"""
 
 
 class Hosts:
@@ -109,7 +116,8 @@ class Chaos:
 
     async def run(self, seconds: float) -> None:
         """End servers for so many seconds; return when all answer again, or are given up."""
-        until = anyio.current_time() + seconds
+        end = anyio.current_time() + seconds
+        until = end - min(_LAST_SECONDS, seconds / 2)
         async with anyio.create_task_group() as tasks:
             while (pause := self._random.uniform(*_EVERY_SECONDS)) < until - anyio.current_time():
                 await anyio.sleep(pause)
@@ -118,6 +126,7 @@ class Chaos:
                     continue
                 self._rested[str(victim)] = anyio.current_time() + _REST_SECONDS
                 tasks.start_soon(self._end, victim)
+            await anyio.sleep_until(end)
 
     async def _end(self, victim: int | Plan) -> None:
         plans = [victim] if isinstance(victim, Plan) else self._world.hosts[victim]
@@ -138,18 +147,20 @@ class Chaos:
                 os.kill(child, signal.SIGKILL)
 
     async def _wait_for(self, plan: Plan, outage: Any) -> None:
-        name = f"{plan.name}__{next(iter(plan.tools))}"
         with anyio.move_on_after(_BACK_SECONDS) as patience:
-            while True:
-                try:
-                    call = {"name": name, "arguments": {"text": "back?"}}
-                    result = await raw_request(self._prober, "tools/call", call, seconds=10)
-                except MCPError:
-                    result = {}
-                if "structuredContent" in result:
-                    break
+            while not (await self._answers(plan) and await self._still_answers(plan)):  # noqa: ASYNC110 - see _answers
                 await anyio.sleep(self._random.uniform(0.1, 0.3))
         if patience.cancelled_caught:
-            self._ledger.fail(f"{plan.name} did not answer within {_BACK_SECONDS} s of being started again")
-        # Requests that were under way are excused a little longer.
-        outage.end = anyio.current_time() + _SETTLE_SECONDS
+            self._ledger.fail(f"{plan.name} did not answer within {_BACK_SECONDS} s of being ended")
+        outage.end = anyio.current_time()
+
+    async def _still_answers(self, plan: Plan) -> bool:
+        await anyio.sleep(_SETTLE_SECONDS)
+        return await self._answers(plan)
+
+    async def _answers(self, plan: Plan) -> bool:
+        call = {"name": f"{plan.name}__{next(iter(plan.tools))}", "arguments": {"text": "back?"}}
+        try:
+            return "structuredContent" in await raw_request(self._prober, "tools/call", call, seconds=10)
+        except MCPError:
+            return False

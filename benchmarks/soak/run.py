@@ -30,7 +30,7 @@ _START_SECONDS: Final = 120
 _WARM_SHARE: Final = 0.25
 """Of the time: by then every cache is full, and memory should grow no more."""
 
-_STOP_SECONDS: Final = 40
+_STOP_SECONDS: Final = 90
 _CALM_SECONDS: Final = 40
 """What was opened for callers who have left has to be closed within this time."""
 
@@ -39,8 +39,8 @@ _MORE_TASKS: Final = 20
 _MORE_THREADS: Final = 40
 """Workers of the event loop, which are kept for later."""
 
-_MORE_MEMORY: Final = 1.15
-_MORE_MEMORY_MIB: Final = 32
+_MORE_MEMORY: Final = 1.25
+_MORE_MEMORY_MIB: Final = 48
 _EXIT_SECONDS: Final = 20
 
 

@@ -34,8 +34,13 @@ class Plan:
     """The only one that it speaks."""
     host: int | None
     """The process that serves it over HTTP, beside others; `None` for a process of its own, over stdio."""
-    tools: Mapping[str, dict[str, Any]]
-    """Definitions by the names that the server gives them."""
+    numbers: range
+    """Of its tools, among those of all servers."""
+
+    @cached_property
+    def tools(self) -> Mapping[str, dict[str, Any]]:
+        """Definitions by the names that the server gives them."""
+        return dict(map(_tool, self.numbers))
 
 
 @dataclass(frozen=True)
@@ -57,10 +62,10 @@ class World:
         hosts = -(-(self.upstreams - stdio) // _SERVERS_OF_ONE_PROCESS)
         plans: list[Plan] = []
         for number in range(self.upstreams):
-            first, last = number * self.tools // self.upstreams, (number + 1) * self.tools // self.upstreams
+            numbers = range(number * self.tools // self.upstreams, (number + 1) * self.tools // self.upstreams)
             host = None if number < stdio else number % hosts
             era: Era = "modern" if number // 2 % 2 else "legacy"
-            plans.append(Plan(f"s{number:03}", era, host, dict(map(_tool, range(first, last)))))
+            plans.append(Plan(f"s{number:03}", era, host, numbers))
         return plans
 
     @cached_property

@@ -42,6 +42,9 @@ _NAME: Final = "tools-search-gateway"
 _GREETING_SECONDS: Final = 4
 """How long a greeting waits for slow servers: clients take a slow greeting for an old or a dead server."""
 
+_LOADED_SECONDS: Final = 60
+"""A server that has not started by then is not waited for."""
+
 _GREETINGS: Final = frozenset({"initialize", "server/discover"})
 _LISTINGS: Final = ("prompts/list", "resources/list", "resources/templates/list", "tools/list")
 _ABOUT_SERVERS: Final = BESIDE_TOOLS | {"tools/call", "tools/list", "tools/search"}
@@ -99,7 +102,10 @@ def gateway_program(file: Path, limits: Limits, options: GatewayOptions) -> Prog
 
 def program_of(gateway: Gateway, server: Server[Any], others: Mapping[str, Server[Any]] | None = None) -> Program:
     """Return the program that serves `gateway` by `server`, and over HTTP by `others` too, at paths of their own."""
-    program = Program(server, beside=gateway.running, farewell=gateway.changes.close, others=others or {})
+    loaded = partial(gateway.settled, _LOADED_SECONDS, gateway.upstreams)
+    program = Program(
+        server, beside=gateway.running, farewell=gateway.changes.close, others=others or {}, loaded=loaded
+    )
     if principals := gateway.access.principals:
         # The health document needs no token: it then says nothing of servers and tools.
         return replace(program, guard=partial(Guard, principals=principals))

@@ -5,6 +5,7 @@ It holds names, states, reasons and numbers; nothing of the configuration but th
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -12,7 +13,6 @@ from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Final, TypeAlias
 
-import anyio
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -44,7 +44,7 @@ def gateway_health(gateway: Gateway) -> Health:
         "starting": counts["starting"],
         "down": counts["down"],
         **({} if replicas is None else {"replication": {"state": replicas.kind, "since": _iso(replicas.since)}}),
-        "tasks": len(anyio.get_running_tasks()),
+        "tasks": len(asyncio.all_tasks()),  # anyio would describe each, which takes a tenth of a second
         "servers": [server_health(upstream) for upstream in gateway.upstreams],
     }
 

@@ -6,12 +6,13 @@ import json
 import logging
 import signal
 import socket
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import anyio
+import anyio.lowlevel
 import click
 import uvicorn
 from anyio.abc import TaskStatus
@@ -20,6 +21,7 @@ from mcp.server.stdio import stdio_server
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
+from tools_search_server.collecting import collect_seldom
 from tools_search_server.health import Health, health_route
 from tools_search_server.sessionless import without_sessions
 from tools_search_server.standard_streams import standard_streams
@@ -65,6 +67,9 @@ class Program:
     others: Mapping[str, Server[Any]] = field(default_factory=dict[str, Server[Any]])
     """Servers that HTTP reaches beside `server`, by what follows its path; stdio has one server only."""
 
+    loaded: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
+    """Returns when the tools have been read for the first time."""
+
     is_stateless: bool = False
     """Whether HTTP has no sessions with legacy clients either, so that any replica answers any of their requests."""
 
@@ -79,6 +84,7 @@ async def serve(program: Program, address: Address | None) -> None:
     async with anyio.create_task_group() as tasks:
         await tasks.start(stop_on_signal, stop)
         async with program.beside():
+            tasks.start_soon(collect_seldom, program.loaded)
             await (_serve_stdio(program, stop) if address is None else _serve_http(program, address, stop))
         tasks.cancel_scope.cancel()
 
