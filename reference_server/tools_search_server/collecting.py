@@ -14,8 +14,8 @@ import anyio
 
 __all__ = ["collect_seldom"]
 
-_THRESHOLDS: Final = (5_000, 10, 50)
-"""Objects, and rounds among the younger, after which a round is made. Most garbage is young, and still found soon."""
+_THRESHOLDS: Final = (5_000, 10, 10)
+"""Objects, and rounds among the younger, after which a round is made; of what is not set aside, so that it is short."""
 
 _FIRST_SECONDS: Final = 60
 """By then the first searches have made what is kept of the tools."""
