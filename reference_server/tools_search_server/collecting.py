@@ -17,14 +17,11 @@ __all__ = ["collect_seldom"]
 _THRESHOLDS: Final = (5_000, 10, 10)
 """Objects, and rounds among the younger, after which a round is made; of what is not set aside, so that it is short."""
 
-_FIRST_SECONDS: Final = 60
-"""By then the first searches have made what is kept of the tools."""
-
-_EVERY_SECONDS: Final = 600
+_EVERY_SECONDS: Final = 60
 
 
 async def collect_seldom(loaded: Callable[[], Awaitable[None]]) -> None:
-    """Set aside what is there to stay, now and then; never returns.
+    """Set aside what is there to stay, once a minute; never returns.
 
     It changes how the whole process collects, so it is for programs, not for what others import.
 
@@ -33,8 +30,6 @@ async def collect_seldom(loaded: Callable[[], Awaitable[None]]) -> None:
     """
     gc.set_threshold(*_THRESHOLDS)
     await loaded()
-    _set_aside()
-    await anyio.sleep(_FIRST_SECONDS)
     while True:
         _set_aside()
         await anyio.sleep(_EVERY_SECONDS)

@@ -27,8 +27,8 @@ __all__ = ["explain", "first_error", "open_transport"]
 _CONNECT_SECONDS: Final = 30
 
 _KEPT_SECONDS: Final = 2
-"""How long an idle connection is used again. Servers close theirs after 5 s, as uvicorn and Node do, and one that is used
-in that very moment takes the request with it, of which nobody knows whether it has taken effect."""
+"""How long an idle connection is used again. Servers close theirs after 5 s, as uvicorn and Node do; one that is used in
+that very moment takes the request with it, of which nobody knows whether it has taken effect."""
 
 _WHO_ASKS: Final = frozenset({401, 403})
 """HTTP statuses of a server that does not serve everybody."""
@@ -133,8 +133,6 @@ def explain(error: BaseException, target: Target, *, http_status: int | None = N
             return _unconnected(unconnected, target)
         case httpx2.HTTPStatusError(response=response):  # whose text holds the address, and with it perhaps a key
             return _refused(response.status_code)
-        case httpx2.NetworkError() | httpx2.RemoteProtocolError():
-            return "it broke the connection"
         case MCPError() as ended if connection_ended(ended):
             return "it closed the connection before it was ready"
         case MCPError() if http_status is not None and http_status in _WHO_ASKS:
