@@ -27,8 +27,8 @@ __all__ = ["explain", "first_error", "open_transport"]
 _CONNECT_SECONDS: Final = 30
 
 _KEPT_SECONDS: Final = 2
-"""How long an idle connection is used again. Servers close theirs after 5 s, as uvicorn and Node do; one that is used in
-that very moment takes the request with it, of which nobody knows whether it has taken effect."""
+"""How long an idle connection is used again. Servers close theirs after 5 s, as uvicorn and Node do; one used in that
+very moment takes the request with it, of which nobody knows whether it has taken effect."""
 
 _WHO_ASKS: Final = frozenset({401, 403})
 """HTTP statuses of a server that does not serve everybody."""
