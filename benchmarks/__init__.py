@@ -1,1 +1,4 @@
-"""Measurements of the default ranking, run from the root of the repository; not part of the distribution."""
+"""Measurements of the default ranking and of the gateway, run from the root of the repository.
+
+They are no part of the distribution.
+"""

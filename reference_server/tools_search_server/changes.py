@@ -16,6 +16,7 @@ from mcp.server.subscriptions import (
     ResourcesListChanged,
     ResourceUpdated,
     ServerEvent,
+    SubscriptionBus,
     ToolsListChanged,
 )
 from mcp_types import NotificationParams, SubscriptionsListenRequestParams
@@ -42,6 +43,10 @@ class Announcer(Protocol):
         """Tell those who see the server of a change beside its tools."""
         ...
 
+    async def missed(self) -> None:
+        """Tell everybody that any list may have changed without their having been told."""
+        ...
+
     def close(self) -> None:
         """End the open subscriptions in good order."""
         ...
@@ -56,6 +61,9 @@ class Nobody:
     async def publish(self, upstream: Upstream, event: ServerEvent) -> None:
         """Tell nobody."""
 
+    async def missed(self) -> None:
+        """Tell nobody."""
+
     def close(self) -> None:
         """There is nothing to end."""
 
@@ -64,10 +72,13 @@ class ListChanges:
     """Tells every client that asked that `tools/list` now answers differently.
 
     A modern client asks with `subscriptions/listen`; a legacy one is told because `initialize` said that it would be.
+
+    Args:
+        bus: What carries changes to the streams of modern clients; by default to those of this process alone.
     """
 
-    def __init__(self) -> None:
-        self._bus = InMemorySubscriptionBus()
+    def __init__(self, bus: SubscriptionBus | None = None) -> None:
+        self._bus = bus or InMemorySubscriptionBus()
         self.listen = ListenHandler(self._bus)
         """Serves `subscriptions/listen`."""
         self._sessions: deque[ServerSession] = deque(maxlen=_MAX_SESSIONS)
@@ -85,6 +96,10 @@ class ListChanges:
     async def publish(self, event: ServerEvent) -> None:
         """Tell all subscribers of a change of a list; returns when each was told or given up."""
         await self._bus.publish(event)
+        await self.tell_sessions(event)
+
+    async def tell_sessions(self, event: ServerEvent) -> None:
+        """Tell the legacy clients alone of a change of a list; returns when each was told or given up."""
         async with anyio.create_task_group() as tasks:
             for session in self._sessions:
                 tasks.start_soon(tell, session, event)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from tools_search_server.lazy_upstream import IDLE_SECONDS, Laziness
 from tools_search_server.limits import CURSOR_KEY_VARIABLE, Limits, read_cursor_key
 from tools_search_server.logs import LogFormat, log_to_stderr
 from tools_search_server.mendable import Mendable
+from tools_search_server.redis_channel import DEFAULT_CHANNEL, REDIS_VARIABLE, redis_address
 from tools_search_server.serving import Address, Program, serve
 from tools_search_server.status_command import status
 from tools_search_server.token_command import token
@@ -45,6 +48,7 @@ Examples:
 Environment:
   {CATALOG_VARIABLE}      catalogue file of a conformance run; calls answer with themselves
   {CURSOR_KEY_VARIABLE}   key that authenticates search cursors, shared by replicas
+  {REDIS_VARIABLE}        address of Redis with its password, in place of --redis
 \b
 Exit codes: 0 stopped as told, 1 could not serve or (--check) some server cannot be used, 2 something to mend first.
 """
@@ -80,6 +84,10 @@ class _AddressType(click.ParamType[Address]):
 @click.option("--default-limit", type=click.IntRange(1, 20), default=10, show_default=True, help="Tools per search.")
 @click.option("--max-limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Most tools per search.")
 @click.option("--cursor-key-file", type=_FILE, metavar="FILE", help="Key of search cursors, shared by replicas.")
+@click.option("--redis", metavar="URL", help="Tell replicas of list changes through this Redis server.")
+@click.option("--redis-channel", metavar="NAME", default=DEFAULT_CHANNEL, show_default=True,
+              help="Channel of Redis, one for each set of replicas.")  # fmt: skip
+@click.option("--stateless", is_flag=True, help="No sessions over HTTP in any revision: any replica answers anything.")
 @click.option("--start-deadline", type=click.FloatRange(0), default=10, show_default=True, metavar="SECONDS",
               help="How long the first request waits for servers that are slow to start.")  # fmt: skip
 @click.option("--call-timeout", type=click.FloatRange(0, min_open=True), default=600, show_default=True,
@@ -109,6 +117,9 @@ def command(
     default_limit: int,
     max_limit: int,
     cursor_key_file: Path | None,
+    redis: str | None,
+    redis_channel: str,
+    stateless: bool,
     start_deadline: float,
     call_timeout: float,
     index_at_most: int,
@@ -126,12 +137,12 @@ def command(
         return
     if config is not None and catalog is not None:
         raise click.UsageError("--config and --catalog are two different servers. Give one of them.")
-    if only_check and config is None:
-        raise click.UsageError("--check is about the servers of a --config file. Name one.")
-    if toolset is not None and config is None:
-        raise click.UsageError("--toolset is about the tools of a --config file. Name one.")
+    if config is None:
+        _require_no_option_of_the_gateway(
+            {"--check": only_check, "--toolset": toolset, "--compat": modes, "--redis": redis}
+        )
     compat = CompatOptions(tuple(dict.fromkeys(modes)), compat_prefix, compat_max_tools)
-    _require_usable(compat, config, http)
+    _require_usable(compat, http, stateless=stateless)
     if http is not None and config is None and not allow_remote and not _is_loopback(http.host):
         message = f"{http.host} can be reached from other machines, and every caller may use all tools. "
         raise click.UsageError(message + "Use 127.0.0.1, or add --allow-remote if that is meant.")
@@ -139,7 +150,8 @@ def command(
     try:
         limits = Limits(page_size, min(default_limit, max_limit), max_limit, read_cursor_key(cursor_key_file))
         laziness = None if only_check else Laziness(for_all=lazy, idle_seconds=idle_stop)
-        options = GatewayOptions(start_deadline, call_timeout, toolset, index_at_most, laziness)
+        redis_at = redis_address(redis, redis_channel)
+        options = GatewayOptions(start_deadline, call_timeout, toolset, index_at_most, redis_at, laziness)
         if config is not None and only_check:
             always = read_always_available(load_host_file(config), str(config))
             sys.exit(0 if anyio.run(check, configured_gateway(config, limits, options), always) else 1)
@@ -153,13 +165,22 @@ def command(
             program = catalog_program(chosen_catalog(catalog), limits)
     except (ConfigurationError, Mendable) as error:
         raise _MendFirst(str(error)) from None
-    _run(program, http)
+    _run(replace(program, is_stateless=stateless), http)
 
 
-def _require_usable(compat: CompatOptions, config: Path | None, http: Address | None) -> None:
-    """Refuse compatibility modes that cannot be served."""
-    if compat.modes and config is None:
-        raise click.UsageError("--compat is about the tools of a --config file. Name one.")
+def _require_no_option_of_the_gateway(given: Mapping[str, object]) -> None:
+    for option, value in given.items():
+        if value:
+            what = "servers" if option in {"--check", "--redis"} else "tools"
+            raise click.UsageError(f"{option} is about the {what} of a --config file. Name one.")
+
+
+def _require_usable(compat: CompatOptions, http: Address | None, *, stateless: bool) -> None:
+    """Refuse compatibility modes that cannot be served, and sessions where there are none."""
+    if stateless and http is None:
+        raise click.UsageError("--stateless is about HTTP: stdio is one session. Add --http.")
+    if stateless and "list-changed" in compat.modes:
+        raise click.UsageError("--compat list-changed keeps a list for each session, and --stateless has none.")
     if len(compat.modes) > 1 and http is None:
         raise click.UsageError("stdio has one endpoint: give one --compat, or serve with --http.")
     if not is_prefix(compat.prefix):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import cache
 from typing import Any, Final, TypeAlias, cast
 
 import anyio
@@ -24,6 +25,10 @@ from tools_search_server.ending import Ending
 __all__ = ["explain", "first_error", "open_transport"]
 
 _CONNECT_SECONDS: Final = 30
+
+_KEPT_SECONDS: Final = 2
+"""How long an idle connection is used again. Servers close theirs after 5 s, as uvicorn and Node do; one used in that
+very moment takes the request with it, of which nobody knows whether it has taken effect."""
 
 _WHO_ASKS: Final = frozenset({401, 403})
 """HTTP statuses of a server that does not serve everybody."""
@@ -48,20 +53,36 @@ async def open_transport(
             async with child_streams(target, ended, server=server) as streams:
                 yield streams
         case HttpTarget(transport="sse"):
-            sse = sse_client(target.url, dict(target.headers), _CONNECT_SECONDS, read_seconds)
+            sse = sse_client(target.url, dict(target.headers), _CONNECT_SECONDS, read_seconds, _client)
             async with sse as streams, _watched(*streams, ended) as watched:
                 yield watched
         case HttpTarget():
             timeout = httpx2.Timeout(_CONNECT_SECONDS, read=read_seconds)
-            limits = httpx2.Limits(max_connections=None)  # a stream for each subscription, beside the calls
+            # Any number of them: a stream for each subscription, beside the calls.
+            limits = httpx2.Limits(max_connections=None, keepalive_expiry=_KEPT_SECONDS)
             hooks = {"response": [_noting_refusals(ended)]}
             async with (
-                httpx2.AsyncClient(headers=target.headers, timeout=timeout, limits=limits, event_hooks=hooks) as client,
+                _client(dict(target.headers), timeout, limits=limits, event_hooks=hooks) as client,
                 # A listing or a result is one event, and may well be above the SDK's 1 MiB.
                 streamable_http_client(target.url, http_client=client, max_sse_event_size=None) as streams,
                 _watched(*streams, ended) as watched,
             ):
                 yield watched
+
+
+def _client(
+    headers: dict[str, str] | None = None,
+    timeout: httpx2.Timeout | None = None,
+    auth: httpx2.Auth | None = None,
+    **options: Any,
+) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, verify=_certificates(), **options)
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Return what all connections trust: reading it takes 50 ms, in which nothing else of this program is done."""
+    return httpx2.create_ssl_context()
 
 
 def _noting_refusals(ended: Ending) -> Callable[[httpx2.Response], Awaitable[None]]:

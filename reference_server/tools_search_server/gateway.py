@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Final
 
 import anyio
-from mcp.server.subscriptions import ServerEvent
+from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
 from mcp_ext_tools_search.hosts import ServerEntry, qualified_name
 from mcp_types import Implementation, Tool
 
@@ -17,9 +16,11 @@ from tools_search_server.access import Access
 from tools_search_server.changes import Announcer, Nobody
 from tools_search_server.events import Events
 from tools_search_server.lazy_upstream import Laziness, made_for
+from tools_search_server.offered import Offer, Offered
 from tools_search_server.orientation import Described
 from tools_search_server.paging import ToolPages
 from tools_search_server.remote import Remote
+from tools_search_server.replicas import Replicas
 from tools_search_server.tool_metadata import ToolMetadata
 from tools_search_server.upstream import Upstream
 
@@ -29,15 +30,6 @@ INDEX_AT_MOST: Final = 5_000
 
 _GATHER_SECONDS = 0.05
 """Changes that come together are announced once."""
-
-
-@dataclass(frozen=True)
-class Offer:
-    """A tool as the gateway offers it, and where a call of it goes."""
-
-    tool: Tool
-    upstream: Upstream
-    original_name: str
 
 
 class Gateway:
@@ -52,6 +44,7 @@ class Gateway:
         metadata: What is known of the tools beside what their servers publish.
         index_at_most: How many tools a server may have that can search them itself and is indexed all the same.
         laziness: Which servers run only while they are used; `None` for none, whatever their entries say.
+        replicas: The other gateways over the same configuration.
     """
 
     def __init__(
@@ -65,9 +58,11 @@ class Gateway:
         metadata: ToolMetadata | None = None,
         index_at_most: int = INDEX_AT_MOST,
         laziness: Laziness | None = None,
+        replicas: Replicas | None = None,
     ) -> None:
         self.access = access or Access()
         self.metadata = metadata or ToolMetadata()
+        self.replicas = replicas or Replicas()
         self.events = Events()
         """Changes beside those of the tools, which wait for being announced."""
         self.upstreams = [
@@ -79,17 +74,25 @@ class Gateway:
                 call_seconds=call_seconds,
                 client_info=client_info,
                 index_at_most=index_at_most if self._is_seen_whole(entry.name) else None,
+                on_told=self.replicas.tell_of_server,
             )
             for entry in entries
         ]
         self.changes: Announcer = Nobody()
-        self.offers: Mapping[str, Offer] = {}
+        self._offered = Offered([entry.name for entry in entries], page_size)
         self._remotes: Sequence[tuple[Remote, int]] = ()
-        self.pages = ToolPages([], page_size)
-        self._offers_of: dict[str, Sequence[Offer]] = {}
-        self._page_size = page_size
         self._changed = anyio.Event()
         self._began = -math.inf
+
+    @property
+    def offers(self) -> Mapping[str, Offer]:
+        """The tools by public name, in the order of the listing: the same object until it changes."""
+        return self._offered.offers
+
+    @property
+    def pages(self) -> ToolPages:
+        """The listing of all of them: the same object until it changes."""
+        return self._offered.pages
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -100,6 +103,9 @@ class Gateway:
                 tasks.start_soon(upstream.run, name=f"upstream {upstream.name}")
             tasks.start_soon(self._announce)
             tasks.start_soon(self.events.pass_on, self._publish)
+            tasks.start_soon(
+                self.replicas.run, {upstream.name: upstream.hear for upstream in self.upstreams}, self._missed
+            )
             yield
             tasks.cancel_scope.cancel()
 
@@ -125,15 +131,8 @@ class Gateway:
         return all(rule is None or rule.shows_all for rule in rules)
 
     def _on_change(self, changed: Upstream) -> None:
-        self._offers_of[changed.name] = [self.offer(changed, tool) for tool in changed.tools.values()]
-        offers: dict[str, Offer] = {}
-        for upstream in self.upstreams:
-            for offer in self._offers_of.get(upstream.name, ()):
-                offers.setdefault(offer.tool.name, offer)  # qualified names are never equal
-        if offers != self.offers:
-            self.pages = ToolPages([offer.tool for offer in offers.values()], self._page_size, after=self.pages)
+        if self._offered.put(changed.name, [self.offer(changed, tool) for tool in changed.tools.values()]):
             self.announce_soon()
-        self.offers = offers
         remotes = [(remote, remote.changes) for upstream in self.upstreams if (remote := upstream.remote) is not None]
         if remotes != self._remotes:
             self.announce_soon()
@@ -141,6 +140,14 @@ class Gateway:
 
     async def _publish(self, upstream: Upstream, event: ServerEvent) -> None:
         await self.changes.publish(upstream, event)
+
+    async def _missed(self) -> None:
+        for upstream in self.upstreams:
+            upstream.hear(ToolsListChanged())
+            if upstream.lists is not None:  # without telling of each: everybody is told once
+                upstream.lists.forget(PromptsListChanged())
+                upstream.lists.forget(ResourcesListChanged())
+        await self.changes.missed()
 
     async def _announce(self) -> None:
         while True:

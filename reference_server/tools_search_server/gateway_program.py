@@ -29,8 +29,10 @@ from tools_search_server.health import gateway_health, health_for_principals
 from tools_search_server.lazy_upstream import Laziness
 from tools_search_server.limits import Limits
 from tools_search_server.own_file import refuse_itself
+from tools_search_server.redis_channel import RedisAddress, RedisChannel
 from tools_search_server.relay import relay_call
 from tools_search_server.remote_tools import called_tool
+from tools_search_server.replicas import Replicas
 from tools_search_server.searched import Searched
 from tools_search_server.serving import Program
 from tools_search_server.tool_metadata import read_host_metadata
@@ -43,6 +45,9 @@ __all__ = ["GatewayOptions", "configured_gateway", "gateway_program", "gateway_s
 _NAME: Final = "tools-search-gateway"
 _GREETING_SECONDS: Final = 4
 """How long a greeting waits for slow servers: clients take a slow greeting for an old or a dead server."""
+
+_LOADED_SECONDS: Final = 60
+"""A server that has not started by then is not waited for."""
 
 _GREETINGS: Final = frozenset({"initialize", "server/discover"})
 _ABOUT_SERVERS: Final = BESIDE_TOOLS | {"tools/call", "tools/list", "tools/search"}
@@ -63,6 +68,8 @@ class GatewayOptions:
 
     index_at_most: int = INDEX_AT_MOST
     """How many tools a server may have that can search them itself and is indexed all the same."""
+    redis: RedisAddress | None = None
+    """Where list changes cross to other replicas; `None` where there are none."""
 
     laziness: Laziness | None = field(default_factory=Laziness)
     """Which servers run only while they are used; `None` for none."""
@@ -73,6 +80,7 @@ def configured_gateway(file: Path, limits: Limits, options: GatewayOptions) -> G
 
     Raises:
         ConfigurationError: The configuration cannot be used.
+        Mendable: Redis cannot be used as it is asked for.
     """
     hosts = load_host_file(file)
     refuse_itself(file, hosts.servers)
@@ -85,6 +93,7 @@ def configured_gateway(file: Path, limits: Limits, options: GatewayOptions) -> G
         metadata=read_host_metadata(hosts, str(file)),
         index_at_most=options.index_at_most,
         laziness=options.laziness,
+        replicas=Replicas(None if options.redis is None else RedisChannel(options.redis)),
     )
 
 
@@ -102,7 +111,10 @@ def program_of(
     gateway: Gateway, file: Path, server: Server[Any], others: Mapping[str, Server[Any]] | None = None
 ) -> Program:
     """Return the program that serves `gateway` by `server`, and over HTTP by `others` too, at paths of their own."""
-    program = Program(server, beside=gateway.running, farewell=gateway.changes.close, others=others or {})
+    loaded = partial(gateway.settled, _LOADED_SECONDS, gateway.upstreams)
+    program = Program(
+        server, beside=gateway.running, farewell=gateway.changes.close, others=others or {}, loaded=loaded
+    )
     if not gateway.access.principals:
         return replace(program, health=partial(gateway_health, gateway))
 
@@ -147,7 +159,7 @@ def gateway_server(
     searched.search.install(server)
     server.middleware.append(patience(gateway, views, options.start_deadline))
     install_beside_tools(server, views, limits.page_size)
-    changes = ViewChanges(views, access)
+    changes = ViewChanges(views, access, bus=partial(gateway.replicas.bus, "plain"))
     changes.install(server)
     gateway.changes = changes
     server.middleware.insert(0, remember_caller(access.principals))
@@ -168,6 +180,7 @@ def patience(gateway: Gateway, views: Views, start_deadline: float, **guide: str
     async def wait(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if ctx.method in _ABOUT_SERVERS:
             await gateway.settled(start_deadline, views.seen_by(ctx).upstreams)
+            gateway.replicas.note_answer()
         if ctx.method not in _GREETINGS:
             return await call_next(ctx)
         await gateway.settled(min(start_deadline, _GREETING_SECONDS), views.seen_by(ctx).upstreams)

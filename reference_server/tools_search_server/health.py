@@ -5,9 +5,11 @@ It holds names, states, reasons and numbers; nothing of the configuration but th
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Final, TypeAlias
 
@@ -27,13 +29,13 @@ HEALTH_PATH: Final = "/healthz"
 
 Health: TypeAlias = Mapping[str, Any]
 
-_FOR_THIS_MACHINE: Final = "servers"
-"""The member that only callers on this machine and principals see: others learn how many servers there are."""
+_FOR_THIS_MACHINE: Final = ("servers", "tasks")
+"""Members that only callers on this machine and principals see: others learn how many servers there are, not which."""
 
 
 def gateway_health(gateway: Gateway) -> Health:
-    """Describe a gateway: `ok` when every server is ready or idle, else `degraded`; it serves in either case."""
-    return _health([SeenUpstream(upstream, Rule()) for upstream in gateway.upstreams])
+    """Describe a gateway: `ok` when every server is ready or idle and changes reach replicas, else `degraded`."""
+    return _health(gateway, [SeenUpstream(upstream, Rule()) for upstream in gateway.upstreams])
 
 
 def health_for_principals(gateway: Gateway) -> Health:
@@ -42,20 +44,24 @@ def health_for_principals(gateway: Gateway) -> Health:
     if principal is None:
         return {"status": "ok"}
     rules = [(upstream, principal.toolset.rule(upstream.name)) for upstream in gateway.upstreams]
-    return _health([SeenUpstream(upstream, rule) for upstream, rule in rules if rule is not None])
+    return _health(gateway, [SeenUpstream(upstream, rule) for upstream, rule in rules if rule is not None])
 
 
-def _health(seen: Sequence[SeenUpstream]) -> Health:
+def _health(gateway: Gateway, seen: Sequence[SeenUpstream]) -> Health:
     counts = Counter(server.state.kind for server in seen)
+    replicas = gateway.replicas.state
+    is_whole = counts["ready"] + counts["idle"] == len(seen) and (replicas is None or replicas.kind == "ready")
     return {
-        "status": "ok" if counts["ready"] + counts["idle"] == len(seen) else "degraded",
+        "status": "ok" if is_whole else "degraded",
         "version": version("mcp-ext-tools-search"),
         "tools": sum(server.tool_count or 0 for server in seen),
         "ready": counts["ready"],
         "idle": counts["idle"],
         "starting": counts["starting"],
         "down": counts["down"],
-        _FOR_THIS_MACHINE: [server_health(server) for server in seen],
+        **({} if replicas is None else {"replication": {"state": replicas.kind, "since": _iso(replicas.since)}}),
+        "tasks": len(asyncio.all_tasks()),  # anyio would describe each, which takes a tenth of a second
+        "servers": [server_health(server) for server in seen],
     }
 
 
@@ -66,12 +72,16 @@ def server_health(seen: SeenUpstream) -> Health:
         "name": upstream.name,
         "transport": upstream.transport,
         "state": state.kind,
-        "since": state.since.isoformat(timespec="seconds"),
+        "since": _iso(state.since),
         "reason": state.reason,
         "protocol": upstream.protocol,
         "tools": seen.tool_count,
         "indexed": upstream.remote is None,
     }
+
+
+def _iso(time: datetime) -> str:
+    return time.isoformat(timespec="seconds")
 
 
 def health_route(health: Callable[[], Health], security: TransportSecuritySettings | None) -> Route:
@@ -88,7 +98,8 @@ def health_route(health: Callable[[], Health], security: TransportSecuritySettin
             return refusal
         document = dict(health())
         if HTTP_CALLER.get() is None and not _is_local(request):
-            document.pop(_FOR_THIS_MACHINE, None)
+            for member in _FOR_THIS_MACHINE:
+                document.pop(member, None)
         return JSONResponse(document, headers={"Cache-Control": "no-store"})
 
     return Route(HEALTH_PATH, answer, methods=["GET"])

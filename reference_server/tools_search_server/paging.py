@@ -27,9 +27,13 @@ _MAX_PAGE_BYTES: Final = 512 * 1024
 class ToolPages:
     """One state of a listing, cut into pages of at most `size` tools.
 
-    The object never changes: a changed listing is a new `ToolPages`, and `after` the one that it takes the place of, so
-    that only the tools that are other objects are written out again. A cursor names the last tool of a page by digest,
+    The object never changes: a changed listing is a new `ToolPages`. A cursor names the last tool of a page by digest,
     so that it holds on every replica, and over changes elsewhere in the listing.
+
+    Args:
+        tools: The listing.
+        size: Tools on one page.
+        after: The state that this one follows: what both hold as the same object is not worked on again.
     """
 
     def __init__(self, tools: Sequence[Tool], size: int, *, after: ToolPages | None = None) -> None:
@@ -75,16 +79,17 @@ class ToolPages:
         known = self._sent.get(protocol_version, {})
         sent = {id(tool): known.get(id(tool)) or _sent(tool, protocol_version) for tool in self.tools}
         self._sent[protocol_version] = sent
-        left_out = [one.tool.name for one in sent.values() if not one.form]
+        left_out = [one.tool.name for key, one in sent.items() if not one.form and key not in known]
         if left_out:
-            logger.info(
-                "left out for callers of %s, where they are invalid: %s", protocol_version, left_out[:_REPORTED]
-            )
+            text = "left out for callers of %s, where they are invalid: %s"
+            logger.info(text, protocol_version, left_out[:_REPORTED])
         return _Era([one for one in sent.values() if one.form])
 
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
+    """A tool as one protocol version has it. It holds the tool, so that no other object gets the same `id`."""
+
     tool: Tool
     form: dict[str, Any]
     """As it goes over the wire; empty where the version does not allow it."""

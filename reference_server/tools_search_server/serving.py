@@ -6,20 +6,24 @@ import json
 import logging
 import signal
 import socket
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import anyio
+import anyio.lowlevel
 import click
 import uvicorn
 from anyio.abc import TaskStatus
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
+from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
+from tools_search_server.collecting import collect_seldom
 from tools_search_server.health import Health, health_route
+from tools_search_server.sessionless import without_sessions
 from tools_search_server.standard_streams import standard_streams
 
 __all__ = ["Address", "Program", "listening", "serve", "stop_on_signal"]
@@ -63,6 +67,12 @@ class Program:
     others: Mapping[str, Server[Any]] = field(default_factory=dict[str, Server[Any]])
     """Servers that HTTP reaches beside `server`, by what follows its path; stdio has one server only."""
 
+    loaded: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
+    """Returns when the tools have been read for the first time."""
+
+    is_stateless: bool = False
+    """Whether HTTP has no sessions with legacy clients either, so that any replica answers any of their requests."""
+
 
 async def serve(program: Program, address: Address | None) -> None:
     """Serve on `address`, or on stdio without one, until SIGINT, SIGTERM, SIGHUP or the end of standard input.
@@ -74,6 +84,7 @@ async def serve(program: Program, address: Address | None) -> None:
     async with anyio.create_task_group() as tasks:
         await tasks.start(stop_on_signal, stop)
         async with program.beside():
+            tasks.start_soon(collect_seldom, program.loaded)
             await (_serve_stdio(program, stop) if address is None else _serve_http(program, address, stop))
         tasks.cancel_scope.cancel()
 
@@ -111,9 +122,9 @@ async def _serve_stdio(program: Program, stop: anyio.Event) -> None:
 
 async def _serve_http(program: Program, address: Address, stop: anyio.Event) -> None:
     with listening(address) as listener:
-        app = program.server.streamable_http_app(host=address.host)
+        app = _http_app(program, program.server, "/mcp", address)
         for name, other in program.others.items():
-            app.routes.extend(other.streamable_http_app(streamable_http_path=f"/mcp/{name}", host=address.host).routes)
+            app.routes.extend(_http_app(program, other, f"/mcp/{name}", address).routes)
         app.routes.append(health_route(program.health, program.server.session_manager.security_settings))
         quiet: dict[str, Any] = {"log_config": None, "access_log": False, "ws": "none"}
         guarded = app if program.guard is None else program.guard(app)
@@ -129,6 +140,12 @@ async def _serve_http(program: Program, address: Address, stop: anyio.Event) -> 
             await stop.wait()
             program.farewell()
             web.should_exit = True
+
+
+def _http_app(program: Program, server: Server[Any], path: str, address: Address) -> Starlette:
+    if program.is_stateless:
+        server.middleware.insert(0, without_sessions)
+    return server.streamable_http_app(streamable_http_path=path, host=address.host, stateless_http=program.is_stateless)
 
 
 @contextmanager

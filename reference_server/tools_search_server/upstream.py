@@ -51,6 +51,7 @@ class Upstream(KnownServer):
         call_seconds: When a request is given up, unless the entry says otherwise.
         client_info: Who is asking.
         index_at_most: How many tools of a server that can be searched itself are read; `None` for all.
+        on_told: Called with its name and each change of a list of which it tells by itself.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Upstream(KnownServer):
         call_seconds: float,
         client_info: Implementation,
         index_at_most: int | None = None,
+        on_told: Callable[[str, ServerEvent], None] = lambda _, __: None,
     ) -> None:
         super().__init__(entry.name, lambda: on_change(self), lambda event: on_event(self, event))
         self.lists: Listed | None = None
@@ -73,6 +75,7 @@ class Upstream(KnownServer):
         self._index_at_most = index_at_most
         self._client: Client | None = None
         self._questions = Questions()
+        self._told = on_told
         self._ready = anyio.Event()
         self._stale = anyio.Event()
         self._news = News(self.name, self._on_news, self._questions.completed)
@@ -220,7 +223,13 @@ class Upstream(KnownServer):
                 self._changed()
             await anyio.sleep(_QUIET_SECONDS)
 
+    def hear(self, event: ServerEvent) -> None:
+        """Read a list again of which another replica has heard that it has changed."""
+        self._on_news(event, False)
+
     def _on_news(self, event: ServerEvent, is_certain: bool) -> None:
+        if is_certain:
+            self._told(self.name, event)
         if isinstance(event, ToolsListChanged):
             self._stale.set()
         elif isinstance(event, ResourceUpdated):

@@ -42,10 +42,10 @@ class State:
         return f"{self.kind} {since}: {self.reason}" if self.reason else f"{self.kind} {since}"
 
 
-def pauses() -> Iterator[float]:
+def pauses(longest: float = _LONGEST_PAUSE) -> Iterator[float]:
     """Yield growing pauses in seconds, spread so that many servers do not come back in step."""
     spread = secrets.SystemRandom()
     pause = _FIRST_PAUSE
     while True:
         yield pause * spread.uniform(0.5, 1.5)
-        pause = min(pause * 2, _LONGEST_PAUSE)
+        pause = min(pause * 2, longest)

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 from mcp.server import Server, ServerRequestContext
 from mcp.server.context import HandlerResult
-from mcp.server.subscriptions import ResourceUpdated, ServerEvent
+from mcp.server.subscriptions import ResourceUpdated, ServerEvent, SubscriptionBus
 from mcp_types import (
     EmptyResult,
     NotificationParams,
@@ -20,6 +20,7 @@ from mcp_types import (
 
 from tools_search_server.access import Access
 from tools_search_server.changes import ListChanges, declare_changes
+from tools_search_server.replica_news import LIST_EVENTS
 from tools_search_server.subscriptions import Subscriptions
 from tools_search_server.toolsets import Toolset
 from tools_search_server.upstream import Upstream
@@ -35,6 +36,7 @@ class ViewChanges:
         views: What the callers see.
         access: Whose toolsets are theirs.
         listed: What of a view stands in their lists; by default all of its tools.
+        bus: Returns what carries changes to the modern callers with a toolset, at other replicas as well.
     """
 
     def __init__(
@@ -43,11 +45,13 @@ class ViewChanges:
         access: Access,
         *,
         listed: Callable[[View], object] = attrgetter("contents"),
+        bus: Callable[[str], SubscriptionBus],
     ) -> None:
         self._views = views
         self._listed = listed
         self._subscriptions = Subscriptions(views)
         self._access = access
+        self._bus = bus
         self._audiences: dict[str, ListChanges] = {}
         self._told: dict[str, object] = {}
         for toolset in access.toolsets:
@@ -87,6 +91,13 @@ class ViewChanges:
                 if rule is not None and rule.shows_more:
                     tasks.start_soon(self._audience_of(toolset).publish, event)
 
+    async def missed(self) -> None:
+        """Tell the legacy clients that any list may have changed; the bus tells the modern ones."""
+        async with anyio.create_task_group() as tasks:
+            for audience in self._audiences.values():
+                for event in LIST_EVENTS.values():
+                    tasks.start_soon(audience.tell_sessions, event)
+
     def close(self) -> None:
         """End the open subscriptions of modern clients in good order."""
         for audience in self._audiences.values():
@@ -97,7 +108,7 @@ class ViewChanges:
 
     def _audience_of(self, toolset: Toolset) -> ListChanges:
         if toolset.name not in self._audiences:
-            self._audiences[toolset.name] = ListChanges()
+            self._audiences[toolset.name] = ListChanges(self._bus(toolset.name))
             self._told[toolset.name] = self._listed(self._views.of(toolset))
         return self._audiences[toolset.name]
 

@@ -70,6 +70,8 @@ class SeenUpstream:
     @property
     def tools(self) -> Mapping[str, Tool]:
         """The tools that are shown, by the names that the server gives them."""
+        if self.rule.shows_all:
+            return self.upstream.tools
         return {name: tool for name, tool in self.upstream.tools.items() if self.rule.shows(name)}
 
 

@@ -29,18 +29,26 @@ def listing(params: dict[str, Any]) -> dict[str, Any]:
         return {"tools": "none"}
     if BEHAVIOUR == "named":
         return {"tools": [TOOL | {"name": sys.argv[2]}]}
+    if BEHAVIOUR == "growing":
+        grown = (Path(sys.argv[2]) / "grown").read_text().split() if (Path(sys.argv[2]) / "grown").exists() else []
+        return {"tools": [TOOL, *(TOOL | {"name": name} for name in grown)]}
     return {"tools": [TOOL]}
 
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     if method == "initialize":
-        tools: dict[str, Any] = {} if BEHAVIOUR == "toolless" else {"tools": {"listChanged": False}}
+        tools: dict[str, Any] = {} if BEHAVIOUR == "toolless" else {"tools": {"listChanged": BEHAVIOUR == "growing"}}
         info = {"name": "raw", "version": "0"}
         return {"protocolVersion": params["protocolVersion"], "capabilities": tools, "serverInfo": info}
     if method == "tools/list":
         return listing(params)
     if method == "tools/call" and BEHAVIOUR == "mute":
         return None
+    if method == "tools/call" and BEHAVIOUR == "growing" and params.get("arguments"):
+        # Others that were started with the same folder list the new tool as well, but tell nobody.
+        with (Path(sys.argv[2]) / "grown").open("a") as grown:
+            grown.write(params["arguments"]["name"] + "\n")
+        send({"method": "notifications/tools/list_changed"})
     return {"content": [{"type": "text", "text": f"{method} by {os.getpid()}"}]}
 
 

@@ -82,6 +82,12 @@ class Announcers:
             for changes in self.all:
                 tasks.start_soon(changes.publish, upstream, event)
 
+    async def missed(self) -> None:
+        """Tell the clients of each that any list may have changed."""
+        async with anyio.create_task_group() as tasks:
+            for changes in self.all:
+                tasks.start_soon(changes.missed)
+
     def close(self) -> None:
         """End the open subscriptions in good order."""
         for changes in self.all:

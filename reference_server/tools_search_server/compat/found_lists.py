@@ -10,7 +10,7 @@ from typing import Any, Final
 import anyio
 from mcp.server import ServerRequestContext
 from mcp.server.session import ServerSession
-from mcp.server.subscriptions import ServerEvent, ToolsListChanged
+from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
 
 from tools_search_server.changes import tell
 from tools_search_server.compat.always_available import AlwaysAvailable
@@ -105,6 +105,13 @@ class FoundLists:
                 rule = session.toolset.rule(upstream.name)
                 if rule is not None and rule.shows_more:
                     tasks.start_soon(tell, session.speaker, event)
+
+    async def missed(self) -> None:
+        """Tell the sessions that prompts and resources may have changed; what tools they list is known here."""
+        async with anyio.create_task_group() as tasks:
+            for session in list(self._sessions.values()):
+                tasks.start_soon(tell, session.speaker, PromptsListChanged())
+                tasks.start_soon(tell, session.speaker, ResourcesListChanged())
 
     def session(self, ctx: ServerRequestContext[Any, Any]) -> _Session:
         """Return what is remembered of the session of `ctx`, from now on if it is new."""

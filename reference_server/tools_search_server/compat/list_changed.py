@@ -5,6 +5,7 @@ That needs a session, which protocol revisions since 2026-07-28 do not have: the
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from mcp.server.context import HandlerResult
@@ -41,7 +42,8 @@ def list_changed_endpoint(parts: Parts) -> Endpoint:
         "sessions see all of them."
     )
     server = bare_server(_NAME, parts, mode.list_tools, mode.call_tool, mode.input_schema, how)
-    for_all = ViewChanges(parts.searched.views, parts.gateway.access)
+    bus = partial(parts.gateway.replicas.bus, "list-changed")
+    for_all = ViewChanges(parts.searched.views, parts.gateway.access, bus=bus)
     for_all.install(server)
     server.add_notification_handler("notifications/initialized", NotificationParams, mode.remember)
     hide_faults(server)
@@ -89,6 +91,9 @@ class _ListChanged:
 
     async def publish(self, upstream: Upstream, event: ServerEvent) -> None:
         await self._lists.publish(upstream, event)
+
+    async def missed(self) -> None:
+        await self._lists.missed()
 
     def close(self) -> None:
         """Sessions have no subscriptions that would have to be closed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from mcp.server.context import HandlerResult
@@ -65,7 +66,8 @@ def meta_tools_endpoint(parts: Parts) -> Endpoint:
         f"they take, and call them with {names('call_tool')}."
     )
     server = bare_server(_NAME, parts, list_tools, call_tool, input_schema, how)
-    changes = ViewChanges(views, parts.gateway.access, listed=listed)
+    bus = partial(parts.gateway.replicas.bus, "meta-tools")
+    changes = ViewChanges(views, parts.gateway.access, listed=listed, bus=bus)
     changes.install(server)
     hide_faults(server)
     return Endpoint(server, changes)

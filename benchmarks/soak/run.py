@@ -1,0 +1,266 @@
+"""One soak from its first process to its last."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import IO, Any, Final, cast
+
+import anyio
+import anyio.to_thread
+import httpx2
+
+from benchmarks.soak.callers import Caller, client_of
+from benchmarks.soak.chaos import Chaos, Hosts, configuration
+from benchmarks.soak.footprint import Footprint, children, footprint, is_alive
+from benchmarks.soak.ledger import Ledger
+from benchmarks.soak.world import Era, World
+
+__all__ = ["Report", "Settings", "compare", "soak"]
+
+_START_SECONDS: Final = 120
+_WARM_SHARE: Final = 0.25
+"""Of the time: by then every cache is full, and memory should grow no more."""
+
+_STOP_SECONDS: Final = 90
+_CALM_SECONDS: Final = 40
+"""What was opened for callers who have left has to be closed within this time."""
+
+_MORE_DESCRIPTORS: Final = 20
+_MORE_TASKS: Final = 20
+_MORE_THREADS: Final = 40
+"""Workers of the event loop, which are kept for later."""
+
+_MORE_MEMORY: Final = 1.25
+_MORE_MEMORY_MIB: Final = 48
+_EXIT_SECONDS: Final = 20
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line says."""
+
+    seconds: float
+    upstreams: int
+    tools: int
+    callers: int
+    seed: int
+    log: Path | None = None
+    """Where the gateway's log is kept."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came of it."""
+
+    figures: dict[str, Any]
+    failures: list[str]
+
+
+async def soak(settings: Settings, tell: Callable[[str], None]) -> Report:
+    """Run a gateway, its servers and its callers on loopback, and check everything that they say.
+
+    Args:
+        settings: How much of it.
+        tell: Called with a line of progress now and then.
+    """
+    world, ledger = World(settings.upstreams, settings.tools), Ledger()
+    with TemporaryDirectory() as folder:
+        async with _hosts(world) as hosts:
+            began = anyio.current_time()
+            log = settings.log or Path(folder) / "gateway.log"
+            async with _gateway(Path(folder), configuration(world, hosts), log) as (process, url):
+                await _until_ready(url, world)
+                figures: dict[str, Any] = {"startSeconds": round(anyio.current_time() - began, 1)}
+                tell(f"{settings.upstreams} servers are ready after {figures['startSeconds']} s")
+                figures |= await _use(settings, world, hosts, ledger, process.pid, url, tell)
+                kept = children(process.pid)
+                process.terminate()
+                code = await anyio.to_thread.run_sync(lambda: _ended(process))
+                if code != 0:
+                    ledger.fail(f"the gateway ended with {code}, not 0")
+                if left := [child for child in kept if is_alive(child)]:
+                    ledger.fail(f"{len(left)} processes are left")
+            if "Traceback" in (text := log.read_text()):
+                ledger.fail(f"the gateway has logged an error: …{text[text.index('Traceback') :][:1500]}")
+    return Report(
+        {
+            "settings": {name: value for name, value in vars(settings).items() if name != "log"},
+            **figures,
+            **ledger.figures(),
+        },
+        ledger.failures,
+    )
+
+
+async def _use(
+    settings: Settings,
+    world: World,
+    hosts: Hosts,
+    ledger: Ledger,
+    process: int,
+    url: str,
+    tell: Callable[[str], None],
+) -> dict[str, Any]:
+    """Let callers and chaos loose for the time that is asked for, and compare what is left with what was there."""
+    before = after = warm = await footprint(process, url)
+    stop = anyio.Event()
+    seen: list[Footprint] = []
+
+    async def watch() -> None:
+        began = anyio.current_time()
+        while True:
+            await anyio.sleep(5)
+            seen.append(await footprint(process, url))
+            done = ", ".join(f"{count} {kind}" for kind, count in ledger.done.items())
+            passed = anyio.current_time() - began
+            tell(
+                f"{passed:.0f} s: {done}; {len(ledger.outages)} outages, {ledger.failed} failures; "
+                f"{seen[-1].memory_mib:.0f} MiB, {seen[-1].descriptors} descriptors, {seen[-1].tasks} tasks"
+            )
+
+    async with anyio.create_task_group() as watching:
+        watching.start_soon(watch)
+        with anyio.move_on_after(settings.seconds + _STOP_SECONDS) as stopping:
+            async with anyio.create_task_group() as tasks:
+                for number in range(settings.callers):
+                    era: Era = "modern" if number % 2 else "legacy"
+                    random = Random(f"{settings.seed} {number}")  # noqa: S311 - to be repeated
+                    caller = Caller(url, era, world, ledger, random, 2 <= number < 4, stop)
+                    tasks.start_soon(caller.run)
+                async with client_of(url, "modern") as prober:
+                    random = Random(settings.seed)  # noqa: S311
+                    await Chaos(world, hosts, ledger, random, process, prober).run(settings.seconds)
+                stop.set()
+        if stopping.cancelled_caught:
+            ledger.fail(f"callers had no answer {_STOP_SECONDS} s after the end")
+        warm = seen[int(len(seen) * _WARM_SHARE)] if seen else before
+        after = await _calm(process, url, before)
+        watching.cancel_scope.cancel()
+    compare(before, warm, after, ledger)
+    peak = max(seen, key=lambda one: one.memory_mib, default=after)
+    named = {"before": before, "warm": warm, "peak": peak, "after": after}
+    return {"footprint": {name: one.figures() for name, one in named.items()}}
+
+
+async def _calm(process: int, url: str, before: Footprint) -> Footprint:
+    """Return the footprint once the gateway has let go of what was for others, or when it does not."""
+    with anyio.move_on_after(_CALM_SECONDS):
+        while not _is_calm(before, await footprint(process, url)):  # noqa: ASYNC110 - another process sets no events
+            await anyio.sleep(0.5)
+    return await footprint(process, url)
+
+
+def _is_calm(before: Footprint, now: Footprint) -> bool:
+    return (
+        now.processes == before.processes
+        and now.descriptors <= before.descriptors + _MORE_DESCRIPTORS
+        and now.tasks <= before.tasks + _MORE_TASKS
+        and now.threads <= before.threads + _MORE_THREADS
+    )
+
+
+def compare(before: Footprint, warm: Footprint, after: Footprint, ledger: Ledger) -> None:
+    """Note what is left over.
+
+    Args:
+        before: Without callers.
+        warm: When everything had been in use for a while.
+        after: When all callers had left.
+        ledger: Where it is noted.
+    """
+    if not _is_calm(before, after):
+        ledger.fail(f"something is left over: before {before}, after {after}")
+    if after.memory_mib > warm.memory_mib * _MORE_MEMORY + _MORE_MEMORY_MIB:
+        ledger.fail(f"memory grows: {warm.memory_mib} MiB when everything was in use, {after.memory_mib} at the end")
+
+
+@asynccontextmanager
+async def _hosts(world: World) -> AsyncGenerator[Hosts]:
+    hosts = Hosts(world, _free_ports(len(world.hosts)))
+    try:
+        for host in world.hosts:
+            hosts.start(host)
+        await _until_listening(hosts, world)
+        yield hosts
+    finally:
+        hosts.end()
+
+
+async def _until_listening(hosts: Hosts, world: World) -> None:
+    with anyio.fail_after(_START_SECONDS):
+        async with AsyncExitStack() as stack:
+            http = await stack.enter_async_context(httpx2.AsyncClient(trust_env=False))
+            for plans in world.hosts.values():
+                while True:
+                    try:
+                        await http.get(hosts.url(plans[0]))
+                        break
+                    except httpx2.HTTPError:
+                        await anyio.sleep(0.1)
+
+
+@asynccontextmanager
+async def _gateway(folder: Path, mcp_json: str, log: Path) -> AsyncGenerator[tuple[subprocess.Popen[str], str]]:
+    file = folder / "mcp.json"
+    file.write_text(mcp_json)
+    argv = [
+        sys.executable,
+        "-m",
+        "tools_search_server",
+        "--config",
+        str(file),
+        "--http",
+        "127.0.0.1:0",
+        "--log-format",
+        "json",
+    ]
+    with log.open("w") as stderr:
+        process = await anyio.to_thread.run_sync(
+            lambda: subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=stderr, text=True)  # noqa: S603 - see argv
+        )
+        try:
+            told = cast("IO[str]", process.stdout)
+            yield process, json.loads(await anyio.to_thread.run_sync(told.readline))["url"]
+        finally:
+            process.terminate()
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(lambda: _ended(process))
+
+
+def _ended(process: subprocess.Popen[str]) -> int:
+    try:
+        process.communicate(timeout=_EXIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+    return process.returncode
+
+
+async def _until_ready(url: str, world: World) -> None:
+    with anyio.fail_after(_START_SECONDS):
+        async with httpx2.AsyncClient(trust_env=False) as http:
+            while True:
+                health = (await http.get(url.replace("/mcp", "/healthz"), timeout=_START_SECONDS)).json()
+                if health["ready"] == world.upstreams and health["tools"] == world.tools:
+                    return
+                await anyio.sleep(0.1)
+
+
+def _free_ports(count: int) -> list[int]:
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()

@@ -1,0 +1,239 @@
+"""List changes cross from replica to replica through a real Redis, which may be away, slow or full of rubbish."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import signal
+import subprocess
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from click.testing import CliRunner
+from mcp import Client
+from mcp_types import ToolListChangedNotification
+from redis import Redis
+from redis.exceptions import RedisError
+from tools_search_server.command_line import command
+from tools_search_server.gateway_program import GatewayOptions, configured_gateway, gateway_server, program_of
+from tools_search_server.health import gateway_health
+from tools_search_server.limits import Limits
+from tools_search_server.redis_channel import RedisAddress
+from tools_search_server.replica_news import News, decode, encode
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis-server (of Debian) is not installed"),
+]
+
+SECONDS = 60
+CHANNEL = "replicas-under-test"
+
+
+@dataclass
+class RedisServer:
+    """A real Redis, which can be started, stopped, killed and started again at the same port."""
+
+    port: int
+    folder: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> RedisAddress:
+        return RedisAddress(f"redis://127.0.0.1:{self.port}", CHANNEL)
+
+    @property
+    def client(self) -> Any:
+        return Redis(port=self.port)
+
+    def start(self) -> None:
+        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(self.folder)]
+        self.process = subprocess.Popen(["redis-server", *options], stdout=subprocess.DEVNULL)
+        while not self.answers():
+            assert self.process.poll() is None
+
+    def signal(self, number: int) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+        if number == signal.SIGKILL:
+            self.process.wait(20)
+
+    def answers(self) -> bool:
+        try:
+            with self.client as client:
+                return bool(client.ping())
+        except RedisError:
+            return False
+
+
+@pytest.fixture
+def redis(unused_tcp_port: int, tmp_path: Path) -> Generator[RedisServer]:
+    server = RedisServer(unused_tcp_port, tmp_path)
+    yield server
+    if server.process is not None:
+        server.signal(signal.SIGKILL)
+
+
+@dataclass
+class Replica:
+    """One gateway in this process, with a modern and a legacy client that want to hear of changes."""
+
+    gateway: Any
+    modern: Client
+    legacy: Client
+    told: dict[str, int] = field(default_factory=lambda: {"modern": 0, "legacy": 0})
+
+    @property
+    def connection(self) -> str:
+        return gateway_health(self.gateway)["replication"]["state"]
+
+    async def names(self) -> set[str]:
+        listed = {tool.name for tool in (await self.modern.session.list_tools()).tools}
+        assert listed == {tool.name for tool in (await self.legacy.session.list_tools()).tools}
+        return listed
+
+    async def grow(self, name: str) -> None:
+        await self.modern.session.call_tool("growing__plain", {"name": name})
+
+
+@pytest.fixture
+def replica(configuration: Any, raw: Any, redis: RedisServer, tmp_path: Path) -> Any:
+    """Run a gateway whose upstream server is one program among several that have one list, and tells only this one."""
+    file = configuration(growing=raw("growing", tmp_path))
+
+    @asynccontextmanager
+    async def running() -> AsyncGenerator[Replica]:
+        options = GatewayOptions(20, 20, redis=redis.address)
+        gateway = configured_gateway(file, Limits(), options)
+        program = program_of(gateway, gateway_server(gateway, Limits(), options))
+
+        async def on_message(message: object) -> None:
+            if isinstance(message, ToolListChangedNotification):
+                here.told["legacy"] += 1
+
+        async def listen(*, task_status: Any) -> None:
+            async with here.modern.listen(tools_list_changed=True) as events:
+                task_status.started()
+                async for _ in events:
+                    here.told["modern"] += 1
+
+        async with (
+            program.beside(),
+            Client(program.server, cache=None) as modern,
+            Client(program.server, mode="legacy", message_handler=on_message) as legacy,
+            anyio.create_task_group() as tasks,
+        ):
+            here = Replica(gateway, modern, legacy)
+            await tasks.start(listen)
+            yield here
+            program.farewell()
+            tasks.cancel_scope.cancel()
+
+    return running
+
+
+async def test_a_change_that_one_replica_hears_of_reaches_the_list_and_the_subscribers_of_every_replica(
+    replica: Any, redis: RedisServer, until: Callable[[Callable[[], bool]], Any]
+) -> None:
+    redis.start()
+    with anyio.fail_after(SECONDS):
+        async with replica() as hearing, replica() as deaf:
+            await until(lambda: hearing.connection == deaf.connection == "ready")
+            before = await deaf.names()
+            assert before == await hearing.names()
+            with redis.client as observer, observer.pubsub() as channel:
+                channel.subscribe(CHANNEL)
+                await hearing.grow("marmalade")
+                await until(lambda: deaf.told["modern"] > 0 and deaf.told["legacy"] > 0)
+                await until(lambda: "growing__marmalade" in deaf.gateway.offers)
+                assert await deaf.names() == await hearing.names() == before | {"growing__marmalade"}
+                assert hearing.told["modern"] > 0
+                # One says that its server has told it, each that its list has changed, and perhaps that it has started.
+                with anyio.move_on_after(1):
+                    await anyio.sleep_forever()
+                said = [message["data"] for _ in range(10) if (message := channel.get_message()) is not None]
+    news = [told for data in said if (told := decode(data)) is not None]
+    assert [told.about for told, _ in news].count("server") == 1
+    assert {sender for told, sender in news if told.about == "audience"} == {sender for _, sender in news}
+    assert len(news) <= 5
+
+
+async def test_what_happens_while_redis_is_missing_or_stuck_is_made_up_for_and_delays_nothing(
+    replica: Any, redis: RedisServer, until: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    with anyio.fail_after(SECONDS):
+        async with replica() as hearing, replica() as deaf:
+            await until(lambda: hearing.connection == deaf.connection == "down")
+            await hearing.grow("before")
+            assert "growing__before" not in await deaf.names()
+            redis.start()
+            await until(lambda: deaf.told["modern"] and "growing__before" in deaf.gateway.offers)
+            await until(lambda: hearing.connection == deaf.connection == "ready")
+            assert gateway_health(deaf.gateway)["status"] == "ok"
+            redis.signal(signal.SIGSTOP)
+            with anyio.fail_after(2):
+                await hearing.grow("stuck")
+                assert "growing__stuck" not in await deaf.names()
+            redis.signal(signal.SIGKILL)
+            await until(lambda: hearing.connection == deaf.connection == "down")
+            assert gateway_health(deaf.gateway)["status"] == "degraded"
+            told = deaf.told["modern"], hearing.told["modern"]
+            redis.start()
+            await until(lambda: deaf.told["modern"] > told[0] and hearing.told["modern"] > told[1])
+            await until(lambda: "growing__stuck" in deaf.gateway.offers)
+    outages = [record for record in caplog.records if "Redis cannot be used" in record.getMessage()]
+    assert len(outages) == 4  # two for each replica, however often they have tried
+
+
+async def test_rubbish_on_the_channel_changes_nothing(
+    replica: Any, redis: RedisServer, until: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    rubbish = [b"", b"\xff", b"[]", b"{", b"[" * 4000, b'{"sender":1}', b"x" * 100_000]
+    rubbish += [encode(News("server", "no such", "tools"), "x"), encode(News("audience", "no such", "tools"), "x")]
+    rubbish += [encode(News("server", "growing", "prompts"), "x")]
+    redis.start()
+    with anyio.fail_after(SECONDS):
+        async with replica() as one, replica() as other:
+            await until(lambda: one.connection == other.connection == "ready")
+            await one.names()
+            with redis.client as attacker:
+                for message in rubbish * 20:
+                    attacker.publish(CHANNEL, message)
+                attacker.publish(CHANNEL, encode(News("audience", "plain/", "tools"), "x"))
+            await until(lambda: one.told["modern"] and other.told["modern"])
+            assert await one.names() == await other.names() == {"growing__plain"}
+            await one.grow("after")
+            await until(lambda: "growing__after" in other.gateway.offers)
+    ignored = [record for record in caplog.records if "no replica sends" in record.getMessage()]
+    assert len(ignored) == 2  # one for each replica
+
+
+@pytest.mark.parametrize(
+    "data", [None, 1, "text", b"{}", b'{"version":2,"sender":"x","about":"server","name":"a","kind":"tools"}']
+)
+def test_only_messages_of_replicas_are_read(data: object) -> None:
+    assert decode(data) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("redis://:secret-word@127.0.0.1", "TOOLS_SEARCH_REDIS"),
+        ("redis://127.0.0.1?password=secret-word", "TOOLS_SEARCH_REDIS"),
+        ("http://127.0.0.1", "is no address of a Redis server"),
+        ("redis://127.0.0.1:port", "is no address of a Redis server"),
+    ],
+)
+def test_an_address_that_cannot_be_used_says_what_to_write_and_repeats_no_password(
+    configuration: Any, raw: Any, url: str, text: str
+) -> None:
+    refused = CliRunner().invoke(command, ["--config", str(configuration(good=raw("good"))), "--redis", url])
+    assert refused.exit_code == 2
+    assert text in refused.stderr
+    assert "secret-word" not in refused.stderr
