@@ -17,6 +17,7 @@ from mcp_ext_tools_search.ranking.scoring import LEAST_FACTOR, score
 from mcp_ext_tools_search.ranking.statistics import Statistics, saturation
 from mcp_ext_tools_search.ranking.terms import terms
 from mcp_types import Tool
+from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
 _WORD = st.sampled_from(["get", "list", "user", "file", "weather", "café", "天气", "v2", "report", "mail"])
@@ -36,7 +37,9 @@ def test_the_plain_engine_is_rank_bm25(texts: Sequence[str], query: str, parts: 
     assert [hit.score for hit in hits] == pytest.approx(sorted(scores[scores > 0] / scores.max(), reverse=True))
 
 
-def _scores(words: Sequence[Sequence[str]], idf: Mapping[str, float], query: Sequence[str], parts: int) -> np.ndarray:
+def _scores(
+    words: Sequence[Sequence[str]], idf: Mapping[str, float], query: Sequence[str], parts: int
+) -> NDArray[np.float64]:
     """Return what the engine makes of documents whose words all count 1, its index made in some parts."""
     numbers = {term: number for number, term in enumerate(idf)}
     postings = Postings()
