@@ -276,6 +276,13 @@ async def test_the_bare_name_of_tools_of_several_servers_loads_all_of_them(start
     assert (await talk.search(tool_names=["search"])).loaded == ("a__search", "b__search")
 
 
+async def test_a_servers_name_in_another_case_is_no_name_where_two_servers_differ_by_that(start: Any, make_tool: Any):
+    talk = start({"Web": [make_tool("a")], "WEB": [make_tool("b")]}, ["Web", "WEB"])
+    await talk.state.begin_turn()
+    assert "Valid servers: Web, WEB." in (await talk.search(server_name="web")).text
+    assert (await talk.search(server_name="WEB")).loaded == ("WEB__b",)
+
+
 async def test_an_exact_name_as_query_comes_before_whatever_ranks_higher(start: Any, make_tool: Any):
     praised = [make_tool(f"page_{number}", "page page page") for number in range(6)]
     talk = start({"a": [*praised, make_tool("page", "Something else altogether, at great length.")]}, ["a"])

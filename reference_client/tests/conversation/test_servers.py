@@ -346,6 +346,7 @@ async def test_a_tool_that_a_call_shows_to_be_gone_is_gone_until_it_is_found_aga
         assert again.text == session.state.failed(step, unknown).text
         back = await session.search(query="alpha")
         assert (back.loaded, "now loaded" in back.text) == (("one__make_alpha",), True)
+        assert "one__make_alpha" not in back.text.partition("Already loaded: ")[2]
         assert await session.forward("one__make_alpha")
 
 
