@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mcp_ext_tools_search.ranking import Ranker
+from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion
 
 from tools_search_client.conversation.catalogue import SourceAnswer
 from tools_search_client.conversation.known_tools import KnownTools
 from tools_search_client.conversation.reach import Reach, called
-from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion
 from tools_search_client.reports import FederatedTool
 
 __all__ = ["MOST_BROWSED", "Finding", "by_names", "by_query", "by_server"]
