@@ -75,8 +75,10 @@ def summed(postings: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def merged(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     """Return the postings of sorted parts as one."""
+    whole = np.concatenate((_NONE, *parts))
     # The stable sort sees the runs that are sorted already.
-    return np.sort(np.concatenate((_NONE, *parts)), kind="stable")
+    whole.sort(kind="stable")
+    return whole
 
 
 @dataclass(frozen=True, slots=True)
