@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from mcp import Client
 from mcp_types import (
     CallToolResult,
     CreateMessageRequestParams,
     CreateMessageResult,
+    ElicitCompleteNotification,
     ElicitRequestParams,
     ElicitResult,
     ListRootsResult,
@@ -91,6 +93,22 @@ async def test_a_modern_server_may_ask_a_legacy_caller_several_times_but_not_for
 
 
 @either_upstream
+async def test_the_time_in_which_a_person_thinks_is_no_time_of_the_call(gateway: Any, upstream: str) -> None:
+    seconds = 0.5
+
+    async def think(context: Any, params: ElicitRequestParams) -> ElicitResult:
+        await anyio.sleep(2 * seconds)  # the time itself is what is tested
+        return await answer(context, params)
+
+    with anyio.fail_after(60):
+        client_options = {"elicitation_callback": think}
+        async with gateway("legacy", one=library(upstream), call_timeout=seconds, client=client_options) as client:
+            answered = await ask(client, "elicitation")
+    assert answered[0] is False
+    assert "Your name?" in answered[1]
+
+
+@either_upstream
 @pytest.mark.parametrize("kind", ["elicitation", "sampling"])
 async def test_a_caller_that_cannot_be_asked_is_told_what_it_lacks(gateway: Any, upstream: str, kind: str) -> None:
     with anyio.fail_after(60):
@@ -134,3 +152,21 @@ async def test_no_client_is_asked_what_may_be_for_another(connect: Any, configur
             go_on.set()
     assert "several clients" in results[0][1]
     assert "Your name?" in results[1][1]
+
+
+async def test_a_client_that_was_sent_to_a_page_is_told_that_it_was_answered_there(gateway: Any) -> None:
+    finished: list[str] = []
+
+    async def on_message(message: object) -> None:
+        if isinstance(message, ElicitCompleteNotification):
+            finished.append(message.params.elicitation_id)
+
+    client_options = {"elicitation_callback": answer, "message_handler": on_message}
+    with anyio.fail_after(60):
+        async with gateway("legacy", one=library("legacy"), client=client_options) as client:
+            await ask(client, "elicitation")
+            assert finished == []
+            assert (await ask(client, "url"))[0] is False
+            while not finished:
+                await anyio.lowlevel.checkpoint()
+    assert finished == ["e1"]

@@ -219,10 +219,12 @@ async def test_hosts_that_cannot_search_get_them_too(
         call = "call_tool", {"name": tool, "arguments": {}}
     with anyio.fail_after(60):
         async with connect("stdio", mode, "--compat", compat, "--config", str(configuration(**two))) as client:
-            listed = (await client.session.list_resources()).resources
+            page = await client.session.list_resources()
+            listed, ttl_ms = page.resources, page.ttl_ms
             prompts = (await client.session.list_prompts()).prompts
             result: Any = await client.session.call_tool(*call)
             followed = await read(client, result.content[0].uri)
     assert len(listed) == 8
     assert len(prompts) == 4
+    assert ttl_ms == (5000 if mode == "auto" else 0)
     assert followed == ("gateway://old%20one/note://old/unlisted", "note://old/unlisted of old")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from mcp_ext_tools_search.client import TOOLS_SEARCH, search_tools
 from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target
 from starlette.applications import Starlette
 from tools_search_server.command_line import command
+from tools_search_server.compat.always_available import ALWAYS_VARIABLE
 from tools_search_server.health import health_route
 from tools_search_server.revealing import without_secrets
 
@@ -30,9 +32,9 @@ SECONDS = 30
 SECRET = "s3cret-and-long-enough"  # noqa: S105
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "tools_search_server", *arguments],
+        [sys.executable, "-m", "tools_search_server", *arguments], env=os.environ | (env or {}),
         capture_output=True, text=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL,
     )  # fmt: skip
 
@@ -93,7 +95,7 @@ async def test_health_tells_the_state_of_each_server_and_status_shows_it(
     assert SECRET not in json.dumps(health)
     assert shown.exit_code == as_json.exit_code == 1
     assert json.loads(as_json.stdout)["servers"] == health["servers"]
-    assert "degraded: 1 ready, 0 starting, 4 down, 1 tools" in shown.stdout
+    assert "degraded: 1 ready, 0 idle, 0 starting, 4 down, 1 tools" in shown.stdout
     [row] = [line for line in shown.stdout.splitlines() if line.startswith("crashing")]
     assert row.split()[1] == "down"
     assert "it ended with exit code 1" in row
@@ -168,6 +170,10 @@ def test_a_check_says_what_each_server_offers_and_leaves_nothing_running(
     assert checked.returncode == 0, checked.stderr
     assert "good\n  tools: plain\n" in checked.stdout
     assert not is_alive(int((tmp_path / "pid").read_text()))
+    misspelt = run("--check", "--config", str(tmp_path / "mcp.json"), env={ALWAYS_VARIABLE: "good__plain, plane"})
+    assert misspelt.returncode == 1
+    assert "`always_available` names 'plane', but no tool has that name" in misspelt.stdout
+    assert "'good__plain'" not in misspelt.stdout
     partly = run("--check", "--config", str(configuration(busy=versatile(tmp_path), missing={"command": "no-such"})))
     assert partly.returncode == 1
     assert "'no-such' was not found" in partly.stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ import anyio
 import anyio.to_thread
 import httpx2
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import SubscriptionLost
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, search_tools, server_settings
 from tools_search_server.command_line import command
+from tools_search_server.status_command import TOKEN_VARIABLE
 from tools_search_server.throttle import Throttle
 from tools_search_server.tokens import TokenHash, new_token
 
@@ -281,3 +284,83 @@ def test_a_throttle_counts_what_is_open() -> None:
     assert [throttle.enter(0.0) for _ in range(3)] == [0.0, 0.0, 1.0]
     throttle.leave()
     assert throttle.enter(0.0) == 0.0
+
+
+async def test_a_token_that_is_taken_away_stops_working_and_one_that_is_added_works_without_a_restart(
+    servers: Any, file: Path, tokens: dict[str, str], until: Any
+) -> None:
+    def status_of(name: str) -> int:
+        headers = {"Authorization": f"Bearer {tokens[name]}"}
+        return httpx2.get(url.replace("/mcp", "/healthz"), headers=headers, trust_env=False).status_code
+
+    def replace(change: Callable[[Any], None]) -> None:
+        document = json.loads(file.read_text())
+        change(document["principals"])
+        (file.parent / "new").write_text(json.dumps(document))
+        (file.parent / "new").rename(file)
+
+    async def listen() -> None:
+        headers = {"Authorization": f"Bearer {tokens['reader']}"}
+        async with (
+            httpx2.AsyncClient(headers=headers, trust_env=False, timeout=None) as http,
+            Client(streamable_http_client(url, http_client=http), extensions=[TOOLS_SEARCH]) as client,
+            client.listen(tools_list_changed=True) as events,
+        ):
+            listening.set()
+            with pytest.raises(SubscriptionLost):
+                async for _ in events:
+                    pass
+        cut.set()
+
+    listening, cut = anyio.Event(), anyio.Event()
+    tokens["new"] = new_token()
+    log = file.parent / "log"
+    with log.open("w") as stderr:
+        url = await anyio.to_thread.run_sync(lambda: servers.start_http("--config", str(file), stderr=stderr))
+    with anyio.fail_after(60):
+        assert (status_of("reader"), status_of("owner"), status_of("new")) == (200, 200, 401)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(listen)
+            await listening.wait()
+            replace(lambda principals: principals.update(new={"token": str(TokenHash.of(tokens["new"]))}))
+            await until(lambda: status_of("new") == 200)
+            assert not cut.is_set()
+            replace(lambda principals: principals.pop("reader"))
+            await cut.wait()
+            assert (status_of("reader"), status_of("owner")) == (401, 200)
+            tasks.cancel_scope.cancel()
+        replace(lambda principals: principals.update(owner={"token": "wrong"}))
+        await until(lambda: "stay as they were" in log.read_text())
+        assert "`principals.owner.token`" in log.read_text()
+        assert (status_of("owner"), status_of("new")) == (200, 200)
+
+
+async def test_the_status_shows_a_principal_what_it_sees_and_others_nothing(
+    servers: Any, file: Path, tokens: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(*options: str) -> Result:
+        return CliRunner().invoke(command, ["status", "--url", url, *options])
+
+    url = await anyio.to_thread.run_sync(lambda: servers.start_http("--config", str(file)))
+    headers = {"Authorization": f"Bearer {tokens['owner']}"}
+    with anyio.fail_after(60):
+        async with httpx2.AsyncClient(headers=headers, trust_env=False) as http:
+            target = streamable_http_client(url, http_client=http)
+            async with Client(target, extensions=[TOOLS_SEARCH]) as client:
+                await client.list_tools()  # which waits for the servers
+        token_file = file.parent / "token"
+        token_file.write_text(tokens["owner"] + "\n")
+        nothing = await anyio.to_thread.run_sync(asked)
+        everything = await anyio.to_thread.run_sync(lambda: asked("--token-file", str(token_file)))
+        monkeypatch.setenv(TOKEN_VARIABLE, tokens["reader"])
+        part = await anyio.to_thread.run_sync(asked)
+        monkeypatch.setenv(TOKEN_VARIABLE, "wrong")
+        refused = await anyio.to_thread.run_sync(asked)
+    assert "which servers: told" in nothing.stderr
+    assert "git" not in nothing.stdout
+    assert "git" in everything.stdout
+    assert "4 tools" in everything.stdout
+    assert "2 tools" in part.stdout
+    assert "other" not in part.stdout
+    assert refused.exit_code == 1
+    assert "does not accept this token" in refused.stderr

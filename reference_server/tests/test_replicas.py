@@ -110,7 +110,7 @@ def replica(configuration: Any, raw: Any, redis: RedisServer, tmp_path: Path) ->
     async def running() -> AsyncGenerator[Replica]:
         options = GatewayOptions(20, 20, redis=redis.address)
         gateway = configured_gateway(file, Limits(), options)
-        program = program_of(gateway, gateway_server(gateway, Limits(), options))
+        program = program_of(gateway, file, gateway_server(gateway, Limits(), options))
 
         async def on_message(message: object) -> None:
             if isinstance(message, ToolListChangedNotification):

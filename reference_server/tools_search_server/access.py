@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -21,14 +21,29 @@ class Access:
     toolset: Toolset = EVERYTHING
     """What callers see who are no principals: the host on stdio, or everyone on an open loopback address."""
 
-    principals: Mapping[str, Principal] = field(default_factory=dict[str, Principal])
+    principals: dict[str, Principal] = field(default_factory=dict[str, Principal])
     """By name; where there are any, nobody else is served over HTTP."""
+
+    on_revoked: list[Callable[[Collection[str]], None]] = field(default_factory=list[Callable[[Collection[str]], None]])
+    """Called with the names of principals that may not go on as they have begun."""
 
     @property
     def toolsets(self) -> tuple[Toolset, ...]:
         """The toolsets in use, each once."""
         used = [principal.toolset for principal in self.principals.values()]
         return tuple({toolset.name: toolset for toolset in (self.toolset, *used)}.values())
+
+    def replace_principals(self, principals: Mapping[str, Principal]) -> None:
+        """Let these use the gateway from now on, and nobody else."""
+        revoked = [name for name, old in self.principals.items() if not _is_same(old, principals.get(name))]
+        self.principals.clear()
+        self.principals.update(principals)
+        for told in self.on_revoked:
+            told(revoked)
+
+
+def _is_same(old: Principal, new: Principal | None) -> bool:
+    return new is not None and (old.token, old.toolset) == (new.token, new.toolset)
 
 
 def read_access(file: HostFile, source: str, chosen: str | None) -> Access:

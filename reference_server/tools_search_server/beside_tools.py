@@ -21,7 +21,9 @@ from tools_search_server.resources import read_resource
 from tools_search_server.upstream_listing import PROMPTS, RESOURCES, TEMPLATES, Kind
 from tools_search_server.views import View, Views
 
-__all__ = ["METHODS", "install_beside_tools"]
+__all__ = ["LISTINGS", "METHODS", "install_beside_tools"]
+
+LISTINGS: Final = ("prompts/list", "resources/list", "resources/templates/list")
 
 METHODS: Final = frozenset(
     {

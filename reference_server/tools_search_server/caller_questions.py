@@ -17,6 +17,8 @@ from mcp_types import INVALID_REQUEST, ServerRequest, methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from tools_search_server.upstream_questions import ANSWER_SECONDS
+
 __all__ = ["INPUT_REQUIRED", "Unanswered", "answerable", "ask_caller", "completed"]
 
 INPUT_REQUIRED: Final = "input_required"
@@ -31,9 +33,6 @@ _CAPABILITIES: Final = {
 _MAX_ROUNDS: Final = 10
 _MAX_QUESTIONS: Final = 16
 """Questions of one round."""
-
-_ANSWER_SECONDS: Final = 600
-"""How long a person may think about one question."""
 
 _FIRST_WAIT: Final = 0.05
 _LONGEST_WAIT: Final = 1
@@ -73,7 +72,7 @@ async def ask_caller(ctx: ServerRequestContext[Any, Any], method: str, params: M
         raise MCPError(INVALID_REQUEST, text) from None
     related = ServerMessageMetadata(related_request_id=ctx.request_id)
     try:
-        answer = await ctx.session.send_request(question, _AsItCame, _ANSWER_SECONDS, related)
+        answer = await ctx.session.send_request(question, _AsItCame, ANSWER_SECONDS, related)
     except ValidationError:
         raise MCPError(INVALID_REQUEST, "the client answered with what is no answer to that") from None
     return answer.model_dump(mode="json")

@@ -36,9 +36,10 @@ def caller_of(ctx: ServerRequestContext[Any, Any], principals: Mapping[str, Prin
     if not principals or ctx.request is None:
         return None
     user = ctx.request.scope.get("user")
-    if not isinstance(user, AuthenticatedUser):
+    principal = principals.get(user.username) if isinstance(user, AuthenticatedUser) else None
+    if principal is None:  # who has been one when the request came is none any more
         raise MCPError(INTERNAL_ERROR, "Internal server error")
-    return principals[user.username]
+    return principal
 
 
 def remember_caller(principals: Mapping[str, Principal]) -> ServerMiddleware[Any]:

@@ -9,6 +9,7 @@ from typing import Final
 import anyio
 import click
 
+from tools_search_server.compat.always_available import AlwaysAvailable
 from tools_search_server.gateway import Gateway
 from tools_search_server.health import Health, gateway_health
 from tools_search_server.revealing import printable
@@ -20,14 +21,19 @@ __all__ = ["check"]
 _WIDTH: Final = 100
 
 
-async def check(gateway: Gateway) -> bool:
+async def check(gateway: Gateway, always: AlwaysAvailable) -> bool:
     """Start every server, print what it offers, and stop them all.
 
+    Args:
+        gateway: The servers.
+        always: Tools that are to be always available.
+
     Returns:
-        Whether all of them can be used.
+        Whether all of them can be used, and all those tools are there.
     """
     stop = anyio.Event()
     health: Health = {}
+    unknown: Sequence[str] = ()
     offered: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
     async with anyio.create_task_group() as tasks:
         await tasks.start(stop_on_signal, stop)
@@ -35,12 +41,15 @@ async def check(gateway: Gateway) -> bool:
             tasks.start_soon(_set_when_settled, gateway, stop)
             await stop.wait()
             health = gateway_health(gateway)
+            unknown = always.unknown(gateway.offers)
             offered = {upstream.name: (list(upstream.tools), upstream.features) for upstream in gateway.upstreams}
         tasks.cancel_scope.cancel()
     print_servers(health["servers"])
     for name, (tools, features) in offered.items():
         _print_offer(name, tools, features)
-    return health["status"] == "ok"
+    for name in unknown:
+        click.echo(f"\n`always_available` names {printable(repr(name))}, but no tool has that name")
+    return health["status"] == "ok" and not unknown
 
 
 async def _set_when_settled(gateway: Gateway, stop: anyio.Event) -> None:

@@ -11,16 +11,18 @@ from typing import Any
 
 import anyio
 import click
-from mcp_ext_tools_search.hosts import ConfigurationError
+from mcp_ext_tools_search.hosts import ConfigurationError, load_host_file
 
 from tools_search_server.catalog_program import CATALOG_VARIABLE, catalog_program, chosen_catalog
 from tools_search_server.check import check
+from tools_search_server.compat.always_available import read_always_available
 from tools_search_server.compat.definitions import PREFIX_RULE, is_prefix
 from tools_search_server.compat.endpoint import CompatOptions
 from tools_search_server.compat.program import MODES, compat_program
 from tools_search_server.connecting import first_error
 from tools_search_server.gateway import INDEX_AT_MOST
 from tools_search_server.gateway_program import GatewayOptions, configured_gateway, gateway_program
+from tools_search_server.lazy_upstream import IDLE_SECONDS, Laziness
 from tools_search_server.limits import CURSOR_KEY_VARIABLE, Limits, read_cursor_key
 from tools_search_server.logs import LogFormat, log_to_stderr
 from tools_search_server.mendable import Mendable
@@ -92,6 +94,9 @@ class _AddressType(click.ParamType[Address]):
               metavar="SECONDS", help="When a tool call is given up.")  # fmt: skip
 @click.option("--index-at-most", type=click.IntRange(0), default=INDEX_AT_MOST, show_default=True, metavar="TOOLS",
               help="A server with more, if it offers tools/search, is searched itself.")  # fmt: skip
+@click.option("--lazy", is_flag=True, help='Start each server when it is first used, unless it says "lazy": false.')
+@click.option("--idle-stop", type=click.FloatRange(0, min_open=True), default=IDLE_SECONDS, show_default=True,
+              metavar="SECONDS", help="When a lazy server that is not used is stopped.")  # fmt: skip
 @click.option("--check", "only_check", is_flag=True, help="Say what each server of --config offers, and stop.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
               help="How standard error is written.")  # fmt: skip
@@ -118,6 +123,8 @@ def command(
     start_deadline: float,
     call_timeout: float,
     index_at_most: int,
+    lazy: bool,
+    idle_stop: float,
     only_check: bool,
     log_format: LogFormat,
 ) -> None:
@@ -143,9 +150,11 @@ def command(
     try:
         limits = Limits(page_size, min(default_limit, max_limit), max_limit, read_cursor_key(cursor_key_file))
         redis_at = redis_address(redis, redis_channel)
-        options = GatewayOptions(start_deadline, call_timeout, toolset, index_at_most, redis=redis_at)
+        laziness = None if only_check else Laziness(for_all=lazy, idle_seconds=idle_stop)
+        options = GatewayOptions(start_deadline, call_timeout, toolset, index_at_most, laziness, redis_at)
         if config is not None and only_check:
-            sys.exit(0 if anyio.run(check, configured_gateway(config, limits, options)) else 1)
+            always = read_always_available(load_host_file(config), str(config))
+            sys.exit(0 if anyio.run(check, configured_gateway(config, limits, options), always) else 1)
         if config is not None:
             if modes:
                 program = compat_program(config, limits, options, compat, over_http=http is not None)

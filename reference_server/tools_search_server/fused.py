@@ -55,13 +55,16 @@ def _followed(head: Sequence[Hit], local: Sequence[Hit]) -> Sequence[Hit]:
     """Return `head` with the local hits that took no part behind it, in their order."""
     if len(local) <= _HEAD:
         return head
-    names = [hit.name for hit in head] + list(names_of(local))[_HEAD:]
     least, highest = head[-1].score, local[_HEAD - 1].score or 1.0
 
-    def hit_at(position: int) -> Hit:
-        if position < len(head):
-            return head[position]
-        hit = local[position - len(head) + _HEAD]
-        return replace(hit, score=least * hit.score / highest)
+    def names() -> list[str]:
+        return [hit.name for hit in head] + list(names_of(local))[_HEAD:]
 
-    return LazyHits(names, hit_at)
+    def hits_at(places: range) -> list[Hit]:
+        behind = local[max(places.start - len(head), 0) + _HEAD : max(places.stop - len(head), 0) + _HEAD]
+        return [
+            *head[places.start : places.stop],
+            *(replace(hit, score=least * hit.score / highest) for hit in behind),
+        ]
+
+    return LazyHits(len(head) + len(local) - _HEAD, names, hits_at)

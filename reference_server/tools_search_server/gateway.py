@@ -15,6 +15,7 @@ from mcp_types import Implementation, Tool
 from tools_search_server.access import Access
 from tools_search_server.changes import Announcer, Nobody
 from tools_search_server.events import Events
+from tools_search_server.lazy_upstream import Laziness, made_for
 from tools_search_server.offered import Offer, Offered
 from tools_search_server.orientation import Described
 from tools_search_server.paging import ToolPages
@@ -42,6 +43,7 @@ class Gateway:
         access: Who may see what of it.
         metadata: What is known of the tools beside what their servers publish.
         index_at_most: How many tools a server may have that can search them itself and is indexed all the same.
+        laziness: Which servers run only while they are used; `None` for none, whatever their entries say.
         replicas: The other gateways over the same configuration.
     """
 
@@ -55,6 +57,7 @@ class Gateway:
         access: Access | None = None,
         metadata: ToolMetadata | None = None,
         index_at_most: int = INDEX_AT_MOST,
+        laziness: Laziness | None = None,
         replicas: Replicas | None = None,
     ) -> None:
         self.access = access or Access()
@@ -63,8 +66,9 @@ class Gateway:
         self.events = Events()
         """Changes beside those of the tools, which wait for being announced."""
         self.upstreams = [
-            Upstream(
+            made_for(
                 entry,
+                laziness,
                 self._on_change,
                 self.events.put,
                 call_seconds=call_seconds,

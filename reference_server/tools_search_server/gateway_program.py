@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+import anyio
 from mcp.server import Server
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp_ext_tools_search.hosts import load_host_file
@@ -16,13 +18,15 @@ from mcp_types import CallToolRequestParams, Implementation, ListToolsResult, Pa
 
 from tools_search_server import orientation
 from tools_search_server.access import read_access
+from tools_search_server.beside_tools import LISTINGS, install_beside_tools
 from tools_search_server.beside_tools import METHODS as BESIDE_TOOLS
-from tools_search_server.beside_tools import install_beside_tools
 from tools_search_server.callers import remember_caller
 from tools_search_server.faults import hide_faults
+from tools_search_server.following import follow_principals
 from tools_search_server.gateway import INDEX_AT_MOST, Gateway
 from tools_search_server.guard import Guard
-from tools_search_server.health import gateway_health
+from tools_search_server.health import gateway_health, health_for_principals
+from tools_search_server.lazy_upstream import Laziness
 from tools_search_server.limits import Limits
 from tools_search_server.own_file import refuse_itself
 from tools_search_server.redis_channel import RedisAddress, RedisChannel
@@ -46,7 +50,6 @@ _LOADED_SECONDS: Final = 60
 """A server that has not started by then is not waited for."""
 
 _GREETINGS: Final = frozenset({"initialize", "server/discover"})
-_LISTINGS: Final = ("prompts/list", "resources/list", "resources/templates/list", "tools/list")
 _ABOUT_SERVERS: Final = BESIDE_TOOLS | {"tools/call", "tools/list", "tools/search"}
 
 
@@ -65,6 +68,10 @@ class GatewayOptions:
 
     index_at_most: int = INDEX_AT_MOST
     """How many tools a server may have that can search them itself and is indexed all the same."""
+
+    laziness: Laziness | None = field(default_factory=Laziness)
+    """Which servers run only while they are used; `None` for none."""
+
     redis: RedisAddress | None = None
     """Where list changes cross to other replicas; `None` where there are none."""
 
@@ -86,6 +93,7 @@ def configured_gateway(file: Path, limits: Limits, options: GatewayOptions) -> G
         access=read_access(hosts, str(file), options.toolset),
         metadata=read_host_metadata(hosts, str(file)),
         index_at_most=options.index_at_most,
+        laziness=options.laziness,
         replicas=Replicas(None if options.redis is None else RedisChannel(options.redis)),
     )
 
@@ -97,19 +105,29 @@ def gateway_program(file: Path, limits: Limits, options: GatewayOptions) -> Prog
         ConfigurationError: The configuration cannot be used.
     """
     gateway = configured_gateway(file, limits, options)
-    return program_of(gateway, gateway_server(gateway, limits, options))
+    return program_of(gateway, file, gateway_server(gateway, limits, options))
 
 
-def program_of(gateway: Gateway, server: Server[Any], others: Mapping[str, Server[Any]] | None = None) -> Program:
+def program_of(
+    gateway: Gateway, file: Path, server: Server[Any], others: Mapping[str, Server[Any]] | None = None
+) -> Program:
     """Return the program that serves `gateway` by `server`, and over HTTP by `others` too, at paths of their own."""
     loaded = partial(gateway.settled, _LOADED_SECONDS, gateway.upstreams)
     program = Program(
         server, beside=gateway.running, farewell=gateway.changes.close, others=others or {}, loaded=loaded
     )
-    if principals := gateway.access.principals:
-        # The health document needs no token: it then says nothing of servers and tools.
-        return replace(program, guard=partial(Guard, principals=principals))
-    return replace(program, health=partial(gateway_health, gateway))
+    if not gateway.access.principals:
+        return replace(program, health=partial(gateway_health, gateway))
+
+    @asynccontextmanager
+    async def running() -> AsyncGenerator[None]:
+        async with gateway.running(), anyio.create_task_group() as tasks:
+            tasks.start_soon(follow_principals, file, gateway.access)
+            yield
+            tasks.cancel_scope.cancel()
+
+    guard = partial(Guard, access=gateway.access)
+    return replace(program, beside=running, guard=guard, health=partial(health_for_principals, gateway))
 
 
 def gateway_server(
@@ -136,13 +154,13 @@ def gateway_server(
         version=version("mcp-ext-tools-search"),
         on_list_tools=list_tools,
         get_tool_input_schema=views.input_schema,
-        cache_hints=dict.fromkeys(_LISTINGS, searched.caching),
+        cache_hints=dict.fromkeys([*LISTINGS, "tools/list"], searched.caching),
     )
     server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
     searched.search.install(server)
     server.middleware.append(patience(gateway, views, options.start_deadline))
     install_beside_tools(server, views, limits.page_size)
-    changes = ViewChanges(views, access.toolsets, bus=partial(gateway.replicas.bus, "plain"))
+    changes = ViewChanges(views, access, bus=partial(gateway.replicas.bus, "plain"))
     changes.install(server)
     gateway.changes = changes
     server.middleware.insert(0, remember_caller(access.principals))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import anyio
@@ -11,6 +11,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from tools_search_server.access import Access
 from tools_search_server.callers import HTTP_CALLER, note_caller
 from tools_search_server.health import HEALTH_PATH
 from tools_search_server.principals import Principal, principal_of
@@ -25,42 +26,58 @@ _SERVER_ERROR: Final = -32000
 class Guard:
     """Lets the requests of principals through to an ASGI application, and nobody else's.
 
-    The health document stays open, since monitors have no tokens.
+    The health document stays open, since monitors have no tokens; who shows one is told more there.
 
     Args:
         app: What is behind the door.
-        principals: Who may pass.
+        access: Who may pass. What a principal has open ends when it is revoked.
     """
 
-    def __init__(self, app: ASGIApp, principals: Mapping[str, Principal]) -> None:
+    def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
-        self._principals = principals
-        self._throttles = {
-            name: Throttle(principal.requests_per_minute, principal.open_requests)
-            for name, principal in principals.items()
-        }
+        self._principals = access.principals
+        self._throttles: dict[str, tuple[Principal, Throttle]] = {}
+        self._open: dict[str, set[anyio.CancelScope]] = {}
+        access.on_revoked.append(self._end)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, as ASGI asks for."""
-        if scope["type"] != "http" or scope["path"] == HEALTH_PATH:
+        token = _bearer_token(scope) if scope["type"] == "http" else None
+        is_health = scope["type"] == "http" and scope["path"] == HEALTH_PATH
+        if scope["type"] != "http" or (is_health and token is None):
             await self._app(scope, receive, send)
             return
-        token = _bearer_token(scope)
         principal = None if token is None else principal_of(token, self._principals.values())
         if principal is None:
             await _unauthorized(is_shown=token is not None)(scope, receive, send)
             return
-        throttle = self._throttles[principal.name]
+        throttle = self._throttle(principal)
         if wait := throttle.enter(anyio.current_time()):
             await _too_many(wait)(scope, receive, send)
             return
         note_caller(scope, principal)
         noted = HTTP_CALLER.set(principal)
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            HTTP_CALLER.reset(noted)
-            throttle.leave()
+        opened = self._open.setdefault(principal.name, set())
+        with anyio.CancelScope() as end:
+            opened.add(end)
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                opened.discard(end)
+                HTTP_CALLER.reset(noted)
+                throttle.leave()
+
+    def _throttle(self, principal: Principal) -> Throttle:
+        known, throttle = self._throttles.get(principal.name, (None, None))
+        if throttle is None or known != principal:
+            throttle = Throttle(principal.requests_per_minute, principal.open_requests)
+            self._throttles[principal.name] = principal, throttle
+        return throttle
+
+    def _end(self, revoked: Collection[str]) -> None:
+        for name in revoked:
+            for end in self._open.get(name, set[anyio.CancelScope]()):
+                end.cancel()
 
 
 def _bearer_token(scope: Scope) -> str | None:

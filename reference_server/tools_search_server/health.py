@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Final, TypeAlias
@@ -18,40 +18,56 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from tools_search_server.callers import HTTP_CALLER
 from tools_search_server.gateway import Gateway
-from tools_search_server.upstream import Upstream
+from tools_search_server.toolsets import Rule
+from tools_search_server.views import SeenUpstream
 
-__all__ = ["HEALTH_PATH", "Health", "gateway_health", "health_route", "server_health"]
+__all__ = ["HEALTH_PATH", "Health", "gateway_health", "health_for_principals", "health_route", "server_health"]
 
 HEALTH_PATH: Final = "/healthz"
 
 Health: TypeAlias = Mapping[str, Any]
 
 _FOR_THIS_MACHINE: Final = ("servers", "tasks")
-"""Members that only callers on this machine see: others learn how many servers there are, not which."""
+"""Members that only callers on this machine and principals see: others learn how many servers there are."""
 
 
 def gateway_health(gateway: Gateway) -> Health:
-    """Describe a gateway: `ok` when every server is ready and changes reach replicas, else `degraded`."""
-    counts = Counter(upstream.state.kind for upstream in gateway.upstreams)
+    """Describe a gateway: `ok` when every server is ready or idle and changes reach replicas, else `degraded`."""
+    return _health(gateway, [SeenUpstream(upstream, Rule()) for upstream in gateway.upstreams])
+
+
+def health_for_principals(gateway: Gateway) -> Health:
+    """Describe what the principal sees whose request this task is answering; others learn that the gateway serves."""
+    principal = HTTP_CALLER.get()
+    if principal is None:
+        return {"status": "ok"}
+    rules = [(upstream, principal.toolset.rule(upstream.name)) for upstream in gateway.upstreams]
+    return _health(gateway, [SeenUpstream(upstream, rule) for upstream, rule in rules if rule is not None])
+
+
+def _health(gateway: Gateway, seen: Sequence[SeenUpstream]) -> Health:
+    counts = Counter(server.state.kind for server in seen)
     replicas = gateway.replicas.state
-    is_whole = counts["ready"] == len(gateway.upstreams) and (replicas is None or replicas.kind == "ready")
+    is_whole = counts["ready"] + counts["idle"] == len(seen) and (replicas is None or replicas.kind == "ready")
     return {
         "status": "ok" if is_whole else "degraded",
         "version": version("mcp-ext-tools-search"),
-        "tools": sum(upstream.tool_count or 0 for upstream in gateway.upstreams),
+        "tools": sum(server.tool_count or 0 for server in seen),
         "ready": counts["ready"],
+        "idle": counts["idle"],
         "starting": counts["starting"],
         "down": counts["down"],
         **({} if replicas is None else {"replication": {"state": replicas.kind, "since": _iso(replicas.since)}}),
         "tasks": len(asyncio.all_tasks()),  # anyio would describe each, which takes a tenth of a second
-        "servers": [server_health(upstream) for upstream in gateway.upstreams],
+        "servers": [server_health(server) for server in seen],
     }
 
 
-def server_health(upstream: Upstream) -> Health:
+def server_health(seen: SeenUpstream) -> Health:
     """Describe one server: its state, since when (ISO 8601, UTC) and, if it is down, why."""
-    state = upstream.state
+    upstream, state = seen.upstream, seen.state
     return {
         "name": upstream.name,
         "transport": upstream.transport,
@@ -59,7 +75,7 @@ def server_health(upstream: Upstream) -> Health:
         "since": _iso(state.since),
         "reason": state.reason,
         "protocol": upstream.protocol,
-        "tools": upstream.tool_count,
+        "tools": seen.tool_count,
         "indexed": upstream.remote is None,
     }
 
@@ -81,7 +97,7 @@ def health_route(health: Callable[[], Health], security: TransportSecuritySettin
         if refusal := await guard.validate_request(request):
             return refusal
         document = dict(health())
-        if not _is_local(request):
+        if HTTP_CALLER.get() is None and not _is_local(request):
             for member in _FOR_THIS_MACHINE:
                 document.pop(member, None)
         return JSONResponse(document, headers={"Cache-Control": "no-store"})

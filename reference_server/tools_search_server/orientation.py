@@ -91,7 +91,7 @@ def instructions(upstreams: Sequence[Described], tool_count: int | None, how: st
 
 def _line(upstream: Described) -> str:
     name = upstream.name[:_MAX_TOPIC_CHARS]
-    if upstream.state.kind != "ready":
+    if not upstream.state.is_usable:
         return f"- {name}: {'still starting' if upstream.state.kind == 'starting' else 'not available at the moment'}"
     about = f": {upstream.about}" if upstream.about else ""
     count = "many" if upstream.tool_count is None else str(upstream.tool_count)

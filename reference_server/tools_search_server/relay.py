@@ -65,6 +65,7 @@ async def relay_call(upstream: Upstream, tool: str, ctx: ServerRequestContext[An
     params = ctx.params or {}
     arguments = {"arguments": params["arguments"]} if "arguments" in params else {}
     try:
+        await upstream.awake(tool)
         return await _relay(upstream, {"name": tool, **arguments}, ctx, partial(public_uri, upstream.name))
     except (Unavailable, Unpresentable) as error:
         return {"resultType": "complete", "content": [{"type": "text", "text": str(error)}], "isError": True}
@@ -89,6 +90,7 @@ async def relay(
         MCPError: The server answered with an error, is down, took too long, or answered with what is no result.
     """
     try:
+        await upstream.awake()
         return await _relay(upstream, params, ctx, public)
     except (Unavailable, Unpresentable) as error:
         raise MCPError(INTERNAL_ERROR, str(error)) from error
@@ -97,7 +99,7 @@ async def relay(
 async def _relay(
     upstream: Upstream, own: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], public: Callable[[str], str]
 ) -> dict[str, Any]:
-    caller = Caller(connection_of(ctx), partial(ask_caller, ctx))
+    caller = Caller(connection_of(ctx), partial(ask_caller, ctx), ctx.session.send_elicit_complete)
 
     async def ask(members: Mapping[str, Any]) -> Mapping[str, Any]:
         return await upstream.request(

@@ -138,6 +138,7 @@ class Subscriptions:
         followed = _Followed(seen.upstream, own, uri)
         self._followed[followed] += 1
         try:
+            await seen.upstream.awake()
             await seen.upstream.watches.add(own)
         except BaseException as error:
             self._forget(followed)

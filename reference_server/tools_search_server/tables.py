@@ -12,7 +12,7 @@ __all__ = ["print_servers"]
 
 _WIDTH_OF_A_FILE: Final = 200
 _COLUMNS: Final = ("server", "state", "since", "tools", "protocol", "why")
-_STYLES: Final = {"ready": "green", "starting": "yellow", "down": "red"}
+_STYLES: Final = {"ready": "green", "idle": "cyan", "starting": "yellow", "down": "red"}
 
 
 def print_servers(servers: Sequence[Mapping[str, Any]]) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 import anyio
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.server.subscriptions import (
     ResourceUpdated,
     ServerEvent,
@@ -17,7 +17,7 @@ from mcp.server.subscriptions import (
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_tools_search.client import TOOLS_SEARCH
 from mcp_ext_tools_search.hosts import ServerEntry
-from mcp_types import Implementation
+from mcp_types import REQUEST_TIMEOUT, Implementation
 
 from tools_search_server.catalogue_choice import read_catalogue
 from tools_search_server.revealing import without_secrets
@@ -25,9 +25,9 @@ from tools_search_server.upstream_asking import ask
 from tools_search_server.upstream_known import KnownServer
 from tools_search_server.upstream_link import Link
 from tools_search_server.upstream_listing import read_tools
-from tools_search_server.upstream_lists import Lists
+from tools_search_server.upstream_lists import Listed, Lists
 from tools_search_server.upstream_news import News, is_dead
-from tools_search_server.upstream_questions import Caller, Questions
+from tools_search_server.upstream_questions import ANSWER_SECONDS, Caller, Questions
 from tools_search_server.upstream_session import is_modern
 from tools_search_server.upstream_state import Forgotten, State, Unavailable, pauses
 from tools_search_server.upstream_watches import Watches
@@ -66,7 +66,7 @@ class Upstream(KnownServer):
         on_told: Callable[[str, ServerEvent], None] = lambda _, __: None,
     ) -> None:
         super().__init__(entry.name, lambda: on_change(self), lambda event: on_event(self, event))
-        self.lists: Lists | None = None
+        self.lists: Listed | None = None
         """What it lists beside its tools, while it is connected."""
         self.watches = Watches(self.name, lambda uri: self._tell(ResourceUpdated(uri)))
         """Its resources of which callers want to hear."""
@@ -78,14 +78,14 @@ class Upstream(KnownServer):
         self._told = on_told
         self._ready = anyio.Event()
         self._stale = anyio.Event()
-        self._news = News(self.name, self._on_news)
+        self._news = News(self.name, self._on_news, self._questions.completed)
         self._link = Link(
             entry.target,
             self._connect,
             self._use,
             server=self.name,
             start_seconds=entry.start_seconds or _START_SECONDS,
-            read_seconds=self._call_seconds + _LIST_SECONDS,
+            read_seconds=self._call_seconds + _LIST_SECONDS + ANSWER_SECONDS,
         )
 
     @property
@@ -98,13 +98,28 @@ class Upstream(KnownServer):
         waits = pauses()
         while True:
             began = anyio.current_time()
-            reason = without_secrets(await self._link.hold(), self._link.target)
-            if self._client is not None:
-                self._lose(self._client)
+            reason = await self._held()
             if anyio.current_time() - began > _STEADY_SECONDS:
                 waits = pauses()
             self._fail(reason)
             await anyio.sleep(next(waits))
+
+    async def _held(self) -> str:
+        """Hold one connection for as long as it lasts, and return why it ended, or was none."""
+        reason = without_secrets(await self._link.hold(), self._link.target)
+        if self._client is not None:
+            self._lose(self._client)
+        return reason
+
+    async def awake(self, tool: str | None = None) -> None:
+        """Return when the server runs, for those that run only when they are wanted.
+
+        Args:
+            tool: Its name for a tool that it has to have.
+
+        Raises:
+            Unavailable: It cannot be started, or has the tool no more.
+        """
 
     async def request(
         self,
@@ -142,8 +157,10 @@ class Upstream(KnownServer):
         if client is None:
             raise Unavailable(f"The MCP server {self.name!r} is {self._state}. It is tried again by itself.")
         try:
-            seconds = self._call_seconds
-            return await ask(client, self.name, method, params, is_http=self._link.is_http, seconds=seconds, **options)
+            with self._questions.clock(self._call_seconds):
+                # Whatever comes of it returns or raises, so that the end of this block is the end of the time.
+                return await ask(client, self.name, method, params, is_http=self._link.is_http, seconds=None, **options)
+            raise MCPError(REQUEST_TIMEOUT, f"Request {method!r} timed out")
         except Unavailable:
             self._lose(client)
             raise
@@ -154,11 +171,11 @@ class Upstream(KnownServer):
             self._client = self.lists = self.remote = None
             self._link.ended.set()
             self._ready = anyio.Event()
-            self._move(State("down", datetime.now(UTC), "the connection was lost"), {})
+            self._move(State("down", datetime.now(UTC), "the connection was lost"), self._tools_without_connection())
             self._tell_of_lists()
 
     def _connect(self, transport: Any) -> Client:
-        self._news = News(self.name, self._on_news)
+        self._news = News(self.name, self._on_news, self._questions.completed)
         return Client(
             transport,
             client_info=self._client_info,
@@ -181,11 +198,15 @@ class Upstream(KnownServer):
             tasks.start_soon(self._news.follow, client)
             tasks.start_soon(self.watches.keep, client)
             tasks.start_soon(self._keep_fresh, client)
+            tasks.start_soon(self._while_connected, client)
             if self._link.is_http:
                 tasks.start_soon(self._lose_when_dead, client)
             await self._link.ended.wait()
             self._lose(client)
             tasks.cancel_scope.cancel()
+
+    async def _while_connected(self, client: Client) -> None:
+        """Do what else there is to do on a connection; it ends with it."""
 
     async def _lose_when_dead(self, client: Client) -> None:
         await is_dead(client)

@@ -81,7 +81,11 @@ class KnownServer:
         told = {"server": self.name, "state": "down", "reason": reason}
         level = logging.WARNING if reason != self._state.reason else logging.DEBUG
         logger.log(level, "%s is down: %s", self.name, reason, extra=told)
-        self._move(State("down", datetime.now(UTC), reason), {})
+        self._move(State("down", datetime.now(UTC), reason), self._tools_without_connection())
+
+    def _tools_without_connection(self) -> Mapping[str, Tool]:
+        """Return the tools that are offered while the server is down."""
+        return {}
 
     def _move(self, state: State, tools: Mapping[str, Tool]) -> None:
         # Down for another reason is still down since the first one.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import anyio
 from mcp import Client, MCPError
@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from tools_search_server.upstream_listing import PROMPTS, RESOURCES, TEMPLATES, Kind, read_entries
 
-__all__ = ["Lists"]
+__all__ = ["KeptLists", "Listed", "Lists"]
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +29,37 @@ _FAILED_SECONDS: Final = 30
 """How long a server that failed to list is left alone."""
 
 _NEVER: Final[tuple[float, Mapping[str, BaseModel]]] = -math.inf, {}
+
+
+class Listed(Protocol):
+    """What a server lists beside its tools, wherever that is known from."""
+
+    async def entries(self, kind: Kind) -> Mapping[str, BaseModel]:
+        """Return the entries of a kind, by what tells them apart."""
+        ...
+
+    def forget(self, event: ServerEvent) -> bool:
+        """Read again what has changed when it is asked for next; tell whether it was known before."""
+        ...
+
+
+class KeptLists:
+    """What a server listed when it was last connected.
+
+    Args:
+        kept: The entries by the method that lists them.
+    """
+
+    def __init__(self, kept: Mapping[str, Mapping[str, BaseModel]]) -> None:
+        self._kept = kept
+
+    async def entries(self, kind: Kind) -> Mapping[str, BaseModel]:
+        """Return the entries of a kind, by what tells them apart."""
+        return self._kept.get(kind.method, {})
+
+    def forget(self, event: ServerEvent) -> bool:
+        """There is no connection to read anything again from."""
+        return False
 
 
 class Lists:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import anyio
@@ -19,6 +19,7 @@ from mcp.server.subscriptions import (
 from mcp_ext_tools_search.client.endings import connection_ended
 from mcp_ext_tools_search.client.raw import raw_request
 from mcp_types import (
+    ElicitCompleteNotification,
     PromptListChangedNotification,
     ResourceListChangedNotification,
     ResourceUpdatedNotification,
@@ -50,9 +51,16 @@ class News:
         server: Its name, for the log.
         tell: Called with each change, in the order in which the server tells them, and with those that may have been
             missed.
+        on_page_answered: Called with the id of a question that was answered on a page in a browser.
     """
 
-    def __init__(self, server: str, tell: Callable[[ServerEvent, bool], None]) -> None:
+    def __init__(
+        self,
+        server: str,
+        tell: Callable[[ServerEvent, bool], None],
+        on_page_answered: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self._on_page_answered = on_page_answered
         self._server = server
         self._tell = tell
         self._is_subscribed = False
@@ -64,6 +72,8 @@ class News:
             self._tell(event, True)
         elif not self._is_subscribed and isinstance(message, ResourceUpdatedNotification):
             self._tell(ResourceUpdated(message.params.uri), True)
+        elif isinstance(message, ElicitCompleteNotification):
+            await self._on_page_answered(message.params.elicitation_id)
         elif isinstance(message, Exception) and not self._is_noisy:
             self._is_noisy = True
             logger.warning("%s sends what is no message of the protocol; it is passed over", self._server)

@@ -6,11 +6,14 @@ only be for that one; otherwise it is refused, since a stranger must not see it,
 
 from __future__ import annotations
 
+import math
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
+import anyio
 from mcp import MCPError
 from mcp.client.context import ClientRequestContext
 from mcp_types import (
@@ -24,7 +27,16 @@ from mcp_types import (
 )
 from pydantic import BaseModel, ValidationError
 
-__all__ = ["Caller", "Questions"]
+__all__ = ["ANSWER_SECONDS", "Caller", "Questions"]
+
+ANSWER_SECONDS: Final = 600
+"""How long a person may think about one question."""
+
+_TELL_SECONDS: Final = 1
+"""How long a client that does not read may hold up the messages of the server."""
+
+_MOST_PAGES: Final = 256
+"""Pages in a browser that may be unanswered; of those before, nobody is told."""
 
 Ask: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 """Asks a client: the method and its parameters give the result, or `MCPError`."""
@@ -39,12 +51,17 @@ class Caller:
 
     ask: Ask
 
+    finish: Callable[[str], Awaitable[None]]
+    """Tells the client that what it was asked by this id, on a page in a browser, was answered there."""
+
 
 class Questions:
-    """Finds out whom to ask, for one server."""
+    """Finds out whom to ask, for one server, and stops the clock of requests while somebody thinks."""
 
     def __init__(self) -> None:
         self._callers: list[Caller] = []
+        self._clocks: list[anyio.CancelScope] = []
+        self._on_pages: OrderedDict[str, Caller] = OrderedDict()
 
     @contextmanager
     def answered_by(self, caller: Caller) -> Generator[None]:
@@ -55,10 +72,45 @@ class Questions:
         finally:
             self._callers.remove(caller)
 
+    @contextmanager
+    def clock(self, seconds: float) -> Generator[anyio.CancelScope]:
+        """Give a scope that ends what is done in it after as many seconds in which nobody was asked anything."""
+        with anyio.CancelScope(deadline=anyio.current_time() + seconds) as scope:
+            self._clocks.append(scope)
+            try:
+                yield scope
+            finally:
+                self._clocks.remove(scope)
+
+    @contextmanager
+    def _stopped_clocks(self) -> Generator[None]:
+        # All of them: which of the requests in progress the question is for, the server does not say.
+        began = anyio.current_time()
+        stopped = [(clock, clock.deadline - began) for clock in self._clocks if clock.deadline != math.inf]
+        for clock, _ in stopped:
+            clock.deadline = math.inf
+        try:
+            yield
+        finally:
+            for clock, left in stopped:
+                clock.deadline = anyio.current_time() + left
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether any request is in progress."""
+        return bool(self._callers)
+
     async def elicit(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:
         """Answer `elicitation/create`."""
         answer = await self._ask("elicitation/create", params)
         return answer if isinstance(answer, ErrorData) else ElicitResult.model_validate(answer, by_name=False)
+
+    async def completed(self, elicitation_id: str) -> None:
+        """Tell whoever was asked by this id that the page was answered, if the one can still be told."""
+        asked = self._on_pages.pop(elicitation_id, None)
+        if asked is not None:
+            with anyio.move_on_after(_TELL_SECONDS):
+                await asked.finish(elicitation_id)
 
     async def sample(
         self, context: ClientRequestContext, params: CreateMessageRequestParams
@@ -80,7 +132,13 @@ class Questions:
             return ErrorData(code=INVALID_REQUEST, message=text)
         try:
             dumped = params.model_dump(by_alias=True, mode="json", exclude_none=True)
-            return await self._callers[-1].ask(method, dumped)
+            asked = self._callers[-1]
+            if isinstance(page := dumped.get("elicitationId"), str):
+                self._on_pages[page] = asked
+                if len(self._on_pages) > _MOST_PAGES:
+                    self._on_pages.popitem(last=False)
+            with self._stopped_clocks():
+                return await asked.ask(method, dumped)
         except MCPError as error:
             text = f"The gateway's client was not asked, or refused ({method}): {error.message}"
             return ErrorData(code=error.code, message=text, data=error.data)

@@ -26,9 +26,16 @@ class Forgotten(Unavailable):
 class State:
     """How an upstream server is, since when, and why."""
 
-    kind: Literal["starting", "ready", "down"]
+    kind: Literal["starting", "ready", "idle", "down"]
+    """`idle` is a server that is not connected because nobody has asked it anything for a while."""
+
     since: datetime
     reason: str = ""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether its tools are there."""
+        return self.kind in ("ready", "idle")
 
     def __str__(self) -> str:
         since = f"since {self.since:%Y-%m-%d %H:%M:%S} UTC"

@@ -42,6 +42,11 @@ class Watches:
         self._connection: tuple[Client, TaskGroup] | None = None
         self._streams: dict[str, anyio.CancelScope] = {}
 
+    @property
+    def is_any_wanted(self) -> bool:
+        """Whether somebody wants to hear of a resource."""
+        return bool(self._wanted)
+
     async def add(self, uri: str) -> None:
         """Want to hear of a resource from now on.
 

@@ -18,6 +18,7 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 
+from tools_search_server.access import Access
 from tools_search_server.changes import ListChanges, declare_changes
 from tools_search_server.replica_news import LIST_EVENTS
 from tools_search_server.subscriptions import Subscriptions
@@ -33,7 +34,7 @@ class ViewChanges:
 
     Args:
         views: What the callers see.
-        toolsets: Those that may be theirs.
+        access: Whose toolsets are theirs.
         listed: What of a view stands in their lists; by default all of its tools.
         bus: Returns what carries changes to the modern callers with a toolset, at other replicas as well.
     """
@@ -41,7 +42,7 @@ class ViewChanges:
     def __init__(
         self,
         views: Views,
-        toolsets: tuple[Toolset, ...],
+        access: Access,
         *,
         listed: Callable[[View], object] = attrgetter("contents"),
         bus: Callable[[str], SubscriptionBus],
@@ -49,9 +50,12 @@ class ViewChanges:
         self._views = views
         self._listed = listed
         self._subscriptions = Subscriptions(views)
-        self._audiences = {toolset.name: ListChanges(bus(toolset.name)) for toolset in toolsets}
-        self._toolsets = toolsets
-        self._told = {toolset.name: listed(views.of(toolset)) for toolset in toolsets}
+        self._bus = bus
+        self._access = access
+        self._audiences: dict[str, ListChanges] = {}
+        self._told: dict[str, object] = {}
+        for toolset in access.toolsets:
+            self._audience_of(toolset)
 
     def install(self, server: Server[Any]) -> None:
         """Serve subscriptions on `server` and say so in its capabilities."""
@@ -64,11 +68,11 @@ class ViewChanges:
     async def announce(self) -> None:
         """Tell those whose view has changed since they were told last; returns when each was told or given up."""
         async with anyio.create_task_group() as tasks:
-            for toolset in self._toolsets:
-                view = self._views.of(toolset)
-                listed = self._listed(view)
+            for toolset in self._access.toolsets:
+                audience = self._audience_of(toolset)
+                listed = self._listed(self._views.of(toolset))
                 if listed != self._told[toolset.name]:
-                    tasks.start_soon(self._audiences[toolset.name].announce)
+                    tasks.start_soon(audience.announce)
                 self._told[toolset.name] = listed
 
     async def publish(self, upstream: Upstream, event: ServerEvent) -> None:
@@ -82,10 +86,10 @@ class ViewChanges:
 
     async def _publish(self, upstream: Upstream, event: ServerEvent) -> None:
         async with anyio.create_task_group() as tasks:
-            for toolset in self._toolsets:
+            for toolset in self._access.toolsets:
                 rule = toolset.rule(upstream.name)
                 if rule is not None and rule.shows_more:
-                    tasks.start_soon(self._audiences[toolset.name].publish, event)
+                    tasks.start_soon(self._audience_of(toolset).publish, event)
 
     async def missed(self) -> None:
         """Tell the legacy clients that any list may have changed; the bus tells the modern ones."""
@@ -100,7 +104,13 @@ class ViewChanges:
             audience.close()
 
     def _audience(self, ctx: ServerRequestContext[Any, Any]) -> ListChanges:
-        return self._audiences[self._views.toolset_of(ctx).name]
+        return self._audience_of(self._views.toolset_of(ctx))
+
+    def _audience_of(self, toolset: Toolset) -> ListChanges:
+        if toolset.name not in self._audiences:
+            self._audiences[toolset.name] = ListChanges(self._bus(toolset.name))
+            self._told[toolset.name] = self._listed(self._views.of(toolset))
+        return self._audiences[toolset.name]
 
     async def _listen(
         self, ctx: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams

@@ -58,7 +58,9 @@ class SeenUpstream:
     @property
     def tool_count(self) -> int | None:
         """About how many tools are shown; `None` where that is not known."""
-        return len(self.tools) if self.upstream.remote is None else self.upstream.remote.size
+        if self.rule.shows_all:  # without a look at each of what may be many
+            return self.upstream.tool_count
+        return len(self.tools)
 
     @property
     def settled(self) -> anyio.Event:
@@ -101,7 +103,7 @@ class View:
 
     def unavailable(self, name: str) -> Upstream | None:
         """Return the server that a name belongs to, if it is one that is not ready."""
-        down = {seen.name: seen.upstream for seen in self.upstreams if seen.state.kind != "ready"}
+        down = {seen.name: seen.upstream for seen in self.upstreams if not seen.state.is_usable}
         readings = split_candidates(name, list(down))
         return down[readings[0][0]] if readings else None
 
@@ -117,7 +119,7 @@ class Views:
     def __init__(self, gateway: Gateway, access: Access) -> None:
         self._gateway = gateway
         self._access = access
-        self._of_toolset: dict[str, tuple[Mapping[str, Offer], View]] = {}
+        self._of_toolset: dict[str, tuple[Mapping[str, Offer], Toolset, View]] = {}
         self._catalogues: dict[str, tuple[ToolPages, Catalogue]] = {}
         self._reported: set[tuple[str, str]] = set()
 
@@ -163,10 +165,10 @@ class Views:
 
     def of(self, toolset: Toolset) -> View:
         """Return what a toolset shows now."""
-        made_of, view = self._of_toolset.get(toolset.name, (None, None))
-        if view is None or made_of is not self._gateway.offers:
+        made_of, made_for, view = self._of_toolset.get(toolset.name, (None, None, None))
+        if view is None or made_of is not self._gateway.offers or made_for != toolset:
             view = self._view(toolset, view)
-            self._of_toolset[toolset.name] = self._gateway.offers, view
+            self._of_toolset[toolset.name] = self._gateway.offers, toolset, view
         return view
 
     def catalogue(self, protocol_version: str) -> Catalogue:
@@ -198,6 +200,6 @@ class Views:
         for server in seen:
             unknown = sorted(server.rule.names - server.upstream.tools.keys())
             place = toolset.name, server.name
-            if unknown and server.state.kind == "ready" and place not in self._reported:
+            if unknown and server.state.is_usable and place not in self._reported:
                 self._reported.add(place)
                 logger.warning("toolset %r names tools that %s does not have: %s", *place, unknown)

@@ -13,7 +13,7 @@ from tools_search_server.catalog_server import Catalog
 from tools_search_server.changes import ListChanges
 from tools_search_server.mendable import Mendable
 
-__all__ = ["follow_catalog"]
+__all__ = ["follow_catalog", "state_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -25,10 +25,10 @@ async def follow_catalog(file: Path, catalog: Catalog, changes: ListChanges) -> 
 
     A file that is missing or invalid is reported, and what was served before stays.
     """
-    seen = await _state(file)
+    seen = await state_of(file)
     while True:
         await anyio.sleep(_LOOK_SECONDS)
-        if (state := await _state(file)) == seen:
+        if (state := await state_of(file)) == seen:
             continue
         seen = state
         try:
@@ -40,7 +40,8 @@ async def follow_catalog(file: Path, catalog: Catalog, changes: ListChanges) -> 
         await changes.announce()
 
 
-async def _state(file: Path) -> tuple[int, int, int] | None:
+async def state_of(file: Path) -> tuple[int, int, int] | None:
+    """Return something that changes when the file does, or `None` where there is none."""
     try:
         status = await anyio.Path(file).stat()
     except OSError:

@@ -42,12 +42,11 @@ class InvalidCursor(ValueError):
 
 def answer_digest(names: Iterable[str]) -> bytes:
     """Return a digest of the matches in their order: another answer has another digest."""
-    digest = hashlib.sha256()
-    for name in names:
-        encoded = name.encode("utf-8", "surrogatepass")
-        # The length goes first: without it ["ab", "c"] and ["a", "bc"] would be one answer.
-        digest.update(struct.pack(">Q", len(encoded)))
-        digest.update(encoded)
+    matches = list(names)
+    # All lengths go first: without them ["ab", "c"] and ["a", "bc"] would be one answer. A query that matches thousands
+    # of tools is digested for each page, so this is done in few steps.
+    digest = hashlib.sha256(struct.pack(f">Q{len(matches)}Q", len(matches), *map(len, matches)))
+    digest.update("".join(matches).encode("utf-8", "surrogatepass"))
     return digest.digest()[:_DIGEST_BYTES]
 
 

@@ -193,6 +193,7 @@ def call(request: dict[str, Any], params: dict[str, Any]) -> dict[str, Any] | No
 
 def take(message: dict[str, Any]) -> None:
     if "method" not in message:
+        send(method="notifications/elicitation/complete", params={"elicitationId": "e1"})
         send(id=waiting.pop(message["id"]), result=text(message.get("result") or message["error"]))
         return
     method, params = message["method"], message.get("params", {})

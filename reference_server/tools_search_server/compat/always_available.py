@@ -41,12 +41,18 @@ class AlwaysAvailable:
         found = {name: offer for name, offer in view.offers.items() if {name, offer.original_name} & wanted}
         return dict(list(found.items())[:_MOST])
 
+    def unknown(self, offers: Mapping[str, Offer]) -> list[str]:
+        """Return the names that no tool has."""
+        known = {known for name, offer in offers.items() for known in (name, offer.original_name)}
+        return sorted({*self.names} - known)
+
     def report_unknown(self, view: View) -> None:
         """Warn once of each name that no tool has, when every server is there."""
-        if not all(seen.state.kind == "ready" for seen in view.upstreams):
+        if not all(seen.state.is_usable for seen in view.upstreams):
             return
-        known = {known for name, offer in self.of(view).items() for known in (name, offer.original_name)}
-        for name in sorted({*self.names} - known - self._reported):
+        for name in self.unknown(view.offers):
+            if name in self._reported:
+                continue
             self._reported.add(name)
             logger.warning("always_available names %r, but no tool has that name", name)
 

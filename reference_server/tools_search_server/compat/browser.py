@@ -102,7 +102,7 @@ class Browser:
             for name, members in sorted(tools.categories.items())
         ]
         categories += [_searched_there(seen, remote) for seen, remote in tools.view.remotes]
-        waited_for = [seen.name for seen in tools.view.upstreams if seen.state.kind != "ready"]
+        waited_for = [seen.name for seen in tools.view.upstreams if not seen.state.is_usable]
         more = {"unavailable_servers": waited_for} if waited_for else {}
         metadata = {"total_count": tools.total, "category_count": len(categories)}
         return {"categories": categories[:_MOST_CATEGORIES], "metadata": metadata, **more}
@@ -166,7 +166,7 @@ class Browser:
         return document if names else self._nothing(tools, "No tools pass these filters.") | document
 
     def _nothing(self, tools: CallersTools, error: str) -> dict[str, Any]:
-        down = [f"{seen.name} ({seen.state.kind})" for seen in tools.view.upstreams if seen.state.kind != "ready"]
+        down = [f"{seen.name} ({seen.state.kind})" for seen in tools.view.upstreams if not seen.state.is_usable]
         suggestions = [
             "Try a more general term, or fewer filters.",
             f"{self._names('list_tool_categories')} shows what there is.",

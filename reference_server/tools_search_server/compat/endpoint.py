@@ -14,7 +14,7 @@ from mcp.server.subscriptions import ServerEvent
 from mcp_types import CallToolRequestParams, ListToolsResult, PaginatedRequestParams, Tool
 
 from tools_search_server.arguments import complaints
-from tools_search_server.beside_tools import install_beside_tools
+from tools_search_server.beside_tools import LISTINGS, install_beside_tools
 from tools_search_server.callers import remember_caller
 from tools_search_server.changes import Announcer
 from tools_search_server.compat.always_available import AlwaysAvailable
@@ -108,7 +108,11 @@ def bare_server(
         return await list_tools(ctx, params)
 
     server = Server[Any](
-        name, version=version("mcp-ext-tools-search"), on_list_tools=listed, get_tool_input_schema=input_schema
+        name,
+        version=version("mcp-ext-tools-search"),
+        on_list_tools=listed,
+        get_tool_input_schema=input_schema,
+        cache_hints=dict.fromkeys(LISTINGS, parts.searched.caching),
     )
     server.add_request_handler("tools/call", CallToolRequestParams, told_failures(call_tool))
     server.middleware.append(parts.patience(how))

@@ -124,6 +124,7 @@ class FoundLists:
             if len(self._sessions) > self._most_sessions:
                 self._sessions.popitem(last=False)
         self._sessions.move_to_end(key)
+        session.toolset = self._views.toolset_of(ctx)
         return session
 
 

@@ -43,7 +43,7 @@ def list_changed_endpoint(parts: Parts) -> Endpoint:
     )
     server = bare_server(_NAME, parts, mode.list_tools, mode.call_tool, mode.input_schema, how)
     bus = partial(parts.gateway.replicas.bus, "list-changed")
-    for_all = ViewChanges(parts.searched.views, parts.gateway.access.toolsets, bus=bus)
+    for_all = ViewChanges(parts.searched.views, parts.gateway.access, bus=bus)
     for_all.install(server)
     server.add_notification_handler("notifications/initialized", NotificationParams, mode.remember)
     hide_faults(server)

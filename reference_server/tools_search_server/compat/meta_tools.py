@@ -67,7 +67,7 @@ def meta_tools_endpoint(parts: Parts) -> Endpoint:
     )
     server = bare_server(_NAME, parts, list_tools, call_tool, input_schema, how)
     bus = partial(parts.gateway.replicas.bus, "meta-tools")
-    changes = ViewChanges(views, parts.gateway.access.toolsets, listed=listed, bus=bus)
+    changes = ViewChanges(views, parts.gateway.access, listed=listed, bus=bus)
     changes.install(server)
     hide_faults(server)
     return Endpoint(server, changes)

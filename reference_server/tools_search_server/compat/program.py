@@ -60,7 +60,7 @@ def compat_program(
     if not over_http:
         [endpoint] = endpoints.values()
         gateway.changes = endpoint.changes
-        return program_of(gateway, endpoint.server)
+        return program_of(gateway, file, endpoint.server)
     plain = gateway_server(gateway, limits, options, searched)
     gateway.changes = Announcers([gateway.changes, *(endpoint.changes for endpoint in endpoints.values())])
-    return program_of(gateway, plain, {mode: endpoint.server for mode, endpoint in endpoints.items()})
+    return program_of(gateway, file, plain, {mode: endpoint.server for mode, endpoint in endpoints.items()})

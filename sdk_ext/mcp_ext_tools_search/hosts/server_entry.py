@@ -55,6 +55,7 @@ class EntryReader:
             self.name,
             target,
             self._flag("defer_loading"),
+            self._flag("lazy") if "lazy" in self.members else None,
             start_seconds=self._number("startup_timeout_sec") or self._number("startup_timeout_ms", per_second=1000),
             call_seconds=self._number("tool_timeout_sec") or self._timeout(),
         )

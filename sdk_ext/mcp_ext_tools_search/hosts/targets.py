@@ -71,6 +71,9 @@ class ServerEntry:
     defer_loading: bool = False
     """Whether a host keeps this server's tools from its model until they are searched for."""
 
+    lazy: bool | None = None
+    """Whether the server is started only when it is used; `None` where the program decides."""
+
     start_seconds: float | None = None
     """How long the server may take until its tools are known; `None` where the program decides."""
 
