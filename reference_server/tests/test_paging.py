@@ -71,3 +71,12 @@ def test_a_cursor_that_this_listing_did_not_give_is_refused(cursor: str) -> None
         ToolPages(tools(*"abc"), 2).page(cursor, MODERN)
     assert refused.value.code == INVALID_PARAMS
     assert refused.value.data["field"] == "cursor"
+
+
+@pytest.mark.parametrize("version", [MODERN, LEGACY])
+def test_a_listing_writes_out_only_what_the_one_before_it_does_not_have(version: str) -> None:
+    before = ToolPages(tools("a", "b", "c"), 2)
+    old = before.wire(version)
+    new = ToolPages([*before.tools[1:], *tools("a")], 2, after=before).wire(version)
+    assert [(name, new[name] is old[name]) for name in new] == [("b", True), ("c", True), ("a", False)]
+    assert new == old

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 class BM25Okapi:
+    idf: dict[str, float]
     def __init__(
         self,
         corpus: Sequence[Sequence[str]],

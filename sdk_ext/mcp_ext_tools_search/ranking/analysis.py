@@ -87,6 +87,7 @@ class _Runs(dict[str, int]):
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__()
         self._vocabulary = vocabulary
+        self._words: dict[str, tuple[int, int]] = {}
         self._ends = array("q")
         self._written = array("q")
         self._stems = array("q")
@@ -94,9 +95,11 @@ class _Runs(dict[str, int]):
     def __missing__(self, run: str) -> int:
         number = self[run] = len(self)
         for word in words_of(run):
-            as_written, stem = self._vocabulary.add(word)
-            self._written.append(as_written)
-            self._stems.append(stem)
+            known = self._words.get(word)
+            if known is None:
+                known = self._words[word] = self._vocabulary.add(word)
+            self._written.append(known[0])
+            self._stems.append(known[1])
         self._ends.append(len(self._written))
         return number
 
@@ -151,18 +154,15 @@ def _runs_of(table: _Runs, tools: Sequence[Tool]) -> tuple[NDArray[np.int64], ND
     """Return the runs of the tools by their numbers in `table`, each with the number of the tool and kind of text."""
     numbers, texts, counts = array("q"), array("q"), array("q")
     for place, tool in enumerate(tools):
-        of_kind: dict[tuple[str, float], list[str]] = {}
-        for member, text, weight in fields(tool):
-            of_kind.setdefault((member, weight), []).append(text)
-        for kind, own in of_kind.items():
+        for kind, own in fields(tool):
             before = len(numbers)
             numbers.extend(map(table.__getitem__, _runs_in(own)))
-            texts.append(place * len(KINDS) + KINDS.index(kind))
+            texts.append(place * len(KINDS) + kind)
             counts.append(len(numbers) - before)
     return np.array(numbers, dtype=np.int64), np.repeat(np.array(texts, dtype=np.int64), counts)
 
 
 def _runs_in(texts: Sequence[str]) -> list[str]:
-    together = " ".join(texts)
+    together = " ".join(texts) if len(texts) != 1 else texts[0]
     # Text that is not plain is slow to read, so texts beside it are read by themselves.
     return runs(together) if together.isascii() else list(chain.from_iterable(map(runs, texts)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from threading import Lock
 from typing import Final
 
@@ -20,15 +21,32 @@ from mcp_ext_tools_search.ranking.documents import Documents
 from mcp_ext_tools_search.ranking.hits import LazyHits
 from mcp_ext_tools_search.ranking.interface import Hit
 from mcp_ext_tools_search.ranking.postings import MOST
-from mcp_ext_tools_search.ranking.queries import weigh
+from mcp_ext_tools_search.ranking.queries import Weigher
 from mcp_ext_tools_search.ranking.roster import Roster
 from mcp_ext_tools_search.ranking.scoring import Scores, score
 from mcp_ext_tools_search.ranking.statistics import Statistics, statistics_of
 
 __all__ = ["FieldedIndex", "FieldedRanker"]
 
-_KEPT_STATISTICS: Final = 16
-"""Sets of visible tools whose statistics are kept."""
+_KEPT_SETS: Final = 16
+"""Sets of visible tools that are remembered."""
+
+_MOST_REMEMBERED: Final = 16_384
+"""Terms whose postings need not be looked for."""
+
+_FEW: Final = 64
+"""Hits that are sorted at once: more than most pages have."""
+
+_MUCH_LESS: Final = 32
+"""Matches per hit that is sorted from which on it pays not to sort all."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a set of visible tools makes of the index."""
+
+    statistics: Statistics
+    weigher: Weigher
 
 
 class FieldedIndex:
@@ -37,32 +55,46 @@ class FieldedIndex:
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
         self._lock = Lock()
-        self._statistics = OrderedDict[frozenset[str] | None, Statistics]()
+        self._sets = OrderedDict[frozenset[str] | None, _Seen]()
+        self._remembered: dict[int, list[NDArray[np.int64]]] = {}
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
         """Return the visible tools that share a meaningful word with `query`, best first; the first scores 1."""
-        statistics = self._statistics_of(visible)
-        if not statistics.count:
-            return ()
-        weighed = weigh(query, self._documents.vocabulary, statistics)
+        seen = self._seen(visible)
+        weighed = seen.weigher.weigh(query)
         if not weighed.terms:
             return ()
-        return _ranked(self._documents.roster, score(self._documents.postings, statistics, weighed))
+        return _ranked(self._documents.roster, score(self._found(weighed.terms), seen.statistics, weighed))
 
     def updated(self, removed: Collection[str], added: Sequence[Tool]) -> FieldedIndex:
         """Return an index without the tools named in `removed` and with `added`; this one stays as it is."""
         return FieldedIndex(self._documents.updated(removed, added))
 
-    def _statistics_of(self, visible: Collection[str] | None) -> Statistics:
-        """Return the statistics of a set of visible tools, kept for the sets that were asked for last."""
+    def _found(self, terms: Sequence[int]) -> list[list[NDArray[np.int64]]]:
+        """Return the postings of each of `terms`, in parts; where they are is remembered."""
+        remembered = self._remembered
+        missing = [term for term in terms if term not in remembered]
+        if missing:
+            if len(remembered) > _MOST_REMEMBERED:
+                # Another one, as other threads may be looking at this one.
+                remembered = self._remembered = {}
+                missing = terms
+            remembered.update(zip(missing, self._documents.postings.of(missing), strict=True))
+        return [remembered[term] for term in terms]
+
+    def _seen(self, visible: Collection[str] | None) -> _Seen:
+        """Return what belongs to a set of visible tools, kept for the sets that were asked for last."""
         key = None if visible is None else frozenset(visible)
-        statistics = self._statistics.get(key) or statistics_of(self._documents, key)
+        seen = self._sets.get(key)
+        if seen is None:
+            statistics = statistics_of(self._documents, key)
+            seen = _Seen(statistics, Weigher(self._documents.vocabulary, statistics))
         with self._lock:
-            self._statistics[key] = statistics
-            self._statistics.move_to_end(key)
-            if len(self._statistics) > _KEPT_STATISTICS:
-                self._statistics.popitem(last=False)
-        return statistics
+            self._sets[key] = seen
+            self._sets.move_to_end(key)
+            if len(self._sets) > _KEPT_SETS:
+                self._sets.popitem(last=False)
+        return seen
 
 
 class FieldedRanker:
@@ -78,29 +110,49 @@ class FieldedRanker:
 
 
 def _ranked(roster: Roster, scores: Scores) -> Sequence[Hit]:
-    slots = _best_first(roster, scores.total)
-    if not len(slots):
+    order = _Order(roster, scores.total)
+    if not len(order):
         return ()
-    totals = scores.total[slots[:1]]
+    best = float(scores.total.max())
 
     def hits_at(places: range) -> list[Hit]:
-        own: list[int] = slots[places.start : places.stop : places.step].tolist()
-        shares = _rounded(scores.total[own]) / _rounded(totals)
-        found = zip(own, shares.tolist(), scores.matched(own), strict=True)
-        return [Hit(roster.names[slot], share, members) for slot, share, members in found]
+        slots = order.best(max(places, default=-1) + 1)[places]
+        shares = scores.total.take(slots) / best
+        found = zip(roster.names_of(slots), shares.tolist(), scores.matched(slots), strict=True)
+        return [Hit(name, share, members) for name, share, members in found]
 
-    return LazyHits(len(slots), lambda: roster.names_of(slots), hits_at)
-
-
-def _best_first(roster: Roster, total: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Return the slots of the tools that score more than 0, best first; ties are broken by name."""
-    slots = np.flatnonzero(total > 0)
-    # The bits of positive numbers are ordered as the numbers are, so one integer holds a score and a rank.
-    keys = roster.ranks[slots] - _rounded(total[slots]).view(np.int64)
-    keys.sort()
-    return roster.by_name[keys & (MOST - 1)]
+    return LazyHits(len(order), lambda: roster.names_of(order.best(len(order))), hits_at)
 
 
-def _rounded(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return positive scores without the last bits, which leaves nine digits and room for a rank below `MOST`."""
-    return (scores.view(np.int64) & -MOST).view(np.float64)
+class _Order:
+    """The order of the tools that score more than 0, best first; ties are broken by name.
+
+    A page is far less than all matches, so the best are sorted first, and the others when they are asked for.
+    """
+
+    def __init__(self, roster: Roster, total: NDArray[np.float64]) -> None:
+        slots = (total > 0).nonzero()[0]
+        self._by_name = roster.by_name
+        # The bits of positive numbers are ordered as the numbers are, so one integer holds a score and a rank.
+        self._keys = roster.ranks.take(slots) - total.take(slots).view(np.int64)
+        self._sorted = 0
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def best(self, count: int) -> NDArray[np.int32]:
+        """Return the slots of the `count` best."""
+        if count > self._sorted:
+            self._sort(count)
+        return self._by_name.take(self._keys[:count] & (MOST - 1))
+
+    def _sort(self, count: int) -> None:
+        keys, few = self._keys, max(count, _FEW)
+        if few < len(keys) // _MUCH_LESS:
+            keys = np.partition(keys, few)
+            keys[:few].sort()
+        else:
+            few = len(keys)
+            keys = np.sort(keys)
+        # The keys first, as another thread may be looking.
+        self._keys, self._sorted = keys, few

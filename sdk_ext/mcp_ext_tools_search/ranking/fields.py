@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from mcp_types import Tool
@@ -31,6 +30,8 @@ KINDS: Final[tuple[tuple[str, float], ...]] = (
 )
 """Kinds of text: the member of a definition, and what one occurrence of a word counts there."""
 
+_NAME, _TITLE, _SENTENCE, _DESCRIPTION, _SCHEMA, _ANNOTATED, _LABELS, _CATEGORY = range(len(KINDS))
+
 LONGEST_TEXT: Final = 20_000
 """Characters of one text that are read: what comes later can neither help a tool nor hurt its neighbours."""
 
@@ -52,18 +53,27 @@ _SUBSCHEMAS: Final = ("items", "additionalProperties", "not", "if", "then", "els
 _SUBSCHEMA_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
 _NAMED_SUBSCHEMAS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _NESTING: Final = frozenset((*_SUBSCHEMAS, *_SUBSCHEMA_LISTS, *_NAMED_SUBSCHEMAS))
-_FASTMCP: Final = ("fastmcp", "_fastmcp")
+_LISTS: Final = (list, tuple)
+_PUBLISHING: Final = (EXTENSION_ID, "fastmcp", "_fastmcp")
 
 
 class Field(NamedTuple):
-    """One text of a definition."""
+    """The texts of one kind in a definition."""
 
-    member: str
-    """The member of `Tool` that holds it, one of `MEMBERS`."""
+    kind: int
+    """Place in `KINDS`."""
 
-    text: str
-    weight: float
-    """What one occurrence of a word counts here."""
+    texts: Sequence[str]
+
+    @property
+    def member(self) -> str:
+        """The member of `Tool` that holds them, one of `MEMBERS`."""
+        return KINDS[self.kind][0]
+
+    @property
+    def weight(self) -> float:
+        """What one occurrence of a word counts here."""
+        return KINDS[self.kind][1]
 
 
 def fields(tool: Tool) -> list[Field]:
@@ -72,17 +82,21 @@ def fields(tool: Tool) -> list[Field]:
     However the definition is made, this ends: depth, number and length of the texts are bounded, `$ref` is not followed
     and whatever is not a text where a text belongs is passed over.
     """
-    found = [Field("name", tool.name[:LONGEST_TEXT], 2)]
-    if tool.title:
-        found.append(Field("title", tool.title[:LONGEST_TEXT], 1))
-    elif tool.annotations and tool.annotations.title:
-        found.append(Field("annotations", tool.annotations.title[:LONGEST_TEXT], 1))
     first, rest = _first_sentence((tool.description or "")[:LONGEST_TEXT])
-    found.append(Field("description", first, 1))
-    found.append(Field("description", rest, 0.25))
-    found.extend(Field("inputSchema", text[:LONGEST_TEXT], 0.25) for text in _schema_texts(tool.input_schema))
+    found = [
+        Field(_NAME, (tool.name[:LONGEST_TEXT],)),
+        Field(_SENTENCE, (first,)),
+        Field(_DESCRIPTION, (rest,)),
+        Field(_SCHEMA, [text[:LONGEST_TEXT] for text in _schema_texts(tool.input_schema)]),
+    ]
+    if tool.title:
+        found.append(Field(_TITLE, (tool.title[:LONGEST_TEXT],)))
+    elif tool.annotations and tool.annotations.title:
+        found.append(Field(_ANNOTATED, (tool.annotations.title[:LONGEST_TEXT],)))
     if tool.meta:
-        found.extend(Field("_meta", text[:LONGEST_TEXT], weight) for text, weight in _labels(tool.meta))
+        found.append(Field(_LABELS, [text[:LONGEST_TEXT] for text in _labels(tool.meta)]))
+        own = _named(tool.meta.get(EXTENSION_ID))
+        found.append(Field(_CATEGORY, [text[:LONGEST_TEXT] for text in _texts((own.get("categoryDescription"),))]))
     return found
 
 
@@ -109,31 +123,33 @@ def _schema_texts(schema: object) -> list[str]:
 
 def _read_schema(node: Mapping[str, Any], texts: list[str], below: list[object]) -> None:
     """Add the texts of one schema to `texts`, and the schemas right under it to `below` while there is room."""
-    texts += _texts((node.get("description"), node.get("const")))
+    if "description" in node or "const" in node:
+        texts += _texts((node.get("description"), node.get("const")))
     if "enum" in node:
         texts += _texts(node["enum"])
     if _NESTING.isdisjoint(node):
         return
-    for keyword in _NAMED_SUBSCHEMAS:
-        texts += _texts(tuple(_named(node.get(keyword))))
+    named = [_named(node[keyword]) for keyword in _NAMED_SUBSCHEMAS if keyword in node]
+    for subschemas in named:
+        texts += _texts(tuple(subschemas))
     if len(below) >= MOST_SUBSCHEMAS:
         return
-    for keyword in _NAMED_SUBSCHEMAS:
-        below += _named(node.get(keyword)).values()
+    for subschemas in named:
+        below += subschemas.values()
     for keyword in _SUBSCHEMA_LISTS:
-        below += _listed(node.get(keyword))
+        if keyword in node:
+            below += _listed(node[keyword])
     below += [node[keyword] for keyword in _SUBSCHEMAS if keyword in node]
 
 
-def _labels(meta: Mapping[str, Any]) -> Iterable[tuple[str, float]]:
+def _labels(meta: Mapping[str, Any]) -> list[str]:
     """Return the group, category, aliases and tags that are published with a tool, FastMCP's tags among them."""
     own = _named(meta.get(EXTENSION_ID))
     labels = _texts((own.get("group"), own.get("category")))
-    labels += _texts(own.get("aliases"))[:MOST_LABELS]
-    tags = [tag for key in (EXTENSION_ID, *_FASTMCP) for tag in _texts(_named(meta.get(key)).get("tags"))]
-    labels += islice(dict.fromkeys(tags), MOST_LABELS)
-    yield from ((label, 1) for label in labels)
-    yield from ((text, 0.25) for text in _texts((own.get("categoryDescription"),)))
+    if "aliases" in own:
+        labels += _texts(own["aliases"])[:MOST_LABELS]
+    tags = [tag for key in _PUBLISHING if key in meta for tag in _texts(_named(meta[key]).get("tags"))]
+    return labels + list(dict.fromkeys(tags))[:MOST_LABELS]
 
 
 def _texts(values: object) -> list[str]:
@@ -141,7 +157,7 @@ def _texts(values: object) -> list[str]:
 
 
 def _listed(values: object) -> Sequence[object]:
-    return cast("Sequence[object]", values) if isinstance(values, list | tuple) else ()
+    return cast("Sequence[object]", values) if isinstance(values, _LISTS) else ()
 
 
 def _named(subschemas: object) -> Mapping[str, object]:

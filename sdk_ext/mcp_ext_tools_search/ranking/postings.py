@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MOST", "Found", "Postings", "members_of", "merged", "packed", "slots_of", "steps_of", "summed", "terms_of"]
+__all__ = ["MOST", "Postings", "members_of", "merged", "packed", "slots_of", "steps_of", "summed", "terms_of"]
 
 _MEMBER_BITS: Final = 6
 _STEP_BITS: Final = 12
@@ -80,18 +80,6 @@ def merged(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The postings of some terms."""
-
-    postings: NDArray[np.int64]
-    terms: NDArray[np.intp]
-    """For each posting, which of the terms that were asked for it belongs to."""
-
-    leading: int
-    """How many postings belong to the leading terms; they come first."""
-
-
-@dataclass(frozen=True, slots=True)
 class Postings:
     """An inverted index. It never changes: what is added makes another, which shares what is there."""
 
@@ -107,37 +95,23 @@ class Postings:
             segments[-1] = merged((segments[-1], last))
         return Postings(tuple(segments))
 
-    def of(self, terms: Sequence[int], leading: int) -> Found:
-        """Return the postings of `terms`, of which the first `leading` are told apart.
-
-        The postings of one slot come in the order of `terms`.
-        """
+    def of(self, terms: Sequence[int]) -> list[list[NDArray[np.int64]]]:
+        """Return the postings of each of `terms`, those of each segment by themselves."""
         lows = np.array(terms, dtype=np.int64) << _TERM_SHIFT
         bounds = np.concatenate((lows, lows + (1 << _TERM_SHIFT)))
-        ahead: list[NDArray[np.int64]] = []
-        behind: list[NDArray[np.int64]] = []
+        parts: list[list[NDArray[np.int64]]] = [[] for _ in terms]
         for segment in self.segments:
-            ends = segment.searchsorted(bounds).tolist()
-            parts = [segment[start:end] for start, end in zip(ends, ends[len(lows) :], strict=False)]
-            ahead += parts[:leading]
-            behind += parts[leading:]
-        lengths = [*map(len, ahead), *map(len, behind)]
-        places = np.arange(len(lows))
-        if len(self.segments) > 1:
-            places = np.concatenate(
-                [np.tile(some, len(self.segments)) for some in (places[:leading], places[leading:])]
-            )
-        return Found(
-            postings=np.concatenate([*ahead, *behind]),
-            terms=places.repeat(lengths),
-            leading=sum(lengths[: len(ahead)]),
-        )
+            ends: list[int] = segment.searchsorted(bounds).tolist()
+            for own, start, end in zip(parts, ends, ends[len(parts) :], strict=False):
+                own.append(segment[start:end])
+        return parts
 
     def having_all(self, terms: Sequence[int]) -> NDArray[np.int64]:
         """Return the slots that have every one of `terms`, of which there is at least one."""
         # From the rarest on, looking up what is left: the postings of common terms are not even read.
-        rarest, *others = sorted(terms, key=lambda term: len(self.of([term], 0).terms))
-        slots = slots_of(self.of([rarest], 0).postings)
+        by_term = dict(zip(terms, self.of(terms), strict=True))
+        rarest, *others = sorted(terms, key=lambda term: sum(map(len, by_term[term])))
+        slots = slots_of(np.concatenate(by_term[rarest]))
         for term in others:
             if not len(slots):
                 break

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
+from typing import Final, cast
 
+from mcp_ext_tools_search.ranking.memo import Memo
 from mcp_ext_tools_search.ranking.statistics import Statistics
 from mcp_ext_tools_search.ranking.stems import stem
 from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS
@@ -15,7 +15,7 @@ from mcp_ext_tools_search.ranking.synonyms import related_verbs
 from mcp_ext_tools_search.ranking.tokens import words
 from mcp_ext_tools_search.ranking.vocabulary import Vocabulary, may_be_misspelt, surface
 
-__all__ = ["LONGEST_QUERY", "WeighedQuery", "weigh"]
+__all__ = ["LONGEST_QUERY", "WeighedQuery", "Weigher"]
 
 LONGEST_QUERY: Final = 8_192
 """Characters of a query that are read."""
@@ -39,11 +39,11 @@ class WeighedQuery:
     terms: list[int] = field(default_factory=list[int])
     """Numbers of the terms to look up."""
 
-    weights: list[float] = field(default_factory=list[float])
-    """What each of them is worth."""
+    values: list[float] = field(default_factory=list[float])
+    """What each of them is worth: its weight in the query times its idf."""
 
-    covers: list[float] = field(default_factory=list[float])
-    """Shares of a word of the query that a tool with a term covers: 1 for the word itself.
+    covered: list[float] = field(default_factory=list[float])
+    """The idf that a tool with a term covers of the query.
 
     There are fewer of them than terms: the later terms are mere relatives, and cover nothing.
     """
@@ -52,84 +52,80 @@ class WeighedQuery:
     """Sum of the idf of the words of the query, whether the catalogue knows them or not."""
 
 
-def weigh(query: str, vocabulary: Vocabulary, statistics: Statistics) -> WeighedQuery:
-    """Return what to look up for `query`; no term where it shares none with the visible tools."""
-    counts = Counter(islice(words(query[:LONGEST_QUERY]), LONGEST_QUERY))
-    written = list(islice((word for word in counts if word not in STOP_WORDS), MOST_WORDS))
-    weighing = _Weighing(vocabulary, statistics)
-    if written:
-        weighing.weigh_words(written, counts)
-    else:
-        weighing.weigh_stop_words(islice(counts, MOST_WORDS))
-    return weighing.weighed
-
-
-class _Weighing:
-    """The weighing of one query."""
+class Weigher:
+    """Weighs queries by the statistics of one set of visible tools, and remembers what unknown words may have meant."""
 
     def __init__(self, vocabulary: Vocabulary, statistics: Statistics) -> None:
-        self.weighed = WeighedQuery()
         self._vocabulary = vocabulary
-        self._numbers = vocabulary.numbers
-        self._statistics = statistics
-        self._idf = statistics.idf_of
+        self._idf = cast("Sequence[float]", statistics.idf.data)  # quick to read one by one
+        self._rarest = statistics.rarest
+        self._corrections = Memo(self._correct)
 
-    def weigh_stop_words(self, said: Iterable[str]) -> None:
-        """Weigh a query of nothing but stop words, which then count as words."""
-        for word in said:
-            self._add_word(surface(word), 1.0)
+    def weigh(self, query: str) -> WeighedQuery:
+        """Return what to look up for `query`; no term where it shares none with the visible tools."""
+        counts: dict[str, int] = {}
+        for word in islice(words(query[:LONGEST_QUERY]), LONGEST_QUERY):
+            counts[word] = counts.get(word, 0) + 1
+        meant = list(islice((word for word in counts if word not in STOP_WORDS), MOST_WORDS))
+        if meant:
+            return self._weigh_words({word: counts[word] for word in meant})
+        known, _ = self._known({surface(word): 1.0 for word in islice(counts, MOST_WORDS)})
+        idf = [self._idf[number] for number in known]
+        return WeighedQuery([*known], idf, idf, sum(idf))
 
-    def weigh_words(self, written: Iterable[str], counts: Counter[str]) -> None:
-        """Weigh a query of these words; the terms that cover words come first."""
-        stems: dict[str, int] = {}
-        for word in written:
+    def _weigh_words(self, counts: Mapping[str, int]) -> WeighedQuery:
+        said: dict[str, int] = {}
+        for word, count in counts.items():
             stemmed = stem(word)
-            stems[stemmed] = stems.get(stemmed, 0) + counts[word]
-        unknown = [stemmed for stemmed, count in stems.items() if not self._add_word(stemmed, _saturated(count))]
+            said[stemmed] = said.get(stemmed, 0) + count
+        weights = {stemmed: _saturated(count) for stemmed, count in said.items()}
+        weighed = WeighedQuery()
+        known, unknown = self._known(weights)
+        self._add(weighed, known.items())
+        weighed.covered += [self._idf[number] for number in known]
+        weighed.total_idf = sum(weighed.covered) + self._rarest * len(unknown)
         for stemmed in unknown[:MOST_CORRECTIONS]:
-            if may_be_misspelt(stemmed):
-                self._add_corrections(stemmed, _saturated(stems[stemmed]))
-        self.weighed.total_idf += self._statistics.rarest * len(unknown)
-        for stemmed, count in stems.items():
-            for verb in related_verbs(stemmed):
-                self._add_relative(verb, _saturated(count) * _RELATED_VERB)
-        for word in written:
-            self._add_relative(surface(word), _saturated(counts[word]) * _AS_WRITTEN)
+            corrections = self._corrections[stemmed]
+            self._add(weighed, [(number, weights[stemmed] * share) for number, share in corrections])
+            weighed.covered += [share * self._idf[number] for number, share in corrections]
+        for stemmed, weight in weights.items():
+            if verbs := related_verbs(stemmed):
+                self._add(weighed, self._known(dict.fromkeys(verbs, weight * _RELATED_VERB))[0].items())
+        as_written = {surface(word): _saturated(count) * _AS_WRITTEN for word, count in counts.items()}
+        self._add(weighed, self._known(as_written)[0].items())
+        return weighed
 
-    def _add_word(self, term: str, weight: float) -> bool:
-        """Look up a term that covers a word of the query, and tell whether a visible tool has it."""
-        number = self._known(term)
-        if number is None:
-            return False
-        self._add_covering(number, weight, 1.0)
-        self.weighed.total_idf += self._idf[number]
-        return True
+    def _add(self, weighed: WeighedQuery, weights: Iterable[tuple[int, float]]) -> None:
+        """Look up terms too, each with its weight."""
+        for number, weight in weights:
+            weighed.terms.append(number)
+            weighed.values.append(weight * self._idf[number])
 
-    def _add_corrections(self, stemmed: str, weight: float) -> None:
-        """Look up the terms that an unknown word may be a slip for."""
-        nearest = self._vocabulary.spelling.nearest(
-            stemmed, _CORRECTIONS_PER_WORD, known=lambda word: self._known(word) is not None
-        )
-        for known, likeness in nearest:
-            share = _CORRECTION * likeness
-            self._add_covering(self._numbers[known], weight * share, share)
+    def _known(self, weights: Mapping[str, float]) -> tuple[dict[int, float], list[str]]:
+        """Return the weights of the terms that a visible tool has, by number, and the terms that none has."""
+        known: dict[int, float] = {}
+        unknown: list[str] = []
+        find, idf, size = self._vocabulary.numbers.get, self._idf, len(self._idf)
+        for term, weight in weights.items():
+            number = find(term)
+            # Greater numbers have been given since this index was made.
+            if number is not None and number < size and idf[number]:
+                known[number] = weight
+            else:
+                unknown.append(term)
+        return known, unknown
 
-    def _add_covering(self, number: int, weight: float, share: float) -> None:
-        self.weighed.terms.append(number)
-        self.weighed.weights.append(weight)
-        self.weighed.covers.append(share)
+    def _correct(self, stemmed: str) -> list[tuple[int, float]]:
+        """Return the terms that an unknown word may be a slip for, each with what it is worth."""
+        if not may_be_misspelt(stemmed):
+            return []
+        numbers = self._vocabulary.numbers
 
-    def _add_relative(self, term: str, weight: float) -> None:
-        """Look up a term that adds to a tool's score and covers nothing of the query."""
-        number = self._known(term)
-        if number is not None:
-            self.weighed.terms.append(number)
-            self.weighed.weights.append(weight)
+        def known(word: str) -> bool:
+            return numbers[word] < len(self._idf) and self._idf[numbers[word]] > 0
 
-    def _known(self, term: str) -> int | None:
-        """Return the number of `term` if a visible tool has it."""
-        number = self._numbers.get(term)
-        return number if number is not None and number < len(self._idf) and self._idf[number] > 0 else None
+        nearest = self._vocabulary.spelling.nearest(stemmed, _CORRECTIONS_PER_WORD, known)
+        return [(numbers[word], _CORRECTION * likeness) for word, likeness in nearest]
 
 
 def _saturated(count: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -12,14 +13,15 @@ from numpy.typing import NDArray
 
 from mcp_ext_tools_search.ranking.analysis import NAME_BIT
 from mcp_ext_tools_search.ranking.fields import MEMBERS
-from mcp_ext_tools_search.ranking.postings import Found, Postings, members_of, slots_of, steps_of
+from mcp_ext_tools_search.ranking.postings import MOST, members_of, slots_of, steps_of
 from mcp_ext_tools_search.ranking.queries import WeighedQuery
 from mcp_ext_tools_search.ranking.statistics import SATURATION, Statistics
 
-__all__ = ["Scores", "score"]
+__all__ = ["LEAST_FACTOR", "Scores", "score"]
 
 _NAME_BONUS: Final = 3.0
-_LEAST_FACTOR: Final = 0.65
+LEAST_FACTOR: Final = 0.65
+"""Part of its score that a tool has that covers nothing of the query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,64 +29,77 @@ class Scores:
     """What a query made of every tool of an index, by the tool's slot."""
 
     total: NDArray[np.float64]
-    """At least 0, and 0 for a tool that does not match."""
+    """At least 0, and 0 for a tool that does not match; without the last bits, which leave room for a rank.
+
+    Of 52 bits 30 remain: nine digits.
+    """
 
     slots: NDArray[np.int64]
     """For each posting that was found, the slot of its tool."""
 
     postings: NDArray[np.int64]
 
-    def matched(self, slots: Sequence[int]) -> list[tuple[str, ...]]:
+    def matched(self, slots: NDArray[np.integer]) -> list[tuple[str, ...]]:
         """Return for each of these slots the members of the definition in which the query's terms occur."""
         places = np.zeros(len(self.total), dtype=np.int32)
-        places[list(slots)] = np.arange(1, len(slots) + 1)
-        owners = places[self.slots]
-        wanted = np.flatnonzero(owners)
+        places[slots] = np.arange(1, len(slots) + 1)
+        owners = places.take(self.slots)
+        wanted = (owners > 0).nonzero()[0]
         bits = np.zeros(len(slots) + 1, dtype=np.int64)
-        np.bitwise_or.at(bits, owners[wanted], members_of(self.postings[wanted]))
+        np.bitwise_or.at(bits, owners.take(wanted), members_of(self.postings.take(wanted)))
         return [_members_in(own) for own in bits[1:].tolist()]
 
 
-def score(postings: Postings, statistics: Statistics, query: WeighedQuery) -> Scores:
+def score(found: Sequence[Sequence[NDArray[np.int64]]], statistics: Statistics, query: WeighedQuery) -> Scores:
     """Score every visible tool for a query of at least one term.
 
     The sums of a tool run in the order of the query's terms, so equal tools get equal scores whatever else is in the
     index. Postings of hidden tools are summed too, which costs less than sorting them out, and dropped at the end.
+
+    Args:
+        found: The postings of each term of the query, in parts.
+        statistics: What is counted over the visible tools.
+        query: What to look up.
     """
-    found = postings.of(query.terms, len(query.covers))
-    slots = slots_of(found.postings)
-    idf = statistics.idf[query.terms]
-    total = _bm25(found, slots, statistics, idf * query.weights)
-    covered = idf[: len(query.covers)] * query.covers
-    owners, own_terms = slots[: found.leading], found.terms[: found.leading]
-    in_name = np.flatnonzero(found.postings[: found.leading] & NAME_BIT)
-    _add_name_bonus(total, owners[in_name], covered[own_terms[in_name]], statistics.name_idf)
-    share = np.bincount(owners, covered[own_terms], len(total)) / (query.total_idf or 1.0)
-    total *= _LEAST_FACTOR + (1 - _LEAST_FACTOR) * np.minimum(share, 1.0)
+    counts = np.array([sum(map(len, parts)) for parts in found])
+    postings = np.concatenate([*chain.from_iterable(found)])
+    slots = slots_of(postings)
+    total = _bm25(postings, slots, np.array(query.values).repeat(counts), statistics.saturation)
+    covered = np.array(query.covered).repeat(counts[: len(query.covered)])
+    own = slots[: len(covered)]
+    in_name = (postings[: len(covered)] & NAME_BIT > 0).nonzero()[0]
+    # How much of its name the query says, by idf, and how much of the query a tool covers.
+    said = _sums(own.take(in_name), covered.take(in_name), len(total))
+    said /= statistics.name_idf
+    total += _NAME_BONUS * np.minimum(said, 1.0, out=said)
+    share = _sums(own, covered, len(total))
+    share /= query.total_idf or 1.0
+    total *= LEAST_FACTOR + (1 - LEAST_FACTOR) * np.minimum(share, 1.0, out=share)
     if statistics.visible is not None:
         total *= statistics.visible
-    return Scores(total, slots, found.postings)
+    rounded = total.view(np.int64)
+    rounded &= -MOST
+    return Scores(total, slots, postings)
 
 
 def _bm25(
-    found: Found, slots: NDArray[np.int64], statistics: Statistics, weights: NDArray[np.float64]
+    postings: NDArray[np.int64], slots: NDArray[np.int64], values: NDArray[np.float64], saturation: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the sum over the terms of weight * (k1 + 1) * tf / (tf + k1 * (1 - b + b * length / average))."""
-    steps = steps_of(found.postings)
-    part = steps / (steps + statistics.saturation[slots])
-    part *= ((SATURATION + 1) * weights)[found.terms]
-    return np.bincount(slots, part, len(statistics.saturation)).astype(np.float64, copy=False)
+    """Return the sum over the terms of value * (k1 + 1) * tf / (tf + k1 * (1 - b + b * length / average))."""
+    steps = steps_of(postings).astype(np.float64)
+    part = saturation.take(slots)
+    part += steps
+    np.divide(steps, part, out=part)
+    part *= values
+    total = _sums(slots, part, len(saturation))
+    total *= SATURATION + 1
+    return total
 
 
-def _add_name_bonus(
-    total: NDArray[np.float64], slots: NDArray[np.int64], said: NDArray[np.float64], name_idf: NDArray[np.float64]
-) -> None:
-    """Add for each tool how much of its name the query says, by idf; the entries are words of the query in names."""
-    shares = np.bincount(slots, said, len(total))
-    named = np.flatnonzero(shares)
-    whole = name_idf[named]
-    # A name of nothing but stop words has no idf of its own.
-    total[named] += _NAME_BONUS * np.minimum(shares[named] / np.where(whole > 0, whole, 1.0), 1.0)
+def _sums(slots: NDArray[np.int64], values: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """Return for each of `count` slots the sum of its values, added in the order in which they come."""
+    # Where there is no value at all the sums are integers.
+    return np.bincount(slots, values, count) if len(slots) else np.zeros(count)  # pyright: ignore[reportReturnType]
 
 
 @cache

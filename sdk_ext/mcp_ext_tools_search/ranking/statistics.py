@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mcp_ext_tools_search.ranking.documents import Documents
 from mcp_ext_tools_search.ranking.fields import STEPS
 
-__all__ = ["SATURATION", "Statistics", "inverse_document_frequency", "statistics_of"]
+__all__ = ["SATURATION", "Statistics", "inverse_document_frequency", "saturation", "statistics_of"]
 
 SATURATION: Final = 1.5
 """k1 of BM25: how much a repeated word gains over a single one."""
@@ -34,9 +34,6 @@ class Statistics:
     idf: NDArray[np.float64]
     """Inverse document frequency of each term; zero where no visible tool has the term."""
 
-    idf_of: memoryview
-    """The same, quicker to look up one by one."""
-
     rarest: float
     """The idf of a word that no visible tool has: more than that of any term."""
 
@@ -44,7 +41,7 @@ class Statistics:
     """By slot, the weighted frequency, in `STEPS`, at which a term is worth half of what it can ever be."""
 
     name_idf: NDArray[np.float64]
-    """By slot, the sum of the idf of the stems in the tool's name."""
+    """By slot, the sum of the idf of the stems in the tool's name, or 1 where it has none."""
 
 
 def inverse_document_frequency(containing: NDArray[np.int64], count: int) -> NDArray[np.float64]:
@@ -69,15 +66,14 @@ def statistics_of(documents: Documents, visible: Collection[str] | None) -> Stat
         visible=mask,
         count=count,
         idf=idf,
-        idf_of=idf.data,
         rarest=float(inverse_document_frequency(np.zeros(1, dtype=np.int64), count)[0]),
-        saturation=_saturation(documents.lengths, mask),
+        saturation=saturation(documents.lengths, mask),
         name_idf=_name_idf(documents, idf),
     )
 
 
-def _saturation(lengths: NDArray[np.float64], mask: NDArray[np.bool_] | None) -> NDArray[np.float64]:
-    """Return k1 * (1 - b + b * length / average length) for each tool."""
+def saturation(lengths: NDArray[np.float64], mask: NDArray[np.bool_] | None) -> NDArray[np.float64]:
+    """Return k1 * (1 - b + b * length / average length) for each tool, in `STEPS`."""
     counted = lengths if mask is None else lengths[mask]
     average = float(counted.sum()) / len(counted) if counted.any() else 1.0
     return (STEPS * SATURATION) * (1 - _LENGTH_PENALTY + _LENGTH_PENALTY * lengths / average)
@@ -85,4 +81,4 @@ def _saturation(lengths: NDArray[np.float64], mask: NDArray[np.bool_] | None) ->
 
 def _name_idf(documents: Documents, idf: NDArray[np.float64]) -> NDArray[np.float64]:
     sums = np.bincount(documents.name_slots, idf[documents.name_stems], len(documents.lengths))
-    return sums.astype(np.float64, copy=False)
+    return np.where(sums > 0, sums, 1.0)

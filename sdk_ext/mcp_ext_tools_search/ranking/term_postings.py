@@ -77,9 +77,13 @@ class TermPostings:
 
     def having_all(self, wanted: Sequence[str]) -> list[str]:
         """Return the names, in order, of the tools that have every one of the terms; none where there is no term."""
-        numbers = [self._numbers.get(term) for term in wanted]
-        known = [number for number in numbers if number is not None]
-        if not known or len(known) < len(numbers):
+        known: list[int] = []
+        for term in wanted:
+            number = self._numbers.get(term)
+            if number is None:
+                return []
+            known.append(number)
+        if not known:
             return []
         slots = self._postings.having_all(known)
         if self._roster.present is not None:

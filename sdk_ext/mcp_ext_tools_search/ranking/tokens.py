@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise
 from typing import Final
+
+from mcp_ext_tools_search.ranking.memo import Memo
 
 __all__ = ["LONGEST_WORD", "runs", "words", "words_of"]
 
 LONGEST_WORD: Final = 64
 """Characters of a word that count: what is longer is a blob, not a word."""
 
-_ASCII_RUN: Final = re.compile(r"[A-Za-z0-9]+")
+_ASCII_RUN: Final = re.compile(rf"([A-Za-z0-9]{{1,{LONGEST_WORD}}})[A-Za-z0-9]*")
 _PART_OF_SHAPE: Final = re.compile(r"U+(?!l)|U?l+|9+")
 
 # Scripts that put no space between words; Hangul has spaces, but glues particles to its nouns.
@@ -51,11 +52,15 @@ def words(text: str) -> Iterator[str]:
     written in parts, as `getUserInfo` or `sha256`, gives itself and then its parts; a run of a script without spaces
     gives its pairs of neighbouring characters.
     """
-    return chain.from_iterable(map(words_of, runs(text)))
+    of_run = _OF_SPACED.__getitem__ if text.isascii() else words_of
+    return chain.from_iterable(map(of_run, runs(text)))
 
 
 def runs(text: str) -> list[str]:
-    """Return the runs of letters, digits and marks in `text`, in which `words_of` finds the words."""
+    """Return the runs of letters, digits and marks in `text`, in which `words_of` finds the words.
+
+    Those of plain text are cut at `LONGEST_WORD`.
+    """
     if text.isascii():
         return _ASCII_RUN.findall(text)
     apart = unicodedata.normalize("NFKD", text).translate(_WITHOUT_ACCENT)
@@ -65,18 +70,16 @@ def runs(text: str) -> list[str]:
 def words_of(run: str) -> tuple[str, ...]:
     """Return the words of one run; a text has the words of its runs."""
     if run.isascii():
-        return _spaced(run[:LONGEST_WORD])
-    stretches = _STRETCH.finditer(run)
-    return tuple(
-        chain.from_iterable(
-            _pairs(stretch.group()) if stretch.group(1) else _spaced(stretch.group()[:LONGEST_WORD])
-            for stretch in stretches
-        )
-    )
+        return _OF_SPACED[run[:LONGEST_WORD]]
+    return tuple(chain.from_iterable(map(_of_stretch, _STRETCH.finditer(run))))
 
 
-@lru_cache(maxsize=65_536)
+def _of_stretch(stretch: re.Match[str]) -> Iterable[str]:
+    return _pairs(stretch.group()) if stretch.group(1) else _OF_SPACED[stretch.group()[:LONGEST_WORD]]
+
+
 def _spaced(run: str) -> tuple[str, ...]:
+    """Return the run as a word, and then the parts that it is written in, if there are several."""
     whole = run.casefold()
     if run.isalpha() and (run.islower() or run.isupper() or run.istitle()):
         return (whole,)
@@ -92,34 +95,22 @@ def _pairs(stretch: str) -> Iterator[str]:
         yield first + second
 
 
-class _Characters(dict[int, str | None]):
-    """A table for `str.translate` that looks up what a character becomes when it is first met."""
-
-    def __init__(self, become: Callable[[str], str | None]) -> None:
-        super().__init__()
-        self._become = become
-
-    def __missing__(self, code: int) -> str | None:
-        if len(self) >= _MOST_CHARACTERS:
-            self.clear()
-        became = self[code] = self._become(chr(code))
-        return became
-
-
-def _unless_accent(character: str) -> str | None:
+def _unless_accent(code: int) -> str | None:
     """Drop accents and the optional vowels of Hebrew and Arabic, not the marks that spell a word.
 
     The latter (the vowels, virama and nukta of Indic scripts, Thai vowels, Kana voicing) have other combining classes.
     """
+    character = chr(code)
     combining = unicodedata.combining(character)
     is_accent = 10 <= combining <= 36 or combining >= 200
     return None if is_accent else _UNDECOMPOSED.get(character, character)
 
 
-def _or_space(character: str) -> str:
+def _or_space(code: int) -> str:
+    character = chr(code)
     return character if unicodedata.category(character)[0] in "LNM" else " "
 
 
-_MOST_CHARACTERS: Final = 16_384
-_WITHOUT_ACCENT: Final = _Characters(_unless_accent)
-_OR_SPACE: Final = _Characters(_or_space)
+_WITHOUT_ACCENT: Final = Memo(_unless_accent)
+_OR_SPACE: Final = Memo(_or_space)
+_OF_SPACED: Final = Memo(_spaced)

@@ -57,25 +57,29 @@ class Vocabulary:
         Raises:
             ValueError: There are more terms than one index can hold.
         """
-        as_written = self._number(surface(word), is_surface=True)
-        return as_written, NO_STEM if word in STOP_WORDS else self._number(stem(word), is_surface=False)
+        as_written = self.numbers.get(surface(word))
+        if as_written is None:
+            as_written = self._new(surface(word), is_surface=True)
+        if word in STOP_WORDS:
+            return as_written, NO_STEM
+        stemmed = stem(word)
+        number = self.numbers.get(stemmed)
+        return as_written, self._new(stemmed, is_surface=False) if number is None else number
 
     def only(self, kept: Iterable[str]) -> Vocabulary:
         """Return a vocabulary that has the terms `kept` alone, numbered in their order."""
         vocabulary = Vocabulary()
         for term in kept:
-            vocabulary._number(term, is_surface=term.startswith("="))
+            vocabulary._new(term, is_surface=term.startswith("="))
         return vocabulary
 
-    def _number(self, term: str, *, is_surface: bool) -> int:
-        number = self.numbers.get(term)
-        if number is None:
-            number = len(self.is_surface)
-            if number >= MOST:
-                raise ValueError(f"these tools have more than {MOST} different words")
-            if not is_surface and term.isalpha() and may_be_misspelt(term):
-                self.spelling.add(term)
-            self.is_surface.append(is_surface)
-            # Last, as threads that search look here first.
-            self.numbers[term] = number
+    def _new(self, term: str, *, is_surface: bool) -> int:
+        number = len(self.is_surface)
+        if number >= MOST:
+            raise ValueError(f"these tools have more than {MOST} different words")
+        # In this order, as other threads may be looking: what spelling finds has a number.
+        self.is_surface.append(is_surface)
+        self.numbers[term] = number
+        if not is_surface and may_be_misspelt(term) and term.isalpha():
+            self.spelling.add(term)
         return number

@@ -10,12 +10,16 @@ from mcp_types import Tool, ToolAnnotations
 
 
 def _texts(tool: Tool, member: str) -> list[str]:
-    return [field.text for field in fields(tool) if field.member == member and field.text]
+    return [text for field in fields(tool) if field.member == member for text in field.texts if text]
+
+
+def _weighed(tool: Tool) -> dict[str, float]:
+    return {text.strip(): field.weight for field in fields(tool) for text in field.texts}
 
 
 def test_a_name_counts_more_than_a_sentence_and_a_sentence_more_than_the_rest(make_tool: Callable[..., Tool]):
     tool = make_tool("send_mail", "Send a message. Needs v1.2 of the relay. Slow.", title="Send mail")
-    weighed = {field.text.strip(): field.weight for field in fields(tool)}
+    weighed = _weighed(tool)
     assert weighed["send_mail"] > weighed["Send mail"] == weighed["Send a message."]
     assert weighed["Send a message."] > weighed["Needs v1.2 of the relay. Slow."]
 
@@ -57,7 +61,7 @@ def test_labels_that_a_server_publishes_are_fields(make_tool: Callable[..., Tool
 
 def test_a_category_counts_as_a_label_and_its_description_less(make_tool: Callable[..., Tool]):
     published = {"group": "git", "category": "history", "categoryDescription": "What has happened"}
-    weighed = {field.text: field.weight for field in fields(make_tool("x", published=published))}
+    weighed = _weighed(make_tool("x", published=published))
     assert weighed["history"] == weighed["git"] > weighed["What has happened"] > 0
 
 

@@ -1,0 +1,1 @@
+"""How quick a ranking is beside other engines: `python -m benchmarks.speed`."""

@@ -1,0 +1,86 @@
+"""Catalogues of any size made of real tools."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mcp_types import Tool
+
+from benchmarks.retrieval.datasets import read_dataset
+
+__all__ = ["Corpus", "crossed", "read_corpus"]
+
+_Part = TypeVar("_Part")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A catalogue and requests put to it."""
+
+    tools: Sequence[Tool]
+    queries: Sequence[str]
+
+
+def read_corpus(directories: Sequence[Path], size: int, *, queries: int, seed: int) -> Corpus:
+    """Return `size` tools and some of the queries of all directories.
+
+    A size below what there is takes a sample, one above adds tools that are `crossed`. Equal arguments give equal
+    results.
+
+    Raises:
+        OSError: A file is missing.
+        pydantic.ValidationError: A line is not of the format.
+    """
+    datasets = [read_dataset(directory, "all") for directory in directories]
+    chance = random.Random(seed)  # noqa: S311  # the same catalogue in every run
+    real = _uniquely_named([tool for dataset in datasets for tool in dataset.tools])
+    asked = [query.query for dataset in datasets for query in dataset.queries]
+    tools = chance.sample(real, size) if size <= len(real) else [*real, *crossed(real, size - len(real), seed)]
+    return Corpus(tools, chance.sample(asked, min(queries, len(asked))))
+
+
+def crossed(parents: Sequence[Tool], number: int, seed: int) -> list[Tool]:
+    """Return tools of two parents each, which keep the vocabulary of the parents and the lengths of their texts.
+
+    The first half of the name, the description and the parameters is that of one parent, the second half that of the
+    other; labels are those of the first.
+    """
+    chance = random.Random(seed)  # noqa: S311
+    taken = {tool.name for tool in parents}
+    children: list[Tool] = []
+    while len(children) < number:
+        one, other = chance.choice(parents), chance.choice(parents)
+        words = _halves(re.findall(r"[A-Za-z0-9]+", one.name), re.findall(r"[A-Za-z0-9]+", other.name))
+        name = _free("_".join(words) or one.name, taken)
+        description = _halves((one.description or "").split(" "), (other.description or "").split(" "))
+        properties = dict(_halves(_properties(one), _properties(other)))
+        schema: dict[str, Any] = {"type": "object", "properties": properties}
+        children.append(Tool(name=name, description=" ".join(description), input_schema=schema, _meta=one.meta))
+    return children
+
+
+def _halves(one: Sequence[_Part], other: Sequence[_Part]) -> list[_Part]:
+    return [*one[: (len(one) + 1) // 2], *other[len(other) // 2 :]]
+
+
+def _properties(tool: Tool) -> list[tuple[str, Any]]:
+    properties: dict[str, Any] = tool.input_schema.get("properties") or {}
+    return list(properties.items())
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """Return the name, or the name with a number where it is taken, and take it."""
+    free = name if name not in taken else next(own for end in count(2) if (own := f"{name}_{end}") not in taken)
+    taken.add(free)
+    return free
+
+
+def _uniquely_named(tools: Sequence[Tool]) -> list[Tool]:
+    taken: set[str] = set()
+    return [tool.model_copy(update={"name": _free(tool.name, taken)}) for tool in tools]

@@ -1,0 +1,198 @@
+"""The engines that are compared, each used as its own documentation shows.
+
+All answer with the ten best. The peers are given name, title and description; FastMCP takes parameters as well, and
+`fielded` everything that a definition says. Peers are loaded when they are asked for, as none of them is needed for
+anything else (`pip install '.[benchmark]'`).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any, Final, Protocol, cast
+
+import numpy as np
+from mcp_ext_tools_search.ranking import FieldedRanker, UpdatableIndex, floored
+from mcp_types import Tool
+from numpy.typing import NDArray
+from rank_bm25 import BM25Okapi
+
+__all__ = ["ENGINES", "Built", "Changeable"]
+
+_DEPTH: Final = 10
+
+
+class Built(Protocol):
+    """An engine with a catalogue."""
+
+    def search(self, query: str) -> Sequence[str]:
+        """Return the names of the ten best tools."""
+        ...
+
+
+class Changeable(Built, Protocol):
+    """An engine that needs no rebuild when one tool changes."""
+
+    def change(self, tool: Tool) -> None:
+        """Have `tool` take the place of the tool of its name, so that the next search finds it."""
+        ...
+
+
+class Fielded:
+    """The default ranking of this project, with the matching floor under it, as servers use it."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self._index = cast("UpdatableIndex", floored(FieldedRanker())(tools))
+
+    def search(self, query: str) -> Sequence[str]:
+        return [hit.name for hit in self._index.search(query)[:_DEPTH]]
+
+    def change(self, tool: Tool) -> None:
+        self._index = cast("UpdatableIndex", self._index.updated([tool.name], [tool]))
+
+
+class RankBM25:
+    """rank-bm25 over words in lower case."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self._names = [tool.name for tool in tools]
+        self._bm25 = BM25Okapi([_text(tool).lower().split() for tool in tools])
+
+    def search(self, query: str) -> Sequence[str]:
+        scores = np.asarray(self._bm25.get_scores(query.lower().split()))
+        best = np.argpartition(-scores, min(_DEPTH, len(scores) - 1))[:_DEPTH]
+        return _named(self._names, best[np.argsort(-scores[best])])
+
+
+class BM25S:
+    """bm25s with English stop words, numpy alone, and optionally a stemmer."""
+
+    def __init__(self, tools: Sequence[Tool], *, stemmed: bool = False) -> None:
+        self._bm25s: Any = import_module("bm25s")
+        self._stemmer: Any = import_module("Stemmer").Stemmer("english") if stemmed else None
+        self._names = [tool.name for tool in tools]
+        self._index = self._bm25s.BM25()
+        self._index.index(self._tokens([_text(tool) for tool in tools]), show_progress=False)
+
+    def _tokens(self, texts: Sequence[str]) -> Any:
+        return self._bm25s.tokenize(texts, stopwords="en", stemmer=self._stemmer, show_progress=False)
+
+    def search(self, query: str) -> Sequence[str]:
+        k = min(_DEPTH, len(self._names))
+        places, _scores = self._index.retrieve(self._tokens([query]), k=k, show_progress=False)
+        return _named(self._names, places[0])
+
+
+class FastMCPIndex:
+    """The index in FastMCP's BM25SearchTransform, without the hash of the catalogue that each search makes there."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        base: Any = import_module("fastmcp.server.transforms.search.base")
+        bm25: Any = import_module("fastmcp.server.transforms.search.bm25")
+        read = [
+            SimpleNamespace(name=tool.name, description=tool.description, parameters=tool.input_schema)
+            for tool in tools
+        ]
+        self._names = [tool.name for tool in tools]
+        self._index = bm25._BM25Index()
+        self._index.build([base._extract_searchable_text(tool) for tool in read])
+
+    def search(self, query: str) -> Sequence[str]:
+        return _named(self._names, np.array(self._index.query(query, _DEPTH), dtype=np.intp))
+
+
+class CasualMCP:
+    """The index of casual-mcp."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        module: Any = import_module("casual_mcp.tool_search_index")
+        self._index = module.ToolSearchIndex(tools, {})
+
+    def search(self, query: str) -> Sequence[str]:
+        return [tool.name for _server, tool in self._index.search(query, _DEPTH)]
+
+
+class SQLite:
+    """Full-text search of SQLite (FTS5) with its Porter stemmer, any word of the request."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self._rows: dict[str, int | None] = {}
+        self._database = sqlite3.connect(":memory:")
+        self._database.execute(
+            "CREATE VIRTUAL TABLE tools USING fts5(name UNINDEXED, text, tokenize='porter unicode61')"
+        )
+        for tool in tools:
+            self._add(tool)
+        self._database.commit()
+
+    def _add(self, tool: Tool) -> None:
+        added = self._database.execute("INSERT INTO tools (name, text) VALUES (?, ?)", (tool.name, _text(tool)))
+        self._rows[tool.name] = added.lastrowid
+
+    def search(self, query: str) -> Sequence[str]:
+        words = "".join(mark if mark.isalnum() else " " for mark in query).split()
+        wanted = " OR ".join(f'"{word}"' for word in words)
+        best = "SELECT name FROM tools WHERE tools MATCH ? ORDER BY rank LIMIT ?"
+        return [name for (name,) in self._database.execute(best, (wanted, _DEPTH))]
+
+    def change(self, tool: Tool) -> None:
+        self._database.execute("DELETE FROM tools WHERE rowid = ?", (self._rows[tool.name],))
+        self._add(tool)
+        self._database.commit()
+
+
+class Tantivy:
+    """tantivy in memory with its English stemmer, any word of the request."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self._tantivy: Any = import_module("tantivy")
+        builder = self._tantivy.SchemaBuilder()
+        builder.add_text_field("name", stored=True, tokenizer_name="raw")
+        builder.add_text_field("text", tokenizer_name="en_stem")
+        self._index = self._tantivy.Index(builder.build())
+        self._writer = self._index.writer(num_threads=1)
+        for tool in tools:
+            self._add(tool)
+        self._commit()
+
+    def _add(self, tool: Tool) -> None:
+        self._writer.add_document(self._tantivy.Document(name=tool.name, text=_text(tool)))
+
+    def _commit(self) -> None:
+        self._writer.commit()
+        self._index.reload()
+        self._searcher = self._index.searcher()
+
+    def search(self, query: str) -> Sequence[str]:
+        wanted, _errors = self._index.parse_query_lenient(query, ["text"])
+        found = self._searcher.search(wanted, _DEPTH).hits
+        return [self._searcher.doc(address)["name"][0] for _score, address in found]
+
+    def change(self, tool: Tool) -> None:
+        self._writer.delete_documents_by_term("name", tool.name)
+        self._add(tool)
+        self._commit()
+
+
+def _named(names: Sequence[str], places: NDArray[np.integer]) -> Sequence[str]:
+    own: list[int] = places.tolist()
+    return [names[place] for place in own]
+
+
+def _text(tool: Tool) -> str:
+    name = tool.name.replace("_", " ")
+    return " ".join(filter(None, (name, tool.title, tool.description)))
+
+
+ENGINES: Final[Mapping[str, Callable[[Sequence[Tool]], Built]]] = {
+    "fielded": Fielded,
+    "rank-bm25": RankBM25,
+    "bm25s": BM25S,
+    "bm25s, stemmed": lambda tools: BM25S(tools, stemmed=True),
+    "FastMCP": FastMCPIndex,
+    "casual-mcp": CasualMCP,
+    "SQLite FTS5": SQLite,
+    "tantivy": Tantivy,
+}

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from mcp_types import Tool
+
+from benchmarks.speed.__main__ import main
+from benchmarks.speed.corpus import crossed, read_corpus
+from benchmarks.speed.engines import ENGINES
+from benchmarks.speed.memory import memory_of
+
+_PACKAGES = {"bm25s": "bm25s", "bm25s, stemmed": "Stemmer", "casual-mcp": "casual_mcp", "tantivy": "tantivy"}
+_INSTALLED = [engine for engine in ENGINES if find_spec(_PACKAGES.get(engine, "fastmcp"))]
+_NOUNS = ["invoice", "forecast", "ticket", "mailbox", "playlist", "volcano", "passport", "recipe", "galaxy", "lawyer"]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    rows: list[dict[str, Any]] = [
+        {"id": noun, "name": f"get_{noun}", "description": f"Fetch the {noun} of a city.", "inputSchema": {}}
+        for noun in _NOUNS
+    ]
+    queries: list[dict[str, Any]] = [
+        {"id": noun, "query": f"show me the {noun}", "relevant": [noun]} for noun in _NOUNS
+    ]
+    for name, lines in (("tools", rows), ("queries", queries)):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("engine", _INSTALLED)
+def test_each_engine_finds_the_tool_that_is_asked_for(directory: Path, engine: str):
+    built = ENGINES[engine](read_corpus([directory], 30, queries=5, seed=1).tools)
+    assert "volcano" in built.search("volcano")[0]
+
+
+@pytest.mark.parametrize("engine", [engine for engine in _INSTALLED if engine in ("fielded", "SQLite FTS5", "tantivy")])
+def test_an_engine_that_can_change_finds_what_changed(directory: Path, engine: str):
+    built = ENGINES[engine](read_corpus([directory], 30, queries=5, seed=1).tools)
+    change: Callable[[Tool], None] = getattr(built, "change")  # noqa: B009  # not every engine has it
+    change(Tool(name="get_recipe", description="Compute the determinant.", input_schema={}))
+    assert list(built.search("determinant")) == ["get_recipe"]
+    assert "get_galaxy" in built.search("galaxy")
+
+
+def test_a_corpus_is_a_sample_or_the_whole_with_crossed_tools(directory: Path):
+    few, many = (read_corpus([directory], size, queries=4, seed=7) for size in (4, 40))
+    assert (len(few.tools), len(many.tools), len(few.queries)) == (4, 40, 4)
+    assert len({tool.name for tool in many.tools}) == 40
+    assert many == read_corpus([directory], 40, queries=4, seed=7)
+    assert many.tools != read_corpus([directory], 40, queries=4, seed=8).tools
+
+
+def test_crossed_tools_have_the_words_of_their_parents(directory: Path):
+    parents = read_corpus([directory], 10, queries=1, seed=1).tools
+    known = {word for tool in parents for word in re.findall(r"\w+", f"{tool.name} {tool.description}")}
+    for child in crossed(parents, 20, seed=3):
+        assert set(re.findall(r"\w+", child.description or "")) <= known
+
+
+def test_the_command_prints_a_table_and_writes_a_file(directory: Path, tmp_path: Path):
+    report = tmp_path / "speed.json"
+    options = ["--data", str(directory), "--sizes", "10,20", "--engine", "fielded", "--engine", "rank-bm25"]
+    outcome = CliRunner().invoke(main, [*options, "--queries", "5", "--no-memory", "--json", str(report)])
+    assert outcome.exit_code == 0, outcome.output
+    assert [line.split()[:2] for line in outcome.output.splitlines() if line.startswith("fielded")] == [
+        ["fielded", "10"],
+        ["fielded", "20"],
+    ]
+    speeds = json.loads(report.read_text())["speeds"]
+    assert all(speed["p50_ms"] > 0 and speed["build_seconds"] > 0 for speed in speeds)
+    changes = {(speed["engine"], speed["tools"]): speed["change_ms"] for speed in speeds}
+    assert all(changes.values())
+
+
+def test_memory_is_that_of_the_index_alone(directory: Path):
+    memory = memory_of("fielded", [directory], 300, seed=1)
+    assert 0 <= memory.held <= memory.peak < 50

@@ -1,0 +1,59 @@
+"""Without fields, stems and everything else that it adds, the default engine scores as rank-bm25 does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from mcp_ext_tools_search.ranking import PlainRanker
+from mcp_ext_tools_search.ranking.fields import STEPS
+from mcp_ext_tools_search.ranking.postings import Postings, packed, summed
+from mcp_ext_tools_search.ranking.queries import WeighedQuery
+from mcp_ext_tools_search.ranking.scoring import LEAST_FACTOR, score
+from mcp_ext_tools_search.ranking.statistics import Statistics, saturation
+from mcp_ext_tools_search.ranking.terms import terms
+from mcp_types import Tool
+from numpy.typing import NDArray
+from rank_bm25 import BM25Okapi
+
+_WORD = st.sampled_from(["get", "list", "user", "file", "weather", "café", "天气", "v2", "report", "mail"])
+_TEXT = st.lists(_WORD, min_size=1, max_size=12).map(" ".join)
+
+
+@given(texts=st.lists(_TEXT, min_size=3, max_size=10), query=_TEXT, parts=st.integers(1, 3))
+def test_the_plain_engine_is_rank_bm25(texts: Sequence[str], query: str, parts: int):
+    tools = [Tool(name=f"t{place}", description=text, input_schema={}) for place, text in enumerate(texts)]
+    words = [terms(f"{tool.name} {tool.description}") for tool in tools]
+    okapi = BM25Okapi(words)
+    # Where most words are in most tools Okapi's idf is negative, and everything is upside down.
+    assume(all(idf > 0 for idf in okapi.idf.values()))
+    scores = _scores(words, okapi.idf, terms(query), parts)
+    assert scores == pytest.approx(okapi.get_scores(terms(query)), rel=1e-6)
+    hits = PlainRanker()(tools).search(query)
+    assert [hit.score for hit in hits] == pytest.approx(sorted(scores[scores > 0] / scores.max(), reverse=True))
+
+
+def _scores(
+    words: Sequence[Sequence[str]], idf: Mapping[str, float], query: Sequence[str], parts: int
+) -> NDArray[np.float64]:
+    """Return what the engine makes of documents whose words all count 1, its index made in some parts."""
+    numbers = {term: number for number, term in enumerate(idf)}
+    postings = Postings()
+    for part in range(parts):
+        for slot in range(part, len(words), parts):
+            own = np.array([numbers[word] for word in words[slot]])
+            whole = np.full(len(own), STEPS)
+            postings = postings.with_added(summed(packed(own, np.full(len(own), slot), whole, np.zeros_like(own))))
+    counts = Counter(word for word in query if word in numbers)
+    if not counts:
+        return np.zeros(len(words))
+    looked_up = [numbers[word] for word in counts]
+    weighed = WeighedQuery(looked_up, [count * idf[word] for word, count in counts.items()])
+    lengths = np.array([len(own) for own in words], dtype=np.float64)
+    statistics = Statistics(None, len(words), np.zeros(0), 0.0, saturation(lengths, None), np.ones(len(words)))
+    # A tool that covers nothing of a query has a constant part of its score.
+    return score(postings.of(looked_up), statistics, weighed).total / LEAST_FACTOR
