@@ -26,7 +26,7 @@ from tools_search_server.lazy_upstream import IDLE_SECONDS, Laziness
 from tools_search_server.limits import CURSOR_KEY_VARIABLE, Limits, read_cursor_key
 from tools_search_server.logs import LogFormat, log_to_stderr
 from tools_search_server.mendable import Mendable
-from tools_search_server.redis_channel import DEFAULT_CHANNEL, REDIS_VARIABLE, redis_address
+from tools_search_server.redis_address import DEFAULT_CHANNEL, REDIS_VARIABLE, redis_address
 from tools_search_server.serving import Address, Program, serve
 from tools_search_server.status_command import status
 from tools_search_server.token_command import token
