@@ -149,7 +149,7 @@ class RedisChannel:
         self._state = State("ready", datetime.now(UTC))
 
     def _fail(self, error: BaseException) -> None:
-        reason = printable(self._without_secrets(str(error) or type(error).__name__))[:300]
+        reason = printable(self._without_secrets(str(error) or type(error).__name__))[:300].rstrip(".")
         if self._state.kind != "down":  # one line for each outage
             text = "Redis cannot be used: %s. List changes do not cross to other replicas until it can."
             logger.warning(text, reason, extra={"reason": reason})
