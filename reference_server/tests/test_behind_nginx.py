@@ -108,7 +108,7 @@ def replicas(servers: Any, configuration: Any) -> Callable[..., list[str]]:
 
     def start(*arguments: str) -> list[str]:
         file = configuration(catalog={"command": sys.executable, "args": ["-m", "tools_search_server"]})
-        options = ("--config", str(file), "--page-size", "50", *arguments)
+        options = ("--config", str(file), "--page-size", "100", "--default-limit", "20", *arguments)
         argv = ["-m", "tools_search_server", "--http", "127.0.0.1:0", *options]
         started = [servers.start(*argv, env=KEY) for _ in range(3)]
         return [json.loads(process.stdout.readline())["url"].split("/")[2] for process in started]

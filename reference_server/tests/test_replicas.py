@@ -23,7 +23,7 @@ from tools_search_server.command_line import command
 from tools_search_server.gateway_program import GatewayOptions, configured_gateway, gateway_server, program_of
 from tools_search_server.health import gateway_health
 from tools_search_server.limits import Limits
-from tools_search_server.redis_channel import RedisAddress
+from tools_search_server.redis_address import RedisAddress
 from tools_search_server.replica_news import News, decode, encode
 
 pytestmark = [

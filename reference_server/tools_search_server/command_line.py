@@ -26,7 +26,7 @@ from tools_search_server.lazy_upstream import IDLE_SECONDS, Laziness
 from tools_search_server.limits import CURSOR_KEY_VARIABLE, Limits, read_cursor_key
 from tools_search_server.logs import LogFormat, log_to_stderr
 from tools_search_server.mendable import Mendable
-from tools_search_server.redis_channel import DEFAULT_CHANNEL, REDIS_VARIABLE, redis_address
+from tools_search_server.redis_address import DEFAULT_CHANNEL, REDIS_VARIABLE, redis_address
 from tools_search_server.serving import Address, Program, serve
 from tools_search_server.status_command import status
 from tools_search_server.token_command import token
@@ -149,9 +149,9 @@ def command(
     log_to_stderr(log_format)
     try:
         limits = Limits(page_size, min(default_limit, max_limit), max_limit, read_cursor_key(cursor_key_file))
-        laziness = None if only_check else Laziness(for_all=lazy, idle_seconds=idle_stop)
         redis_at = redis_address(redis, redis_channel)
-        options = GatewayOptions(start_deadline, call_timeout, toolset, index_at_most, redis_at, laziness)
+        laziness = None if only_check else Laziness(for_all=lazy, idle_seconds=idle_stop)
+        options = GatewayOptions(start_deadline, call_timeout, toolset, index_at_most, laziness, redis_at)
         if config is not None and only_check:
             always = read_always_available(load_host_file(config), str(config))
             sys.exit(0 if anyio.run(check, configured_gateway(config, limits, options), always) else 1)

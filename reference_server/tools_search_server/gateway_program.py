@@ -29,7 +29,8 @@ from tools_search_server.health import gateway_health, health_for_principals
 from tools_search_server.lazy_upstream import Laziness
 from tools_search_server.limits import Limits
 from tools_search_server.own_file import refuse_itself
-from tools_search_server.redis_channel import RedisAddress, RedisChannel
+from tools_search_server.redis_address import RedisAddress
+from tools_search_server.redis_channel import RedisChannel
 from tools_search_server.relay import relay_call
 from tools_search_server.remote_tools import called_tool
 from tools_search_server.replicas import Replicas
@@ -68,11 +69,12 @@ class GatewayOptions:
 
     index_at_most: int = INDEX_AT_MOST
     """How many tools a server may have that can search them itself and is indexed all the same."""
-    redis: RedisAddress | None = None
-    """Where list changes cross to other replicas; `None` where there are none."""
 
     laziness: Laziness | None = field(default_factory=Laziness)
     """Which servers run only while they are used; `None` for none."""
+
+    redis: RedisAddress | None = None
+    """Where list changes cross to other replicas; `None` where there are none."""
 
 
 def configured_gateway(file: Path, limits: Limits, options: GatewayOptions) -> Gateway:

@@ -30,7 +30,7 @@ HEALTH_PATH: Final = "/healthz"
 Health: TypeAlias = Mapping[str, Any]
 
 _FOR_THIS_MACHINE: Final = ("servers", "tasks")
-"""Members that only callers on this machine and principals see: others learn how many servers there are, not which."""
+"""Members that only callers on this machine and principals see: others learn how many servers there are."""
 
 
 def gateway_health(gateway: Gateway) -> Health:

@@ -39,7 +39,8 @@ class ToolPages:
     def __init__(self, tools: Sequence[Tool], size: int, *, after: ToolPages | None = None) -> None:
         self.tools = tools
         self._size = size
-        self._sent: dict[str, dict[int, _Sent]] = {} if after is None else after._sent
+        self._known: dict[str, Mapping[str, _Entry]] = {} if after is None else after._known | after._made
+        self._made: dict[str, Mapping[str, _Entry]] = {}
         self._of_era: Callable[[str], _Era] = cache(self._sieve)
         self.wire: Callable[[str], dict[str, dict[str, Any]]] = cache(self._wire)
         """Returns the definitions by name as a listing in a protocol version carries them: one object a version."""
@@ -59,7 +60,8 @@ class ToolPages:
         return part
 
     def _wire(self, protocol_version: str) -> dict[str, dict[str, Any]]:
-        return {sent.tool.name: sent.form for sent in self._of_era(protocol_version).sent}
+        entries = self._entries(protocol_version)
+        return {name: entry.wire for name, entry in entries.items() if entry.wire is not None}
 
     def page(self, cursor: str | None, protocol_version: str) -> ListToolsResult:
         """Return the page after `cursor`, without the definitions that are invalid in that version.
@@ -71,48 +73,56 @@ class ToolPages:
         start = 0 if cursor is None else era.positions.get(cursor)
         if start is None:
             raise invalid_cursor()
-        end = start + room_for([one.size for one in era.sent[start : start + self._size]])
-        tools = [one.tool for one in era.sent[start:end]]
-        return ListToolsResult(tools=tools, next_cursor=_cursor(tools[-1]) if end < len(era.sent) else None)
+        end = start + room_for(era.sizes[start : start + self._size])
+        tools = list(era.tools[start:end])
+        return ListToolsResult(tools=tools, next_cursor=_cursor(tools[-1]) if end < len(era.tools) else None)
 
     def _sieve(self, protocol_version: str) -> _Era:
-        known = self._sent.get(protocol_version, {})
-        sent = {id(tool): known.get(id(tool)) or _sent(tool, protocol_version) for tool in self.tools}
-        self._sent[protocol_version] = sent
-        left_out = [one.tool.name for key, one in sent.items() if not one.form and key not in known]
-        if left_out:
-            text = "left out for callers of %s, where they are invalid: %s"
-            logger.info(text, protocol_version, left_out[:_REPORTED])
-        return _Era([one for one in sent.values() if one.form])
+        kept = [entry for entry in self._entries(protocol_version).values() if entry.wire is not None]
+        return _Era([entry.tool for entry in kept], [entry.size for entry in kept])
+
+    def _entries(self, protocol_version: str) -> Mapping[str, _Entry]:
+        if protocol_version not in self._made:
+            known = self._known.pop(protocol_version, {})
+            new = {
+                tool.name: _entry(tool, protocol_version)
+                for tool in self.tools
+                if tool.name not in known or known[tool.name].tool is not tool
+            }
+            if left_out := [name for name, entry in new.items() if entry.wire is None]:
+                text = "left out for callers of %s, where they are invalid: %s"
+                logger.info(text, protocol_version, left_out[:_REPORTED])
+            self._made[protocol_version] = {tool.name: new.get(tool.name) or known[tool.name] for tool in self.tools}
+        return self._made[protocol_version]
 
 
 @dataclass(frozen=True, slots=True)
-class _Sent:
-    """A tool as one protocol version has it. It holds the tool, so that no other object gets the same `id`."""
+class _Entry:
+    """A tool as one protocol version has it."""
 
     tool: Tool
-    form: dict[str, Any]
-    """As it goes over the wire; empty where the version does not allow it."""
-
+    wire: dict[str, Any] | None
+    """Its definition; `None` where that is not allowed."""
     size: int
 
 
-def _sent(tool: Tool, protocol_version: str) -> _Sent:
-    form = wire_form(tool, protocol_version)
-    return _Sent(tool, form or {}, len(tool.model_dump_json(by_alias=True)) if form else 0)
+def _entry(tool: Tool, protocol_version: str) -> _Entry:
+    return _Entry(tool, wire_form(tool, protocol_version), len(tool.model_dump_json(by_alias=True)))
 
 
 @dataclass(frozen=True)
 class _Era:
-    sent: Sequence[_Sent]
+    tools: Sequence[Tool]
+    sizes: Sequence[int]
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
         """Where the page begins that follows a cursor."""
-        return {_cursor(one.tool): position for position, one in enumerate(self.sent, start=1)}
+        return {_cursor(tool): position for position, tool in enumerate(self.tools, start=1)}
 
     def part(self, names: Container[str]) -> _Era:
-        return _Era([one for one in self.sent if one.tool.name in names])
+        kept = [place for place, tool in enumerate(self.tools) if tool.name in names]
+        return _Era([self.tools[place] for place in kept], [self.sizes[place] for place in kept])
 
 
 def _cursor(last: Tool) -> str:

@@ -6,30 +6,24 @@ Requests never wait for it: what is to be told waits in an outbox, which is boun
 from __future__ import annotations
 
 import logging
-import os
 import secrets
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, cast
-from urllib.parse import parse_qs, unquote, urlsplit
+from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
 
 from tools_search_server.connecting import first_error
-from tools_search_server.mendable import Mendable
+from tools_search_server.redis_address import RedisAddress, connector, secrets_of
 from tools_search_server.replica_news import News, decode, encode
 from tools_search_server.revealing import printable
 from tools_search_server.upstream_state import State, pauses
 
-__all__ = ["DEFAULT_CHANNEL", "REDIS_VARIABLE", "RedisAddress", "RedisChannel", "redis_address"]
+__all__ = ["RedisChannel"]
 
 logger = logging.getLogger(__name__)
-
-REDIS_VARIABLE: Final = "TOOLS_SEARCH_REDIS"
-DEFAULT_CHANNEL: Final = "tools-search"
 
 _ANSWER_SECONDS: Final = 3
 """How long Redis may take for anything."""
@@ -42,30 +36,6 @@ _STEADY_SECONDS: Final = 30
 
 _QUIET_SECONDS: Final = 0.05
 """What is told again within this time is told once."""
-
-_SCHEMES: Final = frozenset({"redis", "rediss", "unix"})
-
-
-@dataclass(frozen=True)
-class RedisAddress:
-    """Where Redis is, and what the channel is called there."""
-
-    url: str = field(repr=False)
-    channel: str = DEFAULT_CHANNEL
-
-
-def redis_address(url: str | None, channel: str) -> RedisAddress | None:
-    """Return where Redis is, from the command line or else from the environment; `None` where neither says.
-
-    Raises:
-        Mendable: The command line holds a password, which other users of the machine can read there.
-    """
-    if url is None:
-        url = os.environ.get(REDIS_VARIABLE)
-    elif _secrets(url):
-        advice = f"Put the whole address into the environment variable {REDIS_VARIABLE} instead."
-        raise Mendable("--redis", "", "holds a password, which everyone on this machine can read", advice)
-    return RedisAddress(url, channel) if url else None
 
 
 class RedisChannel:
@@ -80,8 +50,8 @@ class RedisChannel:
 
     def __init__(self, address: RedisAddress) -> None:
         self._name = address.channel
-        self._secrets = _secrets(address.url)
-        self._connect = _connector(address.url)
+        self._secrets = secrets_of(address.url)
+        self._connect = connector(address.url, answer_seconds=_ANSWER_SECONDS)
         self._sender = secrets.token_hex(8)
         self._outbox: dict[News, None] = {}
         self._to_send = anyio.Event()
@@ -179,7 +149,7 @@ class RedisChannel:
         self._state = State("ready", datetime.now(UTC))
 
     def _fail(self, error: BaseException) -> None:
-        reason = printable(self._without_secrets(str(error) or type(error).__name__))[:300]
+        reason = printable(self._without_secrets(str(error) or type(error).__name__))[:300].rstrip(".")
         if self._state.kind != "down":  # one line for each outage
             text = "Redis cannot be used: %s. List changes do not cross to other replicas until it can."
             logger.warning(text, reason, extra={"reason": reason})
@@ -190,41 +160,3 @@ class RedisChannel:
         for secret in self._secrets:
             text = text.replace(secret, "…")
         return text
-
-
-def _connector(url: str) -> Callable[[], Any]:
-    """Return what makes a client; it connects when it is used. `Any`, since its types are incomplete."""
-    try:
-        from redis.asyncio import Redis
-        from redis.asyncio.retry import Retry
-        from redis.backoff import NoBackoff
-    except ImportError:
-        advice = "Install it: pip install 'mcp-ext-tools-search[redis]'."
-        raise Mendable("--redis", "", "needs the package `redis`, which is not installed", advice) from None
-
-    def connect() -> Any:
-        # No retries of its own: after any break, what may have been missed has to be made up for.
-        return cast("Any", Redis).from_url(
-            url, socket_timeout=_ANSWER_SECONDS, socket_connect_timeout=_ANSWER_SECONDS, retry=Retry(NoBackoff(), 0)
-        )
-
-    try:
-        scheme = urlsplit(url).scheme
-        if scheme not in _SCHEMES:
-            raise ValueError(scheme)
-        connect()
-    except ValueError:
-        # Without the address, which may hold a password.
-        advice = "Write redis://HOST:PORT, or rediss:// with TLS."
-        raise Mendable("--redis", "", "is no address of a Redis server", advice) from None
-    return connect
-
-
-def _secrets(url: str) -> list[str]:
-    try:
-        parts = urlsplit(url)
-        password = parts.password or ""
-    except ValueError:
-        return []
-    stated = {password, unquote(password), *parse_qs(parts.query).get("password", [])} - {""}
-    return sorted(stated, key=len, reverse=True)

@@ -50,8 +50,8 @@ class ViewChanges:
         self._views = views
         self._listed = listed
         self._subscriptions = Subscriptions(views)
-        self._access = access
         self._bus = bus
+        self._access = access
         self._audiences: dict[str, ListChanges] = {}
         self._told: dict[str, object] = {}
         for toolset in access.toolsets:

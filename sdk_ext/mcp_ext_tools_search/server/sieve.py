@@ -24,11 +24,9 @@ def sieve_tools(tools: Iterable[Tool], protocol_version: str) -> list[Tool]:
 
 
 def wire_form(tool: Tool, protocol_version: str) -> dict[str, Any] | None:
-    """Return a definition as a listing in `protocol_version` carries it, or `None` where it may not."""
+    """Return a definition as a listing of `protocol_version` carries it, or `None` where that does not allow it."""
     page = ListToolsResult(tools=[tool]).model_dump(by_alias=True, mode="json", exclude_none=True)
     try:
-        sent = methods.serialize_server_result("tools/list", protocol_version, page)
+        return methods.serialize_server_result("tools/list", protocol_version, page)["tools"][0]
     except ValidationError:
         return None
-    (form,) = sent["tools"]
-    return form
