@@ -7,6 +7,7 @@ request the tool covers. It needs no model and no weights, and answers in a few 
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -121,7 +122,14 @@ def _ranked(roster: Roster, scores: Scores) -> Sequence[Hit]:
         found = zip(roster.names_of(slots), shares.tolist(), scores.matched(slots), strict=True)
         return [Hit(name, share, members) for name, share, members in found]
 
-    return LazyHits(len(order), lambda: roster.names_of(order.best(len(order))), hits_at)
+    def finds(name: str) -> bool:
+        slot = roster.slot(name)
+        return slot is not None and bool(scores.total[slot] > 0)
+
+    def digest() -> bytes:
+        return hashlib.sha256(roster.digests.take(order.best(len(order))).tobytes()).digest()
+
+    return LazyHits(len(order), lambda: roster.names_of(order.best(len(order))), hits_at, finds=finds, digest=digest)
 
 
 class _Order:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from mcp_types import Tool
 
-from mcp_ext_tools_search.ranking.hits import names_of
+from mcp_ext_tools_search.ranking.hits import none_of
 from mcp_ext_tools_search.ranking.interface import Hit, Ranker, ToolIndex, UpdatableIndex
 from mcp_ext_tools_search.ranking.term_postings import TermPostings
 from mcp_ext_tools_search.ranking.terms import terms, trimmed
@@ -64,9 +64,7 @@ class Floor:
         """
         query_terms = list(dict.fromkeys(terms(query)))
         wanted = [name for name in self._terms.having_all(query_terms) if visible is None or name in visible]
-        found = frozenset(names_of(hits)) if wanted else frozenset[str]()
-        missing = [name for name in wanted if name not in found]
-        if missing:
+        if missing := none_of(wanted, hits):
             score = hits[-1].score if hits else 1.0
             matched = self._terms.matched(query_terms, missing)
             hits = [*hits, *(Hit(name, score, members) for name, members in zip(missing, matched, strict=True))]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
-from typing import cast, overload
+from typing import Final, cast, overload
 
 from mcp_ext_tools_search.ranking.interface import Hit
 
-__all__ = ["LazyHits", "names_of"]
+__all__ = ["LazyHits", "names_of", "none_of"]
+
+_FEW: Final = 64
+"""Names that are looked up one by one; for more it pays to read those of all hits."""
 
 
 class LazyHits(Sequence[Hit]):
@@ -18,14 +21,24 @@ class LazyHits(Sequence[Hit]):
         count: Number of hits.
         names: Returns the names of the tools found, best first and none twice.
         hits_at: Makes the hits at some places; called again for each look.
+        finds: Tells whether the tool of a name is among them, for less than reading all names.
+        digest: Returns what other tools, or another order, have another of: the same in every process.
     """
 
     def __init__(
-        self, count: int, names: Callable[[], Sequence[str]], hits_at: Callable[[range], Sequence[Hit]]
+        self,
+        count: int,
+        names: Callable[[], Sequence[str]],
+        hits_at: Callable[[range], Sequence[Hit]],
+        *,
+        finds: Callable[[str], bool] | None = None,
+        digest: Callable[[], bytes] | None = None,
     ) -> None:
         self._count = count
         self._names = names
         self._hits_at = hits_at
+        self.finds = finds
+        self.digest = digest
 
     @cached_property
     def names(self) -> Sequence[str]:
@@ -57,3 +70,13 @@ class LazyHits(Sequence[Hit]):
 def names_of(hits: Sequence[Hit]) -> Sequence[str]:
     """Return the names of the tools in `hits`, in order, without making a hit that was not looked at."""
     return hits.names if isinstance(hits, LazyHits) else [hit.name for hit in hits]
+
+
+def none_of(names: Collection[str], hits: Sequence[Hit]) -> list[str]:
+    """Return those of `names` that no hit has, in their order."""
+    if not names:
+        return []
+    if isinstance(hits, LazyHits) and hits.finds is not None and len(names) <= _FEW:
+        return [name for name in names if not hits.finds(name)]
+    found = frozenset(names_of(hits))
+    return [name for name in names if name not in found]

@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex, floored
-from mcp_ext_tools_search.ranking.hits import names_of
+from mcp_ext_tools_search.ranking.hits import LazyHits
 from mcp_ext_tools_search.server.catalogue import Catalogue
 from mcp_ext_tools_search.server.indexing import Indexed, indexed
 
@@ -64,8 +64,10 @@ class IndexCache:
             catalogue = Catalogue(tools)
         visible = None if len(tools) == len(catalogue.tools) else tools.keys()
         hits = self._indexed(catalogue).search(query, visible=visible)
-        names = names_of(hits)
+        if isinstance(hits, LazyHits):
+            return hits  # the default ranker's: by construction each is visible, and none there twice
         # A ranker may be anyone's: what it names twice, or what the caller does not see, is not another match.
+        names = [hit.name for hit in hits]
         if len(tools.keys() & names) == len(names):
             return hits
         found: dict[str, Hit] = {}

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from mcp_ext_tools_search.cursor import CursorKey, InvalidCursor, answer_digest
 from mcp_ext_tools_search.ranking import Hit
-from mcp_ext_tools_search.ranking.hits import names_of
+from mcp_ext_tools_search.ranking.hits import LazyHits, names_of
 from mcp_ext_tools_search.server.request import invalid_params
 from mcp_ext_tools_search.types import EXTENSION_ID, SearchToolsRequestParams
 
@@ -37,7 +37,7 @@ def cut_page(
     Raises:
         MCPError: -32602, the cursor is not one of this query, or the answer has changed since it was issued.
     """
-    answer = answer_digest(names_of(hits))
+    answer = _digest(hits)
     start = 0
     if params.cursor is not None:
         try:
@@ -49,6 +49,12 @@ def cut_page(
     if end < len(hits):
         page["nextCursor"] = cursors.issue(params.query, end, answer, note)
     return page
+
+
+def _digest(hits: Sequence[Hit]) -> bytes:
+    if isinstance(hits, LazyHits) and hits.digest is not None:
+        return answer_digest([hits.digest().hex()])
+    return answer_digest(names_of(hits))
 
 
 def _explained(tool: dict[str, Any], hit: Hit) -> dict[str, Any]:
