@@ -28,7 +28,8 @@ __all__ = ["Report", "Settings", "compare", "soak"]
 
 _START_SECONDS: Final = 120
 _WARM_SHARE: Final = 0.25
-"""Of the time: by then every cache is full, and memory should grow no more."""
+_WARM_SECONDS: Final = 60
+"""By then, and after that share of the time, every cache is full, and memory should grow no more."""
 
 _STOP_SECONDS: Final = 90
 _CALM_SECONDS: Final = 40
@@ -41,6 +42,10 @@ _MORE_THREADS: Final = 40
 
 _MORE_MEMORY: Final = 1.25
 _MORE_MEMORY_MIB: Final = 48
+_MEMORY_MIB: Final = 128
+_MEMORY_MIB_PER_TOOL: Final = 0.06
+"""What a gateway may hold at most, however short it was used."""
+
 _EXIT_SECONDS: Final = 20
 
 
@@ -111,7 +116,8 @@ async def _use(
     tell: Callable[[str], None],
 ) -> dict[str, Any]:
     """Let callers and chaos loose for the time that is asked for, and compare what is left with what was there."""
-    before = after = warm = await footprint(process, url)
+    before = after = await footprint(process, url)
+    warm: Footprint | None = None
     stop = anyio.Event()
     seen: list[Footprint] = []
 
@@ -142,13 +148,14 @@ async def _use(
                 stop.set()
         if stopping.cancelled_caught:
             ledger.fail(f"callers had no answer {_STOP_SECONDS} s after the end")
-        warm = seen[int(len(seen) * _WARM_SHARE)] if seen else before
+        is_long = settings.seconds * _WARM_SHARE >= _WARM_SECONDS
+        warm = seen[int(len(seen) * _WARM_SHARE)] if is_long else None
         after = await _calm(process, url, before)
         watching.cancel_scope.cancel()
-    compare(before, warm, after, ledger)
+    compare(before, warm, after, ledger, tools=settings.tools)
     peak = max(seen, key=lambda one: one.memory_mib, default=after)
     named = {"before": before, "warm": warm, "peak": peak, "after": after}
-    return {"footprint": {name: one.figures() for name, one in named.items()}}
+    return {"footprint": {name: one.figures() for name, one in named.items() if one is not None}}
 
 
 async def _calm(process: int, url: str, before: Footprint) -> Footprint:
@@ -168,18 +175,21 @@ def _is_calm(before: Footprint, now: Footprint) -> bool:
     )
 
 
-def compare(before: Footprint, warm: Footprint, after: Footprint, ledger: Ledger) -> None:
+def compare(before: Footprint, warm: Footprint | None, after: Footprint, ledger: Ledger, *, tools: int) -> None:
     """Note what is left over.
 
     Args:
         before: Without callers.
-        warm: When everything had been in use for a while.
+        warm: When everything had been in use for a while; `None` where the time was too short for that.
         after: When all callers had left.
         ledger: Where it is noted.
+        tools: How many there are.
     """
     if not _is_calm(before, after):
         ledger.fail(f"something is left over: before {before}, after {after}")
-    if after.memory_mib > warm.memory_mib * _MORE_MEMORY + _MORE_MEMORY_MIB:
+    if after.memory_mib > (most := _MEMORY_MIB + _MEMORY_MIB_PER_TOOL * tools):
+        ledger.fail(f"{after.memory_mib} MiB are held for {tools} tools, more than {most:.0f}")
+    if warm is not None and after.memory_mib > warm.memory_mib * _MORE_MEMORY + _MORE_MEMORY_MIB:
         ledger.fail(f"memory grows: {warm.memory_mib} MiB when everything was in use, {after.memory_mib} at the end")
 
 

@@ -132,9 +132,17 @@ def test_an_error_is_excused_only_while_its_own_server_is_down() -> None:
 )
 def test_whatever_is_left_over_is_a_failure(after: Footprint) -> None:
     ledger = Ledger()
-    compare(CALM, CALM, CALM, ledger)
+    compare(CALM, CALM, CALM, ledger, tools=40_000)
     assert ledger.failed == 0
-    compare(CALM, CALM, after, ledger)
+    compare(CALM, CALM, after, ledger, tools=40_000)
+    assert ledger.failed == 1
+
+
+def test_in_a_short_time_memory_is_judged_by_the_number_of_tools() -> None:
+    ledger = Ledger()
+    compare(CALM, None, CALM, ledger, tools=2_000)
+    assert ledger.failed == 0
+    compare(CALM, None, CALM, ledger, tools=1_000)
     assert ledger.failed == 1
 
 
