@@ -1,7 +1,6 @@
 """A complete host: any number of MCP servers, any model, tools loaded when they are needed.
 
-Run: `python examples/host_in_100_lines.py mcp.json "what time is it in Tokyo"`. The model is a stand-in that needs no
-key: it searches for what the user says and repeats what was found. Put your provider's in its place.
+Run: `python examples/host_in_100_lines.py mcp.json "what time is it"`. Its model is a stand-in: put yours in its place.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import anyio
+import anyio.to_thread
 import tools_search_client as client
 from mcp_types import CallToolResult, TextContent
 
@@ -28,13 +27,14 @@ class Said:
 
 Model: TypeAlias = Callable[[list[dict[str, Any]], list[dict[str, Any]]], Awaitable[Said]]
 """Anything that makes an answer of the messages so far and the tools."""
+Ask: TypeAlias = Callable[[str], Awaitable[bool]]
 
 
 class Host:
     """One conversation of one user with one model."""
 
-    def __init__(self, servers: client.Federation, conversation: client.Conversation, model: Model) -> None:
-        self.servers, self.conversation, self.model = servers, conversation, model
+    def __init__(self, servers: client.Federation, conversation: client.Conversation, model: Model, ask: Ask) -> None:
+        self.servers, self.conversation, self.model, self.ask = servers, conversation, model, ask
         self.messages: list[dict[str, Any]] = [{"role": "system", "content": client.SYSTEM_PROMPT_LINE}]
 
     async def turn(self, text: str) -> str:
@@ -56,16 +56,13 @@ class Host:
         step = await self.conversation.take(call)
         if isinstance(step, client.Reply):  # a search, or a mistake of the model: no server is called
             return step.text
-        if not await self.allows(step):
+        hints, arguments = step.tool.tool.annotations, dict(call.arguments)
+        if not (hints and hints.read_only_hint) and not await self.ask(f"Call {step.tool.name} with {arguments}?"):
             return "The user does not allow this call."
         try:
-            return text_of(await self.servers.call(step.tool.name, dict(call.arguments)))
+            return text_of(await self.servers.call(step.tool.name, arguments))
         except client.ToolsSearchClientError as error:
             return self.conversation.failed(step, error).text
-
-    async def allows(self, step: client.Forward) -> bool:
-        """Ask the user here, unless the tool says of itself that it only reads."""
-        return True
 
 
 def text_of(result: CallToolResult) -> str:
@@ -74,11 +71,11 @@ def text_of(result: CallToolResult) -> str:
 
 
 @asynccontextmanager
-async def open_host(configuration: client.Configuration, model: Model) -> AsyncGenerator[Host]:
+async def open_host(configuration: client.Configuration, model: Model, ask: Ask) -> AsyncGenerator[Host]:
     """Offer a host on the configured servers until the block ends."""
     async with client.open_federation(configuration) as servers:
         source = client.FederationSource(servers, configuration)
-        yield Host(servers, client.Conversation(source, configuration.tool_discovery), model)
+        yield Host(servers, client.Conversation(source, configuration.tool_discovery), model, ask)
 
 
 async def stand_in(messages: list[dict[str, Any]], tools: list[dict[str, Any]], /) -> Said:
@@ -88,9 +85,14 @@ async def stand_in(messages: list[dict[str, Any]], tools: list[dict[str, Any]], 
     return Said(calls=[client.ToolCall("search_tools", {"query": messages[-1]["content"]})])
 
 
+async def ask_in_terminal(question: str, /) -> bool:
+    """Tell whether the user says yes."""
+    return (await anyio.to_thread.run_sync(input, f"{question} [y/N] ")).strip().lower() in {"y", "yes"}
+
+
 async def main(file: str, text: str) -> None:
     """Answer one text of the user."""
-    async with open_host(client.load_configuration(Path(file)), stand_in) as host:
+    async with open_host(client.load_configuration(Path(file)), stand_in, ask_in_terminal) as host:
         print(await host.turn(text))  # noqa: T201 - what the example is for
 
 

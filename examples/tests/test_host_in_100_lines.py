@@ -27,6 +27,15 @@ def configuration(tmp_path: Path) -> Path:
     return path
 
 
+def say_that_tools_only_read(configuration: Path) -> None:
+    server = (FOLDER / "mcpserver_search.py").read_text(encoding="utf-8")
+    annotated = "@mcp.tool(annotations=ToolAnnotations(read_only_hint=True))"
+    own = configuration.with_name("reading.py")
+    own.write_text("from mcp_types import ToolAnnotations\n" + server.replace("@mcp.tool()", annotated))
+    stated = configuration.read_text().replace(json.dumps(str(FOLDER / "mcpserver_search.py")), json.dumps(str(own)))
+    configuration.write_text(stated)
+
+
 @pytest.fixture
 def host() -> Any:
     spec = spec_from_file_location("host_in_100_lines", EXAMPLE)
@@ -42,8 +51,18 @@ def test_it_has_at_most_100_lines():
 
 
 @pytest.mark.anyio
-async def test_a_model_that_searches_and_calls_gets_what_it_asks_for(host: Any, configuration: Path):
+@pytest.mark.parametrize(("allowed", "reads"), [(True, False), (False, False), (False, True)])
+async def test_a_model_that_searches_and_calls_gets_what_the_user_allows(
+    host: Any, configuration: Path, allowed: bool, reads: bool
+):
+    if reads:
+        say_that_tools_only_read(configuration)
     seen: list[list[str]] = []
+    asked: list[str] = []
+
+    async def ask(question: str) -> bool:
+        asked.append(question)
+        return allowed
 
     async def model(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Any:
         seen.append([tool["name"] for tool in tools])
@@ -57,16 +76,18 @@ async def test_a_model_that_searches_and_calls_gets_what_it_asks_for(host: Any, 
         return host.Said(f"Done: {messages[-1]['content']}")
 
     with anyio.fail_after(30):
-        async with host.open_host(load_configuration(configuration), model) as talk:
+        async with host.open_host(load_configuration(configuration), model, ask) as talk:
             answer = await talk.turn("Bill Ada 3 euros.")
-    assert answer == "Done: sent 3 to Ada"
+    assert answer == f"Done: {'sent 3 to Ada' if allowed or reads else 'The user does not allow this call.'}"
+    assert asked == ([] if reads else ["Call shop__send_invoice with {'customer': 'Ada', 'amount': 3}?"])
     assert seen[:2] == [["search_tools"]] * 2
     assert "shop__send_invoice" in seen[2]
     assert seen[3] == seen[2]
     results = {message["id"]: message["content"] for message in talk.messages if message["role"] == "tool"}
     assert "is not yet loaded" in results["too early"]
     assert "This tool is now loaded" in results["search"]
-    assert talk.conversation.statistics.calls_by_tool == {"search_tools": 1, "shop__send_invoice": 1}
+    if allowed:
+        assert talk.conversation.statistics.calls_by_tool == {"search_tools": 1, "shop__send_invoice": 1}
 
 
 def test_it_runs_with_a_stand_in_for_a_model(configuration: Path):
