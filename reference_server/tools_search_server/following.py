@@ -6,11 +6,10 @@ import logging
 from pathlib import Path
 from typing import Final
 
-import anyio
 from mcp_ext_tools_search.hosts import ConfigurationError, load_host_file
 
 from tools_search_server.access import Access, read_access
-from tools_search_server.watching import state_of
+from tools_search_server.watching import changes_of
 
 __all__ = ["follow_principals"]
 
@@ -24,12 +23,7 @@ async def follow_principals(file: Path, access: Access) -> None:
 
     A file that is missing or cannot be used is reported, and who could use the gateway before still can.
     """
-    seen = await state_of(file)
-    while True:
-        await anyio.sleep(_LOOK_SECONDS)
-        if (state := await state_of(file)) == seen:
-            continue
-        seen = state
+    async for _ in changes_of(file, _LOOK_SECONDS):
         try:
             stated = read_access(load_host_file(file), str(file), None).principals
         except ConfigurationError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,7 @@ from tools_search_server.catalog_server import Catalog
 from tools_search_server.changes import ListChanges
 from tools_search_server.mendable import Mendable
 
-__all__ = ["follow_catalog", "state_of"]
+__all__ = ["changes_of", "follow_catalog"]
 
 logger = logging.getLogger(__name__)
 
@@ -25,12 +26,7 @@ async def follow_catalog(file: Path, catalog: Catalog, changes: ListChanges) -> 
 
     A file that is missing or invalid is reported, and what was served before stays.
     """
-    seen = await state_of(file)
-    while True:
-        await anyio.sleep(_LOOK_SECONDS)
-        if (state := await state_of(file)) == seen:
-            continue
-        seen = state
+    async for _ in changes_of(file, _LOOK_SECONDS):
         try:
             catalog.replace(read_catalog(file))
         except Mendable as error:
@@ -40,7 +36,22 @@ async def follow_catalog(file: Path, catalog: Catalog, changes: ListChanges) -> 
         await changes.announce()
 
 
-async def state_of(file: Path) -> tuple[int, int, int] | None:
+async def changes_of(file: Path, seconds: float) -> AsyncIterator[None]:
+    """Yield each time the file is found to be another one, or gone; never ends.
+
+    Args:
+        file: Looked at.
+        seconds: Between two looks.
+    """
+    seen = await _state_of(file)
+    while True:
+        await anyio.sleep(seconds)
+        if (state := await _state_of(file)) != seen:
+            seen = state
+            yield
+
+
+async def _state_of(file: Path) -> tuple[int, int, int] | None:
     """Return something that changes when the file does, or `None` where there is none."""
     try:
         status = await anyio.Path(file).stat()
