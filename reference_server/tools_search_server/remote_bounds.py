@@ -48,13 +48,16 @@ class Bounds:
         """
         if anyio.current_time() < self._rests_until:
             raise NotAnswered(f"The MCP server {self._server!r} did not answer in time a moment ago")
+        is_asked = False
         try:
             with anyio.fail_after(BOUND_SECONDS):
                 async with self._limiter:
+                    is_asked = True
                     return await ask()
         except (MCPError, TimeoutError) as error:
             if isinstance(error, MCPError) and error.code == INVALID_PARAMS:
                 raise
-            self._rests_until = anyio.current_time() + _REST_SECONDS
+            if is_asked:  # that there was no turn in time says how many ask, and nothing of the server
+                self._rests_until = anyio.current_time() + _REST_SECONDS
             reason = error.message if isinstance(error, MCPError) else f"it took more than {BOUND_SECONDS} s"
             raise NotAnswered(f"The MCP server {self._server!r} did not answer: {reason}") from error

@@ -142,25 +142,25 @@ class _Order:
         slots = (total > 0).nonzero()[0]
         self._by_name = roster.by_name
         # The bits of positive numbers are ordered as the numbers are, so one integer holds a score and a rank.
-        self._keys = roster.ranks.take(slots) - total.take(slots).view(np.int64)
-        self._sorted = 0
+        keys = roster.ranks.take(slots) - total.take(slots).view(np.int64)
+        # One value, as several threads may look at an answer: how many of the keys are sorted, and the keys.
+        self._state: tuple[int, NDArray[np.int64]] = (0, keys)
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self._state[1])
 
     def best(self, count: int) -> NDArray[np.int32]:
         """Return the slots of the `count` best."""
-        if count > self._sorted:
-            self._sort(count)
-        return self._by_name.take(self._keys[:count] & (MOST - 1))
+        done, keys = self._state
+        if count > done:
+            self._state = _, keys = _sorted(keys, max(count, _FEW))
+        return self._by_name.take(keys[:count] & (MOST - 1))
 
-    def _sort(self, count: int) -> None:
-        keys, few = self._keys, max(count, _FEW)
-        if few < len(keys) // _MUCH_LESS:
-            keys = np.partition(keys, few)
-            keys[:few].sort()
-        else:
-            few = len(keys)
-            keys = np.sort(keys)
-        # The keys first, as another thread may be looking.
-        self._keys, self._sorted = keys, few
+
+def _sorted(keys: NDArray[np.int64], few: int) -> tuple[int, NDArray[np.int64]]:
+    """Return the keys of which the first `few` at least are sorted, and how many are."""
+    if few < len(keys) // _MUCH_LESS:
+        keys = np.partition(keys, few)
+        keys[:few].sort()
+        return few, keys
+    return len(keys), np.sort(keys)
