@@ -53,7 +53,7 @@ HOSTILE: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("schema", HOSTILE.values(), ids=HOSTILE.keys())
-def test_a_schema_that_cannot_be_judged_refuses_nothing_and_takes_no_time(schema: dict[str, Any]) -> None:
-    began = time.monotonic()
+def test_a_schema_that_cannot_be_judged_refuses_nothing_and_comes_to_an_end(schema: dict[str, Any]) -> None:
+    began = time.process_time()
     assert complaints(schema, {"a": "a" * 40 + "!", "a" * 40 + "!": 1}) == []
-    assert time.monotonic() - began < 2
+    assert time.process_time() - began < 20  # without a bound it would be years

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, search_tools, server_settings
+from mcp_types import ToolListChangedNotification
 from tools_search_server.command_line import command
 from tools_search_server.status_command import TOKEN_VARIABLE
 from tools_search_server.throttle import Throttle
@@ -364,3 +365,69 @@ async def test_the_status_shows_a_principal_what_it_sees_and_others_nothing(
     assert "other" not in part.stdout
     assert refused.exit_code == 1
     assert "does not accept this token" in refused.stderr
+
+
+async def test_an_open_session_hears_of_the_lists_of_the_toolset_that_its_principal_has_now(
+    servers: Any, tmp_path: Path, until: Any
+) -> None:
+    def write(name: str, document: Any) -> None:
+        (tmp_path / "new").write_text(json.dumps(document))
+        (tmp_path / "new").rename(tmp_path / name)
+
+    def offer(server: str, number: int) -> None:
+        tool = {"name": f"tool_{number}", "inputSchema": {"type": "object"}}
+        write(f"{server}.catalog.json", {"tools": [tool]})
+
+    def catalogue_server(server: str) -> dict[str, Any]:
+        offer(server, 0)
+        return {"command": sys.executable, "args": ["-m", "tools_search_server", "--catalog", f"{server}.catalog.json"],
+                "cwd": str(tmp_path)}  # fmt: skip
+
+    def let_see(server: str) -> None:
+        principals = {
+            "mover": {"token": hashes[mover], "toolset": server},
+            "owner": {"token": hashes[owner]},
+        }
+        toolsets = {"before": {"before": True}, "after": {"after": True}}
+        write("who.json", {"mcpServers": entries, "toolsets": toolsets, "principals": principals})
+
+    @asynccontextmanager
+    async def listening(token: str, heard: list[str]) -> AsyncGenerator[Client]:
+        async def hear(message: Any) -> None:
+            if isinstance(message, ToolListChangedNotification):
+                heard.append("change")
+
+        headers = {"Authorization": f"Bearer {token}"}
+        async with (
+            httpx2.AsyncClient(headers=headers, trust_env=False, timeout=None) as http,
+            Client(streamable_http_client(url, http_client=http), mode="legacy", message_handler=hear) as client,
+        ):
+            yield client
+
+    mover, owner = new_token(), new_token()
+    hashes = {token: str(TokenHash.of(token)) for token in (mover, owner)}
+    entries = {server: catalogue_server(server) for server in ("before", "after")}
+    let_see("before")
+    by_mover, by_owner = list[str](), list[str]()
+    url = await anyio.to_thread.run_sync(
+        lambda: servers.start_http("--config", str(tmp_path / "who.json"), stderr=subprocess.DEVNULL)
+    )
+    with anyio.fail_after(60):
+        async with listening(mover, by_mover) as session, listening(owner, by_owner) as other:
+            assert [tool.name for tool in (await session.session.list_tools()).tools] == ["before__tool_0"]
+            let_see("after")
+            names = list[str]()
+            while names != ["after__tool_0"]:
+                await anyio.sleep(0.05)
+                with suppress(MCPError):  # what is open ends when the principal changes
+                    names = [tool.name for tool in (await session.session.list_tools()).tools]
+            offer("before", 1)
+            await until(lambda: by_owner)
+            assert by_mover == []
+            for number in range(1, 100):  # until its stream is open again
+                offer("after", number)
+                with anyio.move_on_after(0.5):
+                    await until(lambda: by_mover)
+                    break
+            assert by_mover
+            assert (await other.session.list_tools()).tools

@@ -33,6 +33,17 @@ class Access:
         used = [principal.toolset for principal in self.principals.values()]
         return tuple({toolset.name: toolset for toolset in (self.toolset, *used)}.values())
 
+    def toolset_of(self, principal: str | None) -> Toolset | None:
+        """Return what a principal sees now; `None` for one who is none any more.
+
+        Args:
+            principal: Its name, or `None` for callers of whom no name is asked.
+        """
+        if principal is None:
+            return self.toolset
+        known = self.principals.get(principal)
+        return None if known is None else known.toolset
+
     def replace_principals(self, principals: Mapping[str, Principal]) -> None:
         """Let these use the gateway from now on, and nobody else."""
         revoked = [name for name, old in self.principals.items() if not _is_same(old, principals.get(name))]

@@ -16,7 +16,7 @@ from starlette.types import Scope
 
 from tools_search_server.principals import Principal
 
-__all__ = ["HTTP_CALLER", "caller_of", "note_caller", "remember_caller"]
+__all__ = ["HTTP_CALLER", "caller_of", "name_of_caller", "note_caller", "remember_caller"]
 
 HTTP_CALLER: Final = ContextVar[Principal | None]("tools_search_http_caller", default=None)
 """Whose HTTP request this task is answering, for what the SDK calls without saying who asks."""
@@ -40,6 +40,16 @@ def caller_of(ctx: ServerRequestContext[Any, Any], principals: Mapping[str, Prin
     if principal is None:  # who has been one when the request came is none any more
         raise MCPError(INTERNAL_ERROR, "Internal server error")
     return principal
+
+
+def name_of_caller(ctx: ServerRequestContext[Any, Any], principals: Mapping[str, Principal]) -> str | None:
+    """Return the name of the principal whose request `ctx` is, or `None` where there are none, and on stdio.
+
+    Raises:
+        MCPError: As `caller_of`.
+    """
+    principal = caller_of(ctx, principals)
+    return None if principal is None else principal.name
 
 
 def remember_caller(principals: Mapping[str, Principal]) -> ServerMiddleware[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 import anyio
@@ -23,10 +24,10 @@ from mcp_types import NotificationParams, SubscriptionsListenRequestParams
 
 from tools_search_server.upstream import Upstream
 
-__all__ = ["Announcer", "ListChanges", "Nobody", "declare_changes", "tell"]
+__all__ = ["Announcer", "LegacySessions", "ListChanges", "Nobody", "declare_changes", "tell"]
 
 _MAX_SESSIONS: Final = 1024
-"""Legacy sessions that are told; the oldest are forgotten first, since no session says goodbye."""
+"""Legacy sessions of one owner that are told; the oldest are forgotten first, since no session says goodbye."""
 
 _SEND_SECONDS: Final = 5
 """How long one subscriber that does not read may hold up an announcement."""
@@ -68,6 +69,30 @@ class Nobody:
         """There is nothing to end."""
 
 
+class LegacySessions:
+    """The sessions of legacy clients, who are told of changes because `initialize` said that they would be."""
+
+    def __init__(self) -> None:
+        self._of_owner: dict[str | None, deque[ServerSession]] = {}
+
+    def add(self, session: ServerSession, owner: str | None = None) -> None:
+        """Tell a session from now on.
+
+        Args:
+            session: The session.
+            owner: The principal who has opened it; `None` where there are none.
+        """
+        self._of_owner.setdefault(owner, deque(maxlen=_MAX_SESSIONS)).append(session)
+
+    async def tell(self, event: ServerEvent, is_meant: Callable[[str | None], bool] = lambda _: True) -> None:
+        """Tell the sessions whose owner `is_meant`; returns when each was told or given up."""
+        async with anyio.create_task_group() as tasks:
+            for owner, sessions in self._of_owner.items():
+                if is_meant(owner):
+                    for session in sessions:
+                        tasks.start_soon(tell, session, event)
+
+
 class ListChanges:
     """Tells every client that asked that `tools/list` now answers differently.
 
@@ -75,13 +100,21 @@ class ListChanges:
 
     Args:
         bus: What carries changes to the streams of modern clients; by default to those of this process alone.
+        sessions: Those of legacy clients; by default those that are remembered here.
+        is_meant: Tells by the owner of a legacy session whether the list is that of the session.
     """
 
-    def __init__(self, bus: SubscriptionBus | None = None) -> None:
+    def __init__(
+        self,
+        bus: SubscriptionBus | None = None,
+        sessions: LegacySessions | None = None,
+        is_meant: Callable[[str | None], bool] = lambda _: True,
+    ) -> None:
         self._bus = bus or InMemorySubscriptionBus()
         self.listen = ListenHandler(self._bus)
         """Serves `subscriptions/listen`."""
-        self._sessions: deque[ServerSession] = deque(maxlen=_MAX_SESSIONS)
+        self._sessions = sessions or LegacySessions()
+        self._is_meant = is_meant
 
     def install(self, server: Server[Any]) -> None:
         """Serve subscriptions on `server` and say so in its capabilities."""
@@ -100,9 +133,7 @@ class ListChanges:
 
     async def tell_sessions(self, event: ServerEvent) -> None:
         """Tell the legacy clients alone of a change of a list; returns when each was told or given up."""
-        async with anyio.create_task_group() as tasks:
-            for session in self._sessions:
-                tasks.start_soon(tell, session, event)
+        await self._sessions.tell(event, self._is_meant)
 
     def close(self) -> None:
         """End the open subscriptions of modern clients in good order."""
@@ -110,7 +141,7 @@ class ListChanges:
 
     async def remember(self, ctx: ServerRequestContext[Any, Any], _: NotificationParams) -> None:
         """Tell the legacy client of `ctx` from now on."""
-        self._sessions.append(ctx.session)
+        self._sessions.add(ctx.session)
 
 
 async def tell(session: ServerSession, event: ServerEvent) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -19,7 +20,8 @@ from mcp_types import (
 )
 
 from tools_search_server.access import Access
-from tools_search_server.changes import ListChanges, declare_changes
+from tools_search_server.callers import name_of_caller
+from tools_search_server.changes import LegacySessions, ListChanges, declare_changes
 from tools_search_server.replica_news import LIST_EVENTS
 from tools_search_server.subscriptions import Subscriptions
 from tools_search_server.toolsets import Toolset
@@ -53,6 +55,7 @@ class ViewChanges:
         self._bus = bus
         self._access = access
         self._audiences: dict[str, ListChanges] = {}
+        self._sessions = LegacySessions()
         self._told: dict[str, object] = {}
         for toolset in access.toolsets:
             self._audience_of(toolset)
@@ -94,9 +97,8 @@ class ViewChanges:
     async def missed(self) -> None:
         """Tell the legacy clients that any list may have changed; the bus tells the modern ones."""
         async with anyio.create_task_group() as tasks:
-            for audience in self._audiences.values():
-                for event in LIST_EVENTS.values():
-                    tasks.start_soon(audience.tell_sessions, event)
+            for event in LIST_EVENTS.values():
+                tasks.start_soon(self._sessions.tell, event)
 
     def close(self) -> None:
         """End the open subscriptions of modern clients in good order."""
@@ -108,7 +110,8 @@ class ViewChanges:
 
     def _audience_of(self, toolset: Toolset) -> ListChanges:
         if toolset.name not in self._audiences:
-            self._audiences[toolset.name] = ListChanges(self._bus(toolset.name))
+            is_meant = partial(self._has, toolset.name)
+            self._audiences[toolset.name] = ListChanges(self._bus(toolset.name), self._sessions, is_meant)
             self._told[toolset.name] = self._listed(self._views.of(toolset))
         return self._audiences[toolset.name]
 
@@ -126,5 +129,10 @@ class ViewChanges:
         await self._subscriptions.unsubscribe(ctx, params.uri)
         return EmptyResult()
 
-    async def _remember(self, ctx: ServerRequestContext[Any, Any], params: NotificationParams) -> None:
-        await self._audience(ctx).remember(ctx, params)
+    async def _remember(self, ctx: ServerRequestContext[Any, Any], _: NotificationParams) -> None:
+        self._sessions.add(ctx.session, name_of_caller(ctx, self._access.principals))
+
+    def _has(self, toolset: str, principal: str | None) -> bool:
+        """Tell whether a principal has a toolset now, which may be another one than when it opened its session."""
+        now = self._access.toolset_of(principal)
+        return now is not None and now.name == toolset

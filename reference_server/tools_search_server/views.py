@@ -20,7 +20,7 @@ from mcp_types import Tool
 
 from tools_search_server import orientation
 from tools_search_server.access import Access
-from tools_search_server.callers import HTTP_CALLER, caller_of
+from tools_search_server.callers import HTTP_CALLER, caller_of, name_of_caller
 from tools_search_server.gateway import Gateway, Offer
 from tools_search_server.paging import ToolPages
 from tools_search_server.remote import Remote
@@ -131,6 +131,19 @@ class Views:
         """
         principal = caller_of(ctx, self._access.principals)
         return self._access.toolset if principal is None else principal.toolset
+
+    def owner_of(self, ctx: ServerRequestContext[Any, Any]) -> str | None:
+        """Return the name of the principal whose session that of `ctx` is, for `of_owner`.
+
+        Raises:
+            MCPError: As `toolset_of`.
+        """
+        return name_of_caller(ctx, self._access.principals)
+
+    def of_owner(self, owner: str | None) -> tuple[Toolset, View] | None:
+        """Return what the owner of a session sees now, and by which toolset; `None` for one who may see nothing."""
+        toolset = self._access.toolset_of(owner)
+        return None if toolset is None else (toolset, self.of(toolset))
 
     def current(self) -> View:
         """Return what the caller sees whose request this task is answering."""

@@ -30,7 +30,8 @@ _SESSION_HEADER: Final = "mcp-session-id"
 @dataclass
 class _Session:
     speaker: ServerSession
-    toolset: Toolset
+    owner: str | None
+    """The principal who has opened it, if there are any."""
     found: OrderedDict[str, Offer | None] = field(default_factory=OrderedDict[str, Offer | None])
     """With the tool as it was found, where it stands in no index."""
     told: Mapping[str, Offer] = field(default_factory=dict[str, Offer])
@@ -57,8 +58,7 @@ class FoundLists:
 
     def listed(self, ctx: ServerRequestContext[Any, Any]) -> Mapping[str, Offer]:
         """Return what stands in the list of the session of `ctx`, by public name: what always does comes first."""
-        session = self.session(ctx)
-        view = self._views.of(session.toolset)
+        session, view = self.session(ctx), self._views.seen_by(ctx)
         return _listed(session, view, self._always.of(view))
 
     def add(
@@ -88,12 +88,12 @@ class FoundLists:
 
     async def announce(self) -> None:
         """Tell the sessions whose list has changed since they were told last."""
-        views = {session.toolset.name: self._views.of(session.toolset) for session in self._sessions.values()}
-        always = {toolset: self._always.of(view) for toolset, view in views.items()}  # once, as there may be many tools
+        always: dict[str, Mapping[str, Offer]] = {}  # made once for each toolset, as there may be many tools
         async with anyio.create_task_group() as tasks:
-            for session in list(self._sessions.values()):
-                toolset = session.toolset.name
-                listed = _listed(session, views[toolset], always[toolset])
+            for session, toolset, view in self._seen():
+                if toolset.name not in always:
+                    always[toolset.name] = self._always.of(view)
+                listed = _listed(session, view, always[toolset.name])
                 if listed != session.told:
                     session.told = listed
                     tasks.start_soon(tell, session.speaker, ToolsListChanged())
@@ -101,8 +101,8 @@ class FoundLists:
     async def publish(self, upstream: Upstream, event: ServerEvent) -> None:
         """Tell the sessions that see more of a server than its tools of a change there."""
         async with anyio.create_task_group() as tasks:
-            for session in list(self._sessions.values()):
-                rule = session.toolset.rule(upstream.name)
+            for session, toolset, _ in self._seen():
+                rule = toolset.rule(upstream.name)
                 if rule is not None and rule.shows_more:
                     tasks.start_soon(tell, session.speaker, event)
 
@@ -119,13 +119,17 @@ class FoundLists:
         key = "" if ctx.request is None else str(ctx.request.headers.get(_SESSION_HEADER, ""))
         session = self._sessions.get(key)
         if session is None:
-            session = self._sessions[key] = _Session(ctx.session, self._views.toolset_of(ctx))
-            session.told = self._always.of(self._views.of(session.toolset))
+            session = self._sessions[key] = _Session(ctx.session, self._views.owner_of(ctx))
+            session.told = self._always.of(self._views.seen_by(ctx))
             if len(self._sessions) > self._most_sessions:
                 self._sessions.popitem(last=False)
         self._sessions.move_to_end(key)
-        session.toolset = self._views.toolset_of(ctx)
         return session
+
+    def _seen(self) -> list[tuple[_Session, Toolset, View]]:
+        """Return the sessions of those who may see anything, with what each sees now."""
+        seen = [(session, self._views.of_owner(session.owner)) for session in self._sessions.values()]
+        return [(session, *now) for session, now in seen if now is not None]
 
 
 def _listed(session: _Session, view: View, always: Mapping[str, Offer]) -> Mapping[str, Offer]:
