@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.to_thread
+import httpx2
 import pytest
 from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, search_tools, server_settings
 from mcp_ext_tools_search.hosts import qualified_name
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, TextContent, Tool, ToolListChangedNotification
@@ -20,6 +23,7 @@ from tools_search_server.compat.endpoint import CompatOptions
 from tools_search_server.compat.program import compat_program
 from tools_search_server.gateway_program import GatewayOptions, gateway_program
 from tools_search_server.limits import Limits
+from tools_search_server.tokens import TokenHash, new_token
 
 pytestmark = pytest.mark.anyio
 
@@ -168,6 +172,47 @@ async def test_what_a_vast_server_sends_is_bounded_and_sieved(
         assert [tool.name for tool in tools] == ["vast__weather_0"]
     assert found.next_cursor is None
     assert following.next_cursor is None
+
+
+async def test_one_of_which_somebody_new_sees_a_part_is_indexed_without_a_restart(
+    vast: dict[str, Any], servers: Any, tmp_path: Path
+):
+    def write(*names: str) -> None:
+        toolsets = {"some": {"vast": ["weather_0", "invoice_1"]}}
+        principals = {
+            name: {"token": hashes[name], **({"toolset": "some"} if name == "part" else {})} for name in names
+        }
+        document = {"mcpServers": {"vast": vast}, "toolsets": toolsets, "principals": principals}
+        (tmp_path / "written").write_text(json.dumps(document))
+        (tmp_path / "written").rename(tmp_path / "who.json")
+
+    @asynccontextmanager
+    async def opened(name: str) -> AsyncGenerator[Client]:
+        headers = {"Authorization": f"Bearer {tokens[name]}"}
+        async with (
+            httpx2.AsyncClient(headers=headers, trust_env=False, timeout=20) as http,
+            Client(streamable_http_client(url, http_client=http), extensions=[TOOLS_SEARCH]) as client,
+        ):
+            yield client
+
+    tokens = {name: new_token() for name in ("whole", "part")}
+    hashes = {name: str(TokenHash.of(token)) for name, token in tokens.items()}
+    write("whole")
+    options = ["--config", str(tmp_path / "who.json"), "--index-at-most", "10"]
+    url = await anyio.to_thread.run_sync(lambda: servers.start_http(*options, stderr=subprocess.DEVNULL))
+    with anyio.fail_after(60):
+        async with opened("whole") as client:
+            assert len(await all_listed(client)) > 10
+        write("whole", "part")
+        listed = list[str]()
+        while not listed:
+            await anyio.sleep(0.05)
+            with suppress(Exception):  # refused until the file is read
+                async with opened("part") as client:
+                    listed = [tool.name for tool in await all_listed(client)]
+                    found = [tool.name async for tool in iter_tools(client, "weather")]
+    assert sorted(listed) == ["vast__invoice_1", "vast__weather_0"]
+    assert found == ["vast__weather_0"]
 
 
 @EVERY_ERA

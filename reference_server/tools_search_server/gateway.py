@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 import anyio
@@ -73,11 +74,12 @@ class Gateway:
                 self.events.put,
                 call_seconds=call_seconds,
                 client_info=client_info,
-                index_at_most=index_at_most if self._is_seen_whole(entry.name) else None,
+                index_at_most=partial(self._most_indexed, entry.name, index_at_most),
                 on_told=self.replicas.tell_of_server,
             )
             for entry in entries
         ]
+        self.access.on_revoked.append(self._reconsider)
         self.changes: Announcer = Nobody()
         self._offered = Offered([entry.name for entry in entries], page_size)
         self._remotes: Sequence[tuple[Remote, int]] = ()
@@ -125,10 +127,19 @@ class Gateway:
         offered = tool.model_copy(update={"name": qualified_name(upstream.name, tool.name), "meta": meta})
         return Offer(offered, upstream, tool.name)
 
-    def _is_seen_whole(self, server: str) -> bool:
-        """Tell whether nobody sees only a part of a server, whose own search would let the rest influence the order."""
+    def _most_indexed(self, server: str, index_at_most: int) -> int | None:
+        """Return `None`, for all of its tools, where somebody sees a part of a server.
+
+        Its own search would let the rest influence the order.
+        """
         rules = [toolset.rule(server) for toolset in self.access.toolsets]
-        return all(rule is None or rule.shows_all for rule in rules)
+        return index_at_most if all(rule is None or rule.shows_all for rule in rules) else None
+
+    def _reconsider(self, _: Collection[str]) -> None:
+        """Have a server indexed that was searched where it is, and of which somebody sees a part now."""
+        for upstream in self.upstreams:
+            if upstream.remote is not None and self._most_indexed(upstream.name, 0) is None:
+                upstream.hear(ToolsListChanged())
 
     def _on_change(self, changed: Upstream) -> None:
         if self._offered.put(changed.name, [self.offer(changed, tool) for tool in changed.tools.values()]):

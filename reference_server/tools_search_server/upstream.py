@@ -17,9 +17,10 @@ from mcp.server.subscriptions import (
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_tools_search.client import TOOLS_SEARCH
 from mcp_ext_tools_search.hosts import ServerEntry
-from mcp_types import REQUEST_TIMEOUT, Implementation
+from mcp_types import REQUEST_TIMEOUT, Implementation, Tool
 
 from tools_search_server.catalogue_choice import read_catalogue
+from tools_search_server.remote import Remote
 from tools_search_server.revealing import without_secrets
 from tools_search_server.upstream_asking import ask
 from tools_search_server.upstream_known import KnownServer
@@ -50,7 +51,7 @@ class Upstream(KnownServer):
         on_event: Called with this object and each change beside its tools.
         call_seconds: When a request is given up, unless the entry says otherwise.
         client_info: Who is asking.
-        index_at_most: How many tools of a server that can be searched itself are read; `None` for all.
+        index_at_most: Returns how many tools of a server that can be searched itself are read; `None` for all.
         on_told: Called with its name and each change of a list of which it tells by itself.
     """
 
@@ -62,7 +63,7 @@ class Upstream(KnownServer):
         *,
         call_seconds: float,
         client_info: Implementation,
-        index_at_most: int | None = None,
+        index_at_most: Callable[[], int | None] = lambda: None,
         on_told: Callable[[str, ServerEvent], None] = lambda _, __: None,
     ) -> None:
         super().__init__(entry.name, lambda: on_change(self), lambda event: on_event(self, event))
@@ -188,8 +189,7 @@ class Upstream(KnownServer):
 
     async def _use(self, client: Client, is_ready: Callable[[], None]) -> None:
         async with anyio.create_task_group() as tasks:
-            most = self._index_at_most
-            tools, remote = await read_catalogue(client, self.name, index_at_most=most, page_seconds=_LIST_SECONDS)
+            tools, remote = await self._read_catalogue(client)
             is_ready()
             self._client, self.lists = client, Lists(client, self.name)
             self._ready.set()
@@ -205,6 +205,10 @@ class Upstream(KnownServer):
             self._lose(client)
             tasks.cancel_scope.cancel()
 
+    async def _read_catalogue(self, client: Client) -> tuple[Mapping[str, Tool], Remote | None]:
+        most = self._index_at_most()
+        return await read_catalogue(client, self.name, index_at_most=most, page_seconds=_LIST_SECONDS)
+
     async def _while_connected(self, client: Client) -> None:
         """Do what else there is to do on a connection; it ends with it."""
 
@@ -218,13 +222,15 @@ class Upstream(KnownServer):
             self._stale = anyio.Event()
             if self.remote is None:
                 self._update(await read_tools(client, self.name, page_seconds=_LIST_SECONDS))
+            elif self._index_at_most() is None:  # somebody is to see a part of it now
+                self._learn(client, *await self._read_catalogue(client))
             else:
                 self.remote.changed()
                 self._changed()
             await anyio.sleep(_QUIET_SECONDS)
 
     def hear(self, event: ServerEvent) -> None:
-        """Read a list again of which another replica has heard that it has changed."""
+        """Read a list again, since another replica has heard that it has changed, or since others may see it now."""
         self._on_news(event, False)
 
     def _on_news(self, event: ServerEvent, is_certain: bool) -> None:
