@@ -204,7 +204,7 @@ async def test_one_of_which_somebody_new_sees_a_part_is_indexed_without_a_restar
         async with opened("whole") as client:
             assert len(await all_listed(client)) > 10
         write("whole", "part")
-        listed = list[str]()
+        listed, found = list[str](), list[str]()
         while not listed:
             await anyio.sleep(0.05)
             with suppress(Exception):  # refused until the file is read
