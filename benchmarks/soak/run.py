@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import IO, Any, Final, cast
+from typing import IO, Any, Final, cast, get_args
 
 import anyio
 import anyio.to_thread
@@ -34,6 +34,8 @@ _WARM_SECONDS: Final = 60
 _STOP_SECONDS: Final = 90
 _CALM_SECONDS: Final = 40
 """What was opened for callers who have left has to be closed within this time."""
+
+_COMPARE_SECONDS: Final = 60
 
 _MORE_DESCRIPTORS: Final = 20
 _MORE_TASKS: Final = 20
@@ -148,6 +150,7 @@ async def _use(
                 stop.set()
         if stopping.cancelled_caught:
             ledger.fail(f"callers had no answer {_STOP_SECONDS} s after the end")
+        await _compare_at_rest(url, world, ledger)
         is_long = settings.seconds * _WARM_SHARE >= _WARM_SECONDS
         warm = seen[int(len(seen) * _WARM_SHARE)] if is_long else None
         after = await _calm(process, url, before)
@@ -156,6 +159,17 @@ async def _use(
     peak = max(seen, key=lambda one: one.memory_mib, default=after)
     named = {"before": before, "warm": warm, "peak": peak, "after": after}
     return {"footprint": {name: one.figures() for name, one in named.items() if one is not None}}
+
+
+async def _compare_at_rest(url: str, world: World, ledger: Ledger) -> None:
+    """Compare what is found with what is listed, exactly, now that every server is back and nothing changes."""
+    for era in get_args(Era):
+        caller = Caller(url, era, world, ledger, Random(0), lists=True, stop=anyio.Event())  # noqa: S311
+        with anyio.move_on_after(_COMPARE_SECONDS) as patience:
+            async with client_of(url, era) as client:
+                await caller.compare_all(client)
+        if patience.cancelled_caught:
+            ledger.fail(f"lists and searches of a {era} caller took more than {_COMPARE_SECONDS} s at rest")
 
 
 async def _calm(process: int, url: str, before: Footprint) -> Footprint:
