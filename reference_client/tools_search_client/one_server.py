@@ -1,4 +1,4 @@
-"""The whole loop against one server, from negotiation to call, on one page and with nothing but the SDK.
+"""The whole loop against one server, from negotiation to call: nothing but the SDK and its extension.
 
     python -m tools_search_client.one_server "commit what is staged" -- tools-search-server --config mcp.json
 
@@ -12,20 +12,29 @@ import sys
 
 import anyio
 from mcp import Client, MCPError, StdioServerParameters
-from mcp_ext_tools_search.client import TOOLS_SEARCH, InvalidSearchResult, search_tools, server_settings
+from mcp_ext_tools_search.client import (
+    TOOLS_SEARCH,
+    InvalidSearchResult,
+    iter_tools,
+    list_page,
+    search_tools,
+    server_settings,
+)
 from mcp_ext_tools_search.ranking import FieldedRanker, floored
 from mcp_types import METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY, Tool
 
-__all__ = ["find_tools", "list_and_rank"]
+__all__ = ["find_tools", "list_and_rank", "list_tools"]
 
 
-async def find_tools(client: Client, query: str, *, limit: int = 5) -> list[Tool]:
-    """Return the tools that fit `query`, best first; each can be called by its name at once."""
+async def find_tools(client: Client, query: str, *, limit: int | None = 5) -> list[Tool]:
+    """Return the tools that fit `query`, best first, all without a limit; each can be called by its name at once."""
     # Negotiate, never probe: a server that did not advertise the extension is not asked.
     if server_settings(client) is None:
         return await list_and_rank(client, query, limit=limit)
     try:
-        return (await search_tools(client, query, limit=limit)).tools
+        if limit is None:
+            return [tool async for tool in iter_tools(client, query)]
+        return (await search_tools(client, query, limit=limit)).tools[:limit]
     except InvalidSearchResult:
         return await list_and_rank(client, query, limit=limit)
     except MCPError as error:
@@ -34,19 +43,26 @@ async def find_tools(client: Client, query: str, *, limit: int = 5) -> list[Tool
         return await list_and_rank(client, query, limit=limit)
 
 
-async def list_and_rank(client: Client, query: str, *, limit: int = 5) -> list[Tool]:
-    """Fall back to `tools/list`, all pages, and to the ranking that the reference server uses."""
-    tools: dict[str, Tool] = {}
-    page = await client.list_tools()
-    cursors: set[str] = set()
-    while True:
-        tools |= {tool.name: tool for tool in page.tools}
-        if page.next_cursor is None or page.next_cursor in cursors:
-            break
-        cursors.add(page.next_cursor)
-        page = await client.list_tools(cursor=page.next_cursor)
+async def list_and_rank(client: Client, query: str, *, limit: int | None = 5) -> list[Tool]:
+    """Fall back to `tools/list`, and to the ranking that the reference server uses."""
+    tools = {tool.name: tool for tool in await list_tools(client)}
     index = floored(FieldedRanker())(list(tools.values()))
     return [tools[hit.name] for hit in index.search(query)[:limit]]
+
+
+async def list_tools(client: Client) -> list[Tool]:
+    """Return the tools of all pages; a definition that the protocol forbids costs that one tool."""
+    tools: dict[str, Tool] = {}
+    cursors: set[str] = set()
+    cursor: str | None = None
+    while True:
+        page = (await list_page(client, cursor)).result
+        for tool in page.tools:
+            tools.setdefault(tool.name, tool)
+        cursor = page.next_cursor
+        if cursor is None or cursor in cursors:  # a server that repeats itself has no more to say
+            return list(tools.values())
+        cursors.add(cursor)
 
 
 async def _main(query: str, command: list[str]) -> None:

@@ -18,16 +18,23 @@ CELLS = {"stdio-2026-07-28", "stdio-2025-11-25", "http-2026-07-28", "http-2025-1
 
 
 async def test_the_reference_client_is_green_in_every_cell(client_options: Callable[..., ClientOptions]):
+    await require_green(client_options, "reference_client.py", {"era", "transport"})
+
+
+async def test_a_host_that_is_the_sdk_and_one_file_is_green_in_every_cell(client_options: Callable[..., ClientOptions]):
+    await require_green(client_options, "one_server.py", {"era", "transport", "driver-feature", "not-offered"})
+
+
+async def require_green(client_options: Callable[..., ClientOptions], driver: str, skipped: set[str]) -> None:
     with anyio.fail_after(240):
-        run = await judge_client(
-            client_options(argv=(sys.executable, str(DRIVERS / "reference_client.py")), effort="quick"), lambda _: None
-        )
+        argv = (sys.executable, str(DRIVERS / driver))
+        run = await judge_client(client_options(argv=argv, effort="quick"), lambda _: None)
     assert {cell.name for cell in run.cells} == CELLS
     assert run.unavailable == ()
     assert [
         (result.check, result.cell.name, result.message) for result in run.of("fail", "warn", "unverified", "error")
     ] == []
-    assert {result.skip for result in run.of("skip")} == {"era", "transport"}
+    assert {result.skip for result in run.of("skip")} == skipped
     assert exit_status(run) == 0
 
 

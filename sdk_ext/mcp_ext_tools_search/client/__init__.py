@@ -7,6 +7,7 @@ from mcp_ext_tools_search.client.errors import (
     ToolsSearchError,
     ToolsSearchNotAdvertised,
 )
+from mcp_ext_tools_search.client.listing import ListedPage, list_page
 from mcp_ext_tools_search.client.pages import iter_pages, iter_tools
 from mcp_ext_tools_search.client.search import hit_metadata, search_tools
 
@@ -14,12 +15,14 @@ __all__ = [
     "TOOLS_SEARCH",
     "InvalidSearchRequest",
     "InvalidSearchResult",
+    "ListedPage",
     "Target",
     "ToolsSearchError",
     "ToolsSearchNotAdvertised",
     "hit_metadata",
     "iter_pages",
     "iter_tools",
+    "list_page",
     "search_tools",
     "server_settings",
 ]
