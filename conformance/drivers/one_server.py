@@ -79,8 +79,8 @@ class Begun:
         self.ended.set()
 
 
-async def serve_connected(client: Client) -> Json:
-    """Serve one connection, and return the request that ends it."""
+async def serve_connected(client: Client, request: Json) -> Json:
+    """Serve the connection that was asked for, and return the request that ends it."""
     begun: dict[str, Begun] = {}
     own = operations(client)
     async with anyio.create_task_group() as tasks:
@@ -119,7 +119,7 @@ async def serve() -> None:
             try:
                 async with Client(server, mode=mode, extensions=[TOOLS_SEARCH]) as client:
                     answer(request, ok={})
-                    request = await serve_connected(client)
+                    request = await serve_connected(client, request)
             except Exception as error:  # noqa: BLE001, RUF100 - the SDK wraps what a server does wrong in groups of many kinds
                 answer(request, error={"message": str(error) or type(error).__name__})
                 continue
