@@ -69,7 +69,12 @@ def main(
     reports = [anyio.run(_measured, directory, split, ways, tasks, results, samples) for directory in directories]
     click.echo("\n\n".join(map(_page, reports)))
     if json_file:
-        written = {"split": split, "encoding": ENCODING, "versions": _versions(), "datasets": list(map(asdict, reports))}
+        written = {
+            "split": split,
+            "encoding": ENCODING,
+            "versions": _versions(),
+            "datasets": list(map(asdict, reports)),
+        }
         json_file.write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
     if plot_file:
         first = reports[0]
@@ -90,9 +95,7 @@ async def _measured(
 ) -> _Report:
     catalogue, tasks = read_catalogue(directory, split)
     count = TokenCounter()
-    measurements = [
-        await measure(name, way, catalogue, tasks[:number], count, results) for name, way in ways.items()
-    ]
+    measurements = [await measure(name, way, catalogue, tasks[:number], count, results) for name, way in ways.items()]
     sizes = await measure_sizes(ways, catalogue, count, samples=samples)
     own = next(one for one in measurements if one.way == OURS)
     return _Report(
@@ -108,7 +111,12 @@ async def _measured(
 
 def _page(report: _Report) -> str:
     heading = f"## {report.dataset}: {report.tools} tools of {report.servers} servers, {report.tasks} requests"
-    tables = (summary_table(report.ways), turn_table(report.ways), size_table(report.sizes), target_table(report.targets))
+    tables = (
+        summary_table(report.ways),
+        turn_table(report.ways),
+        size_table(report.sizes),
+        target_table(report.targets),
+    )
     return "\n\n".join((heading, *tables))
 
 

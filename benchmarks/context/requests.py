@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from os.path import commonprefix
 from typing import Any, Final
+
+import numpy as np
 
 from benchmarks.context.catalogue import ToolKey
 
@@ -43,7 +44,10 @@ class Request:
 
     def kept_of(self, before: Request) -> int:
         """Return how many bytes at the beginning of the request before are the beginning of this one."""
-        return len(commonprefix([before.body, self.body]))
+        length = min(len(before.body), len(self.body))
+        one, other = (np.frombuffer(body, np.uint8, length) for body in (before.body, self.body))
+        different = (one != other).nonzero()[0]
+        return int(different[0]) if len(different) else length
 
 
 class TokenCounter:

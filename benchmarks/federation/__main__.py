@@ -44,12 +44,12 @@ def main(directory: Path, split: str, server_ranker: str, json_file: Path | None
     servers = Servers(directory, own_ranker=RANKERS.get(server_ranker, FieldedRanker()), ranker=FieldedRanker())
     queries = read_dataset(directory, split).queries
     measurements = measure(servers, queries, informed=server_ranker == _INFORMED)
-    click.echo(f"{directory.name}, {split}: {len(queries)} queries, {servers.number} servers that rank {server_ranker}\n")
+    click.echo(
+        f"{directory.name}, {split}: {len(queries)} queries, {servers.number} servers that rank {server_ranker}\n"
+    )
     click.echo("\n".join([_HEADINGS, *map(_row, measurements)]))
     if json_file:
-        json_file.write_text(
-            json.dumps(_report(measurements, split, server_ranker), indent=2) + "\n", encoding="utf-8"
-        )
+        json_file.write_text(json.dumps(_report(measurements, split, server_ranker), indent=2) + "\n", encoding="utf-8")
 
 
 def _row(one: Measurement) -> str:

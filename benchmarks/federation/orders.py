@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
-from mcp_ext_tools_search.ranking import FieldedRanker
+from mcp_ext_tools_search.ranking import FieldedRanker, Ranker
 from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion
 from tools_search_client.merging import federated_tools, merge
+from tools_search_client.remembering import RememberingRanker
 from tools_search_client.reports import FederatedTool
 
 from benchmarks.federation.servers import Answers
@@ -21,8 +22,8 @@ Order: TypeAlias = Callable[[str, Answers, int], Sequence[str]]
 SHIPPED: Final = "as the client does"
 
 
-def _as_the_client(query: str, answers: Answers, limit: int) -> Sequence[str]:
-    return [tool.name for tool in merge(query, answers, limit=limit, ranker=FieldedRanker())]
+def _as_the_client(query: str, answers: Answers, limit: int, *, ranker: Ranker) -> Sequence[str]:
+    return [tool.name for tool in merge(query, answers, limit=limit, ranker=ranker)]
 
 
 def _by_ranks(query: str, answers: Answers, limit: int, *, votes: int) -> Sequence[str]:
@@ -52,5 +53,5 @@ ORDERS: Final[Mapping[str, Order]] = {
     "rank fusion": partial(_by_ranks, votes=0),
     "ranked again": _ranked_again,
     **{f"fusion, {votes} own votes": partial(_by_ranks, votes=votes) for votes in (1, 2, 4, 8)},
-    SHIPPED: _as_the_client,
+    SHIPPED: partial(_as_the_client, ranker=RememberingRanker(FieldedRanker())),
 }

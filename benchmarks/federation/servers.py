@@ -34,7 +34,9 @@ class Servers:
 
     def __init__(self, directory: Path, *, own_ranker: Ranker, ranker: Ranker) -> None:
         servers = read_servers(directory)
-        self.ids = {qualified_name(server, tool.name): key for server in servers for key, tool in servers[server].items()}
+        self.ids = {
+            qualified_name(server, tool.name): key for server in servers for key, tool in servers[server].items()
+        }
         self.number = len(servers)
         self._tools: Mapping[str, Mapping[str, Tool]] = {
             server: {tool.name: tool for tool in own.values()} for server, own in servers.items()

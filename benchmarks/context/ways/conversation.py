@@ -38,9 +38,7 @@ def automatic(catalogue: Catalogue, limit: int | None) -> AbstractAsyncContextMa
 
 
 @asynccontextmanager
-async def _opened(
-    catalogue: Catalogue, discovery: ToolDiscovery, *, delegate: bool = False
-) -> AsyncGenerator[Replay]:
+async def _opened(catalogue: Catalogue, discovery: ToolDiscovery, *, delegate: bool = False) -> AsyncGenerator[Replay]:
     source = ListedSource.of(catalogue.servers)
     if delegate:
         source.offers = tuple(replace(offer, delegate="turn") for offer in source.offers)

@@ -50,9 +50,7 @@ async def pydantic_ai(catalogue: Catalogue, limit: int | None) -> AsyncGenerator
 
 def _definition(framework: Any, catalogue: Catalogue, name: str) -> Any:
     tool = catalogue.tools[catalogue.prefixed[name]]
-    return framework.ToolDefinition(
-        name=name, description=tool.description, parameters_json_schema=tool.input_schema
-    )
+    return framework.ToolDefinition(name=name, description=tool.description, parameters_json_schema=tool.input_schema)
 
 
 def _request(catalogue: Catalogue, history: list[Any], info: Any) -> Request:
