@@ -19,6 +19,7 @@ def draw(sizes: Sequence[Size], title: str, file: Path) -> None:
     matplotlib.rcParams.update({"svg.hashsalt": "tools/search", "svg.fonttype": "none", "font.size": 9})
     figure = figure_module.Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
+    own: Sequence[Size] = ()
     for way in dict.fromkeys(size.way for size in sizes):
         own = [size for size in sizes if size.way == way]
         axes.plot(
