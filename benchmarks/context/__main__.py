@@ -50,7 +50,7 @@ class _Report:
 @click.option("--results", type=click.IntRange(min=1), help="Tools that one search finds; each way's own default.")
 @click.option("--samples", type=click.IntRange(min=1), default=20, show_default=True, help="Of smaller catalogues.")
 @click.option("--json", "json_file", type=_FILE, help="Write the figures here.")
-@click.option("--plot", "plot_file", type=_FILE, help="Draw the first requests for the first dataset here, as SVG.")
+@click.option("--plot", "plot_file", type=_FILE, help="Draw the first dataset here, as SVG.")
 def main(
     directories: Sequence[Path],
     split: str,
@@ -78,7 +78,7 @@ def main(
         json_file.write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
     if plot_file:
         first = reports[0]
-        draw(first.sizes, f"{first.dataset}: samples of {first.servers} servers", plot_file)
+        draw(_title(first), first.ways, first.sizes, plot_file)
 
 
 def _ways(chosen: Sequence[str]) -> Mapping[str, Way]:
@@ -110,14 +110,17 @@ async def _measured(
 
 
 def _page(report: _Report) -> str:
-    heading = f"## {report.dataset}: {report.tools} tools of {report.servers} servers, {report.tasks} requests"
     tables = (
         summary_table(report.ways),
         turn_table(report.ways),
         size_table(report.sizes),
         target_table(report.targets),
     )
-    return "\n\n".join((heading, *tables))
+    return "\n\n".join((f"## {_title(report)}", *tables))
+
+
+def _title(report: _Report) -> str:
+    return f"{report.dataset}: {report.tools} tools of {report.servers} servers, {report.tasks} requests"
 
 
 def _versions() -> dict[str, Any]:

@@ -6,25 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, quantiles
 
-import numpy as np
-
+from benchmarks.bootstrap import Estimate, estimate
 from benchmarks.context.catalogue import Catalogue, Task
 from benchmarks.context.requests import Request, TokenCounter
 from benchmarks.context.stand_in import MOST_SEARCHES, StandIn
 from benchmarks.context.ways.interface import Way
 
-__all__ = ["Estimate", "Measurement", "Turn", "first_tokens", "measure"]
-
-_RESAMPLES = 1_000
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean over the tasks, and where it lies in 95 % of samples of as many tasks (bootstrap)."""
-
-    mean: float
-    low: float
-    high: float
+__all__ = ["Measurement", "Turn", "first_tokens", "measure"]
 
 
 @dataclass(frozen=True)
@@ -94,8 +82,8 @@ async def measure(
             sum(own * (1 - _kept_of(model, place)) for place, own in enumerate(tokens))
             for model, tokens in zip(models, sent, strict=True)
         ),
-        recall=[_estimate(shares) for shares in found],
-        complete=[_estimate([float(share == 1) for share in shares]) for shares in found],
+        recall=[estimate(shares) for shares in found],
+        complete=[estimate([float(share == 1) for share in shares]) for shares in found],
         search_p50_ms=1000 * median(seconds or [0.0]),
         search_p95_ms=1000 * (quantiles(seconds, n=20)[-1] if len(seconds) > 1 else sum(seconds)),
     )
@@ -139,10 +127,3 @@ def _kept_of(model: StandIn, place: int) -> float:
 def _recall(model: StandIn, searches: int) -> float:
     after: Request = [request for request in model.requests if request.searches <= searches][-1]
     return len(model.task.needed & after.available) / len(model.task.needed)
-
-
-def _estimate(values: Sequence[float]) -> Estimate:
-    chance = np.random.default_rng(2026)
-    samples = np.asarray(values)[chance.integers(len(values), size=(_RESAMPLES, len(values)))].mean(axis=1)
-    low, high = (float(edge) for edge in np.percentile(samples, [2.5, 97.5]))
-    return Estimate(fmean(values), low, high)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.context.measure import Estimate, Measurement
+from benchmarks.bootstrap import Estimate
+from benchmarks.context.measure import Measurement
 from benchmarks.context.sizes import Size
 from benchmarks.context.targets import Target
 

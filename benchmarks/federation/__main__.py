@@ -18,7 +18,9 @@ from benchmarks.retrieval.datasets import read_dataset
 
 __all__ = ["main"]
 
-_HEADINGS: Final = "| order | nDCG@10 | R@1 | R@5 | R@10 | ms |\n|---|--:|--:|--:|--:|--:|"
+_HEADINGS: Final = (
+    "| order | nDCG@10 | R@1 | R@5 | R@10 | more nDCG than the client | ms |\n|---|--:|--:|--:|--:|--:|--:|"
+)
 _INFORMED: Final = "informed"
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -55,12 +57,13 @@ def main(directory: Path, split: str, server_ranker: str, json_file: Path | None
 def _row(one: Measurement) -> str:
     good = one.quality
     figures = (good.ndcg_at_10, good.recall_at_1, good.recall_at_5, good.recall_at_10)
-    return f"| {one.order} | {' | '.join(f'{figure:.3f}' for figure in figures)} | {one.p50_ms:.1f} |"
+    more = f"{one.more.mean:+.3f} ({one.more.low:+.3f} to {one.more.high:+.3f})"
+    return f"| {one.order} | {' | '.join(f'{figure:.3f}' for figure in figures)} | {more} | {one.p50_ms:.1f} |"
 
 
 def _report(measurements: Sequence[Measurement], split: str, server_ranker: str) -> dict[str, object]:
     rows = [
-        {"order": one.order, "queries": one.queries, **asdict(one.quality), "p50_ms": one.p50_ms}
+        {member: value for member, value in asdict(one).items() if member != "quality"} | asdict(one.quality)
         for one in measurements
     ]
     return {"split": split, "server_ranker": server_ranker, "orders": rows}

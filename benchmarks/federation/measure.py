@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
 from typing import Final
 
-from benchmarks.federation.orders import ORDERS
+from benchmarks.bootstrap import Estimate, estimate
+from benchmarks.federation.orders import ORDERS, SHIPPED
 from benchmarks.federation.servers import Servers
 from benchmarks.retrieval.datasets import Query
 from benchmarks.retrieval.metrics import DEPTH, Quality, mean_quality, quality
@@ -25,12 +26,15 @@ class Measurement:
     order: str
     queries: int
     quality: Quality
+    more: Estimate
+    """By how much its nDCG@10 is more than that of the client's order, request by request."""
+
     p50_ms: float
     """Of making the order; the searches of the servers are not counted, except that of the one index."""
 
 
 def measure(servers: Servers, queries: Sequence[Query], *, informed: bool = False) -> Sequence[Measurement]:
-    """Put every query to the servers, and order what they find in every way.
+    """Put every query, of which there is at least one, to the servers, and order what they find in every way.
 
     Servers that are `informed` put what is labelled as right first among what they find: they understand a request
     better than any ranking of its words, and nothing but their ranks tells.
@@ -49,8 +53,13 @@ def measure(servers: Servers, queries: Sequence[Query], *, informed: bool = Fals
             judge(name, order(query.query, answers, DEPTH), query, started)
         started = perf_counter()
         judge(ONE_INDEX, servers.search_one_index(query.query, limit=DEPTH), query, started)
-    return [_measurement(name, qualities[name], seconds) for name in qualities]
-
-
-def _measurement(order: str, qualities: Sequence[Quality], seconds: Mapping[str, Sequence[float]]) -> Measurement:
-    return Measurement(order, len(qualities), mean_quality(qualities), 1000 * median(seconds[order] or [0.0]))
+    return [
+        Measurement(
+            order=name,
+            queries=len(own),
+            quality=mean_quality(own),
+            more=estimate([a.ndcg_at_10 - b.ndcg_at_10 for a, b in zip(own, qualities[SHIPPED], strict=True)]),
+            p50_ms=1000 * median(seconds[name]),
+        )
+        for name, own in qualities.items()
+    ]

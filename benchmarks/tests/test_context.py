@@ -9,9 +9,10 @@ import anyio
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.bootstrap import Estimate, estimate
 from benchmarks.context.__main__ import main
 from benchmarks.context.catalogue import Catalogue, Task, definition, read_catalogue
-from benchmarks.context.measure import Estimate, Measurement, Turn, measure
+from benchmarks.context.measure import Measurement, Turn, measure
 from benchmarks.context.requests import Request, TokenCounter, user
 from benchmarks.context.sizes import Size
 from benchmarks.context.stand_in import StandIn
@@ -97,6 +98,13 @@ def test_each_way_finds_the_tools_and_all_but_listing_them_send_few(directory: P
     assert got.tokens >= got.new_tokens > 0
     is_everything = name in (LISTED, "ours, automatic")
     assert (got.turns[0].definition_tokens < listed.turns[0].definition_tokens / 1.3) != is_everything
+
+
+def test_a_mean_of_few_and_different_values_is_less_sure():
+    few, many = estimate([0.0, 1.0] * 5), estimate([0.0, 1.0] * 500)
+    assert few.mean == many.mean == 0.5
+    assert few.low < many.low < 0.5 < many.high < few.high
+    assert estimate([1.0, 1.0]) == Estimate(1.0, 1.0, 1.0)
 
 
 def test_the_targets_are_judged_by_the_figures():
