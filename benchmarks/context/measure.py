@@ -58,7 +58,7 @@ class Measurement:
 
     search_p50_ms: float
     search_p95_ms: float
-    """From a search of the model to the next request to it; 0 where it makes none."""
+    """Of the processor, from a search of the model to the next request to it; 0 where it makes none."""
 
 
 async def measure(

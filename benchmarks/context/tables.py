@@ -37,7 +37,7 @@ def summary_table(measurements: Sequence[Measurement]) -> str:
             "tools found, one search",
             "two searches",
             "every tool found",
-            "ms a search, p50 / p95",
+            "processor ms a search, p50 / p95",
         ),
         rows,
     )

@@ -66,8 +66,12 @@ async def test_an_address_where_nobody_answers_is_said_to_be_so():
 
 async def test_what_all_addresses_trust_is_read_once(monkeypatch: pytest.MonkeyPatch):
     await refused(HttpTarget("http://127.0.0.1:9/mcp"))
-    read: list[object] = []
-    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", lambda context, *_, **__: read.append(context))
+    read: list[ssl.SSLContext] = []
+
+    def noted(context: ssl.SSLContext, *_: object, **__: object) -> None:
+        read.append(context)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", noted)
     for path in "abc":
         await refused(HttpTarget(f"http://127.0.0.1:9/{path}"))
     assert not read

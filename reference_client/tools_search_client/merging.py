@@ -16,8 +16,8 @@ server ranks by words, as this side does, and where it knows better and puts wha
     fusion with the weight of eight          .589 .497      .589 .497
     one index of every definition            .591 .480
 
-Two lose next to nothing to ranking again where the servers know no more than this side, and still listen to those that
-do. No federation needs every definition for that.
+Where the servers know no more than this side, ranking again alone would be better by .003 to .007, which on test cannot
+be told from chance; where they know better, two listen to them. The one index needs every definition at hand.
 """
 
 from __future__ import annotations
