@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_ext_tools_search.ranking import FieldedRanker, PlainRanker, Ranker
 from mcp_ext_tools_search.ranking.fielded import FieldedIndex
@@ -24,6 +24,7 @@ def tools(catalogue: dict[str, list[str]]) -> list[Tool]:
 
 
 @pytest.mark.parametrize("ranker", [FieldedRanker(), PlainRanker()])
+@settings(deadline=None, max_examples=40)
 @given(catalogues=st.lists(_catalogues, max_size=6), most_kept=st.sampled_from([4, 100]))
 def test_it_answers_as_if_it_had_seen_nothing_before(
     ranker: Ranker, catalogues: list[dict[str, list[str]]], most_kept: int
