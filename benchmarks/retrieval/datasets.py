@@ -15,7 +15,7 @@ from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Dataset", "Query", "read_dataset"]
+__all__ = ["Dataset", "Query", "read_dataset", "read_servers"]
 
 
 class Query(BaseModel):
@@ -70,6 +70,22 @@ def read_dataset(directory: Path, split: str) -> Dataset:
     )
 
 
+def read_servers(directory: Path) -> Mapping[str, Mapping[str, Tool]]:
+    """Return the tools of each server by their ids, under the very names that they have there.
+
+    Tools that name no server are those of one that is called like the directory.
+
+    Raises:
+        OSError: The file is missing.
+        pydantic.ValidationError: A line is not of the format.
+    """
+    servers: dict[str, dict[str, Tool]] = {}
+    for line in _lines(directory / "tools.jsonl"):
+        row = _ToolRow.model_validate_json(line)
+        servers.setdefault(row.server or directory.name, {})[row.id] = _as_published(row)
+    return servers
+
+
 def _lines(path: Path) -> Iterator[str]:
     with path.open(encoding="utf-8") as file:
         yield from (line for line in file if line.strip())
@@ -93,4 +109,8 @@ def _uniquely_named(rows: Iterator[_ToolRow]) -> Iterator[tuple[str, _ToolRow]]:
 def _tool(name: str, row: _ToolRow) -> Tool:
     """Return the tool as a gateway publishes it, which knows the server that it comes from as its group."""
     meta = {EXTENSION_ID: {"group": row.server}} if row.server else None
-    return Tool(name=name, title=row.title, description=row.description, input_schema=row.input_schema, _meta=meta)
+    return _as_published(row).model_copy(update={"name": name, "meta": meta})
+
+
+def _as_published(row: _ToolRow) -> Tool:
+    return Tool(name=row.name, title=row.title, description=row.description, input_schema=row.input_schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import sys
 from typing import Any
 
@@ -61,6 +62,19 @@ async def test_the_last_words_of_a_program_that_ended_are_quoted():
 
 async def test_an_address_where_nobody_answers_is_said_to_be_so():
     assert "cannot be reached" in await refused(HttpTarget("http://127.0.0.1:9/mcp"))
+
+
+async def test_what_all_addresses_trust_is_read_once(monkeypatch: pytest.MonkeyPatch):
+    await refused(HttpTarget("http://127.0.0.1:9/mcp"))
+    read: list[ssl.SSLContext] = []
+
+    def noted(context: ssl.SSLContext, *_: object, **__: object) -> None:
+        read.append(context)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", noted)
+    for path in "abc":
+        await refused(HttpTarget(f"http://127.0.0.1:9/{path}"))
+    assert not read
 
 
 async def test_an_address_that_is_no_server_is_told_with_its_status():

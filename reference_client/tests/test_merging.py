@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_ext_tools_search.hosts import ServerEntry, StdioTarget
+from mcp_ext_tools_search.hosts import HttpTarget, ServerEntry, StdioTarget
 from mcp_ext_tools_search.ranking import FieldedRanker
 from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import Tool
@@ -41,6 +41,18 @@ def test_a_tool_that_only_its_own_server_understands_is_not_lost():
 
 def test_the_same_server_configured_twice_offers_each_tool_once():
     assert merged((entry("a"), found("read_mail")), (entry("b"), found("read_mail"))) == ["a__read_mail"]
+
+
+def test_a_server_that_is_configured_twice_has_one_say():
+    aloud, post = (entry("aloud", "1"), found("read_mail_aloud")), (entry("a"), found("post_mail"))
+    alone = merged(aloud, post, query="read mail aloud")
+    assert alone == ["aloud__read_mail_aloud", "a__post_mail"]
+    assert merged(aloud, post, (entry("b"), found("post_mail")), query="read mail aloud") == alone
+
+
+def test_servers_that_differ_in_their_keys_alone_are_two():
+    keys = (ServerEntry(name, HttpTarget("https://host/mcp", {"Authorization": name})) for name in ("mine", "yours"))
+    assert sorted(merged(*((key, found("read_mail")) for key in keys))) == ["mine__read_mail", "yours__read_mail"]
 
 
 def test_equal_definitions_of_different_servers_are_different_tools():

@@ -11,7 +11,6 @@ from typing import Any, Final
 import anyio
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_tools_search.hosts import ServerEntry, split_candidates
-from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import CallToolResult, RequestParamsMeta
 
@@ -22,6 +21,7 @@ from tools_search_client.errors import UnknownTool
 from tools_search_client.fanout import Answer, Question, ask_all
 from tools_search_client.found import Found, FoundTool, require_request
 from tools_search_client.merging import Reranker, federated_tools, merge
+from tools_search_client.remembering import RememberingRanker
 from tools_search_client.reports import FederatedListing, FederatedSearch, FederatedTool, ServerDescription
 from tools_search_client.resolution import candidates_for, chosen
 from tools_search_client.supervision import SupervisedServer
@@ -75,6 +75,7 @@ class Federation:
 
     def __init__(self, configuration: Configuration, options: FederationOptions) -> None:
         self._options = options
+        self._ranker = RememberingRanker(options.connection.discovery.ranker)
         self._entries = {entry.name: entry for entry in configuration.servers}
         self._known: dict[str, tuple[FederatedTool, ServerTools]] = {}
         self.supervised = {entry.name: self._supervised(entry) for entry in configuration.servers}
@@ -180,10 +181,6 @@ class Federation:
         tool = await self.resolve(name)
         tools = await self.supervised[tool.server].tools()
         return await tools.call(tool.tool.name, arguments, progress=progress, meta=meta)
-
-    @property
-    def _ranker(self) -> Ranker:
-        return self._options.connection.discovery.ranker
 
     def _among(self, servers: Collection[str] | None) -> dict[str, SupervisedServer]:
         return {name: one for name, one in self.supervised.items() if servers is None or name in servers}

@@ -1,0 +1,1 @@
+"""Which order of many servers' answers is best: `python -m benchmarks.federation`."""

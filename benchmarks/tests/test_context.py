@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from click.testing import CliRunner
+
+from benchmarks.bootstrap import Estimate, estimate
+from benchmarks.context.__main__ import main
+from benchmarks.context.catalogue import Catalogue, Task, definition, read_catalogue
+from benchmarks.context.measure import Measurement, Turn, measure
+from benchmarks.context.requests import Request, TokenCounter, user
+from benchmarks.context.sizes import Size
+from benchmarks.context.stand_in import StandIn
+from benchmarks.context.targets import targets
+from benchmarks.context.ways import LISTED, OURS, PACKAGES, WAYS
+
+_INSTALLED = [name for name in WAYS if find_spec(PACKAGES.get(name, "json"))]
+_NOUNS = ["invoice", "forecast", "ticket", "mailbox", "playlist", "volcano", "passport", "recipe", "galaxy", "lawyer"]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    tools: list[dict[str, Any]] = [
+        {
+            "id": f"{server}::{noun}",
+            "server": server,
+            "name": f"get_{noun}",
+            "description": f"Fetch the {noun} of a {server}. {'It has every detail. ' * 20}",
+            "inputSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
+        }
+        for server in ("Big City", "small_town")
+        for noun in _NOUNS
+    ]
+    queries: list[dict[str, Any]] = [
+        {"id": "1", "query": "the volcano of the city", "relevant": ["Big City::volcano"], "split": "test"},
+        {"id": "2", "query": "recipe, town", "relevant": ["small_town::recipe"], "split": "test"},
+        {"id": "3", "query": "a dev request", "relevant": ["small_town::lawyer"], "split": "dev"},
+    ]
+    for name, lines in (("tools", tools), ("queries", queries)):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return tmp_path
+
+
+def request(catalogue: Catalogue, *names: str, searches: int = 0) -> Request:
+    keys = [catalogue.prefixed[name] for name in names]
+    tools = [definition(name, catalogue.tools[key]) for name, key in zip(names, keys, strict=True)]
+    return Request(tools, [user("the volcano and the recipe")], frozenset(keys), searches)
+
+
+def test_servers_go_by_names_that_every_peer_can_use(directory: Path):
+    catalogue, tasks = read_catalogue(directory, "test")
+    assert list(catalogue.servers) == ["Big-City", "small-town"]
+    assert [task.needed for task in tasks] == [{("Big-City", "get_volcano")}, {("small-town", "get_recipe")}]
+
+
+def test_a_sample_has_whole_servers_but_for_the_last(directory: Path):
+    sample = read_catalogue(directory, "all")[0].sample(13, seed=1)
+    assert sorted(map(len, sample.servers.values())) == [3, 10]
+
+
+def test_the_stand_in_searches_with_the_request_and_then_with_what_nothing_speaks_of(directory: Path):
+    catalogue, _ = read_catalogue(directory, "test")
+    needed = frozenset({("Big-City", "get_volcano"), ("Big-City", "get_recipe")})
+    model = StandIn(Task("Fetch the volcano and its Recipe", needed), catalogue)
+    assert model.search_for(request(catalogue)) == "Fetch the volcano and its Recipe"
+    assert model.search_for(request(catalogue, "Big-City_get_volcano", searches=1)) == "and its Recipe"
+    assert model.search_for(request(catalogue, "Big-City_get_volcano", searches=2)) is None, "it gives up"
+    assert len(model.requests) == 3
+    assert len(model.search_seconds) == 2
+
+
+def test_the_stand_in_ends_when_every_tool_is_there(directory: Path):
+    catalogue, (task, _) = read_catalogue(directory, "test")
+    assert StandIn(task, catalogue).search_for(request(catalogue, "Big-City_get_volcano")) is None
+
+
+def test_what_is_kept_of_a_request_is_what_the_next_begins_with(directory: Path):
+    catalogue, _ = read_catalogue(directory, "test")
+    one = request(catalogue, "Big-City_get_volcano")
+    more = request(catalogue, "Big-City_get_volcano", "Big-City_get_recipe")
+    other = request(catalogue, "Big-City_get_recipe", "Big-City_get_volcano")
+    assert one.kept_of(one) == len(one.body)
+    assert more.kept_of(one) == len(one.definitions[0]) + len('{"')
+    assert other.kept_of(one) == len('{"name":"Big-City_get_')
+
+
+@pytest.mark.parametrize("name", _INSTALLED)
+def test_each_way_finds_the_tools_and_all_but_listing_them_send_few(directory: Path, name: str):
+    catalogue, tasks = read_catalogue(directory, "test")
+    got = anyio.run(measure, name, WAYS[name], catalogue, tasks, TokenCounter(), 10)
+    listed = anyio.run(measure, LISTED, WAYS[LISTED], catalogue, tasks, TokenCounter(), None)
+    assert got.complete[-1].mean == 1.0
+    assert got.tokens >= got.new_tokens > 0
+    is_everything = name in (LISTED, "ours, automatic")
+    assert (got.turns[0].definition_tokens < listed.turns[0].definition_tokens / 1.3) != is_everything
+
+
+def test_a_mean_of_few_and_different_values_is_less_sure():
+    few, many = estimate([0.0, 1.0] * 5), estimate([0.0, 1.0] * 500)
+    assert few.mean == many.mean == 0.5
+    assert few.low < many.low < 0.5 < many.high < few.high
+    assert estimate([1.0, 1.0]) == Estimate(1.0, 1.0, 1.0)
+
+
+def test_the_targets_are_judged_by_the_figures():
+    turn = Turn(1, 1, 1, 1, 0, 0)
+    exact = Estimate(0.96, 0.9, 1.0)
+    own = Measurement(OURS, [turn], 2, 1, 1, [exact, exact], [exact, exact], 1.0, 11.0)
+    sizes = [Size(OURS, 10, 1, saved=0.6, least_saved=0.4), Size(OURS, 100, 1, saved=0.96, least_saved=0.9)]
+    assert [one.met for one in targets(own, sizes)] == [False, True, True, True, False]
+
+
+def test_the_command_prints_tables_and_writes_the_figures(directory: Path, tmp_path: Path):
+    report, plot = tmp_path / "context.json", tmp_path / "context.svg"
+    options = ["--data", str(directory), "--way", "ours, delegated", "--samples", "2", "--json", str(report)]
+    if find_spec("matplotlib"):
+        options += ["--plot", str(plot)]
+    outcome = CliRunner().invoke(main, options)
+    assert outcome.exit_code == 0, outcome.output
+    assert "20 tools of 2 servers, 2 requests" in outcome.output
+    written = json.loads(report.read_text())["datasets"][0]
+    assert [way["way"] for way in written["ways"]] == [LISTED, OURS, "ours, delegated"]
+    assert [way["requests"] for way in written["ways"]] == [1.0, 2.0, 1.0]
+    assert {size["tools"] for size in written["sizes"]} == {10, 20}
+    assert plot.exists() == bool(find_spec("matplotlib"))
