@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from mcp_ext_tools_search.ranking.confidence import Signs
+from numpy.typing import NDArray
 
 from benchmarks.nothing.cases import Case
 
@@ -30,11 +31,12 @@ def fitted(cases: Sequence[Case]) -> tuple[float, Signs]:
     means, deviations = signs.mean(axis=0), signs.std(axis=0) + 1e-9
     inputs = np.column_stack((np.ones(len(used)), (signs - means) / deviations))
     penalty = _RIDGE * np.diag([0.0] + [1.0] * signs.shape[1])
-    slopes = np.zeros(inputs.shape[1])
+    slopes: NDArray[np.float64] = np.zeros(inputs.shape[1])
     for _ in range(_STEPS):
-        likely = 1 / (1 + np.exp(-inputs @ slopes))
-        gradient = inputs.T @ (weights * (served - likely)) - penalty @ slopes
-        curvature = (inputs.T * (weights * likely * (1 - likely))) @ inputs + penalty
-        slopes += np.linalg.solve(curvature, gradient)
-    own = slopes[1:] / deviations
-    return round(float(slopes[0] - own @ means), 3), Signs(*(round(float(slope), 3) for slope in own))
+        likely: NDArray[np.float64] = 1 / (1 + np.exp(-inputs @ slopes))
+        gradient: NDArray[np.float64] = inputs.T @ (weights * (served - likely)) - penalty @ slopes
+        curvature: NDArray[np.float64] = (inputs.T * (weights * likely * (1 - likely))) @ inputs + penalty
+        slopes = slopes + np.linalg.solve(curvature, gradient)
+    own: list[float] = (slopes[1:] / deviations).tolist()
+    intercept = float(slopes[0]) - float(np.dot(own, means))
+    return round(intercept, 3), Signs(*(round(slope, 3) for slope in own))

@@ -93,7 +93,7 @@ def test_a_query_without_labels_is_refused(directory: Path):
 
 
 def test_a_query_that_no_tool_serves_counts_for_silence_alone(directory: Path):
-    unserved = [{"id": text, "query": text, "relevant": []} for text in ("zebra", "send")]
+    unserved: list[Mapping[str, Any]] = [{"id": text, "query": text, "relevant": []} for text in ("zebra", "send")]
     _write(directory / "queries.jsonl", [*_QUERIES[:2], *unserved])
     got = measure(read_dataset(directory, "all"), FieldedRanker())
     assert (got.queries, got.quality.recall_at_1) == (2, 1.0)

@@ -94,8 +94,8 @@ def signs(query: WeighedQuery, scores: Scores, best: NDArray[np.integer], statis
     first = int(best[0])
     evidence = np.array(query.evidence).repeat(scores.covering)
     slots = scores.slots[: len(evidence)]
-    own = (slots == first).nonzero()[0]
-    strong = own[steps_of(scores.postings.take(own)) >= STEPS]
+    own = np.flatnonzero(slots == first)
+    strong = own[steps_of(scores.postings[own]) >= STEPS]
     of_best = np.bincount(slots, evidence, len(scores.total)).take(best[:COMPARED])
     return Signs(
         evidence=log(_LITTLE + float(of_best.max())),
