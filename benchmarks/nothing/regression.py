@@ -27,16 +27,23 @@ def fitted(cases: Sequence[Case]) -> tuple[float, Signs]:
     served = np.array([case.quality is not None for case in used], dtype=np.float64)
     groups = [(case.catalogue, case.quality is not None) for case in used]
     weights = np.array([1 / groups.count(group) for group in groups])
-    weights /= weights.sum()
-    means, deviations = signs.mean(axis=0), signs.std(axis=0) + 1e-9
-    inputs = np.column_stack((np.ones(len(used)), (signs - means) / deviations))
-    penalty = _RIDGE * np.diag([0.0] + [1.0] * signs.shape[1])
-    slopes: NDArray[np.float64] = np.zeros(inputs.shape[1])
-    for _ in range(_STEPS):
-        likely: NDArray[np.float64] = 1 / (1 + np.exp(-inputs @ slopes))
-        gradient: NDArray[np.float64] = inputs.T @ (weights * (served - likely)) - penalty @ slopes
-        curvature: NDArray[np.float64] = (inputs.T * (weights * likely * (1 - likely))) @ inputs + penalty
-        slopes = slopes + np.linalg.solve(curvature, gradient)
-    own: list[float] = (slopes[1:] / deviations).tolist()
-    intercept = float(slopes[0]) - float(np.dot(own, means))
+    means, deviations = np.mean(signs, axis=0), np.std(signs, axis=0) + 1e-9
+    slopes = _newton((signs - means) / deviations, served, weights / weights.sum()).tolist()
+    own = [slope / deviation for slope, deviation in zip(slopes[1:], deviations.tolist(), strict=True)]
+    intercept = slopes[0] - sum(slope * mean for slope, mean in zip(own, means.tolist(), strict=True))
     return round(intercept, 3), Signs(*(round(slope, 3) for slope in own))
+
+
+def _newton(
+    signs: NDArray[np.float64], served: NDArray[np.float64], weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the intercept and the weights of standardised signs."""
+    inputs = np.column_stack((np.ones(len(signs)), signs))
+    penalty = np.diag([0.0] + [_RIDGE] * signs.shape[1])
+    slopes = np.zeros(signs.shape[1] + 1)
+    for _ in range(_STEPS):
+        likely = 1 / (1 + np.exp(-inputs @ slopes))
+        gradient = inputs.T @ (weights * (served - likely)) - penalty @ slopes
+        curvature = (inputs.T * (weights * likely * (1 - likely))) @ inputs + penalty
+        slopes += np.linalg.solve(curvature, gradient)
+    return slopes
