@@ -12,6 +12,7 @@ import click
 
 from benchmarks.nothing.cases import Case, cases_of
 from benchmarks.nothing.curve import Point, best_within, curve
+from benchmarks.nothing.generic import generic_stems
 from benchmarks.nothing.plot import svg
 from benchmarks.nothing.regression import fitted
 from benchmarks.retrieval.datasets import SMALL, read_dataset
@@ -28,7 +29,9 @@ _DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--data", "directories", type=_DIRECTORY, multiple=True, help="Dataset beside the small own one.")
 @click.option("--split", type=click.Choice(["dev", "test", "all"]), default="dev", show_default=True)
 @click.option("--pairs", type=click.IntRange(min=0), default=100, show_default=True, help="Requests per other set.")
-@click.option("--fit", is_flag=True, help="Print the weights that fit these requests.")
+@click.option(
+    "--fit", is_flag=True, help="Print generic words of these tools, and the weights that fit these requests."
+)
 @click.option("--json", "json_file", type=_FILE, help="Write the curves here.")
 @click.option("--plot", "plot_file", type=_FILE, help="Draw the curves here, as SVG.")
 def main(
@@ -36,7 +39,8 @@ def main(
 ) -> None:
     """Measure how often nothing is answered where nothing fits, and what that costs where something does."""
     paths = list(dict.fromkeys((*directories, SMALL)))
-    cases = cases_of([read_dataset(path, split) for path in paths], pairs)
+    datasets = [read_dataset(path, split) for path in paths]
+    cases = cases_of(datasets, pairs)
     curves = {"weights as shipped": curve(cases, Case.confidence)}
     if len(paths) >= _FEWEST_TO_LEAVE_ONE_OUT:
         fitting = cases_of([read_dataset(path, "dev") for path in paths], pairs)
@@ -45,6 +49,7 @@ def main(
         click.echo(f"{name}, {split}\n{_table(points)}")
     click.echo(_by_kind(cases, best_within(curves["weights as shipped"], 0.01).least_confidence))
     if fit:
+        click.echo(f"generic: {' '.join(generic_stems(datasets))}")
         click.echo(f"fitted: {fitted(cases)}")
     if json_file:
         report = {name: [asdict(point) for point in points] for name, points in curves.items()}

@@ -5,11 +5,14 @@ from pathlib import Path
 
 from click.testing import CliRunner
 from mcp_ext_tools_search.ranking.confidence import Signs
+from mcp_ext_tools_search.ranking.stems import stem
 
 from benchmarks.nothing.__main__ import main
 from benchmarks.nothing.cases import Case
 from benchmarks.nothing.curve import best_within, curve
+from benchmarks.nothing.generic import generic_stems
 from benchmarks.nothing.regression import fitted
+from benchmarks.retrieval.datasets import SMALL, read_dataset
 from benchmarks.retrieval.metrics import quality
 
 _RIGHT, _HALF = quality(["a"], ["a"]), quality(["a"], ["a", "b"])
@@ -40,6 +43,13 @@ def test_weights_are_fitted_to_what_tells_the_two_apart():
     assert served.confidence(weights) > 0.9
     assert unserved.confidence(weights) < 0.1
     assert weights[1].said == 0.0
+
+
+def test_words_are_generic_that_many_tools_of_several_sets_have():
+    small = read_dataset(SMALL, "dev")
+    assert {stem("file"), stem("create")} <= {*generic_stems([small, small])}
+    assert stem("bicycle") not in generic_stems([small, small])
+    assert generic_stems([small]) == []
 
 
 def test_the_command_draws_the_curve_of_the_small_set(tmp_path: Path):

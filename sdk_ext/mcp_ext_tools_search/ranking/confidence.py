@@ -1,8 +1,8 @@
 """How sure a ranking may be that its first tool serves a request at all.
 
 Every lexical ranking finds something for any request. Whether it fits shows in how much of the request the tools cover,
-where, and with which words: a logistic regression of seven such signs. Its weights are
-fitted to requests of public sets and to requests that were put to another set's tools (`benchmarks/nothing`).
+where, and with which words: a logistic regression of seven such signs. Its weights are fitted to requests of public
+sets, and to requests that were put to another set's tools (`benchmarks/nothing`).
 """
 
 from __future__ import annotations
