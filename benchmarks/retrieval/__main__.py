@@ -9,15 +9,19 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-from mcp_ext_tools_search.ranking import FieldedRanker, PlainRanker, Ranker
+from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, PlainRanker, Ranker
 
-from benchmarks.retrieval.datasets import read_dataset
+from benchmarks.retrieval.datasets import SMALL, read_dataset
 from benchmarks.retrieval.measure import Measurement, measure
 from benchmarks.retrieval.metrics import DEPTH, Quality, mean_quality
 
 __all__ = ["RANKERS", "main"]
 
-RANKERS: Final[Mapping[str, Ranker]] = {"fielded": FieldedRanker(), "plain": PlainRanker()}
+RANKERS: Final[Mapping[str, Ranker]] = {
+    "fielded": FieldedRanker(least_confidence=DEFAULT_LEAST_CONFIDENCE),
+    "fielded-never-silent": FieldedRanker(),
+    "plain": PlainRanker(),
+}
 
 _HEADINGS: Final[tuple[str, ...]] = (
     "dataset",
@@ -28,6 +32,8 @@ _HEADINGS: Final[tuple[str, ...]] = (
     "R@5",
     "R@10",
     "MRR",
+    "unserved",
+    "silent",
     "build s",
     "p50 ms",
     "p95 ms",
@@ -37,7 +43,14 @@ _DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 @click.command()
-@click.option("--data", "directories", type=_DIRECTORY, multiple=True, required=True, help="Dataset; may be repeated.")
+@click.option(
+    "--data",
+    "directories",
+    type=_DIRECTORY,
+    multiple=True,
+    default=[SMALL],
+    help="Dataset; may be repeated. [default: the small own one]",
+)
 @click.option("--split", type=click.Choice(["dev", "test", "all"]), default="dev", show_default=True)
 @click.option("--ranker", type=click.Choice(sorted(RANKERS)), default="fielded", show_default=True)
 @click.option("--depth", type=click.IntRange(min=DEPTH), default=100, show_default=True, help="Hits read per query.")
@@ -60,9 +73,10 @@ def _table(measurements: Sequence[Measurement]) -> str:
     for one in measurements:
         counts = (one.dataset, str(one.tools), str(one.queries))
         times = (f"{one.build_seconds:.2f}", f"{one.p50_ms:.2f}", f"{one.p95_ms:.2f}")
-        rows.append((*counts, *_figures(one.quality), *times))
+        silence = (str(one.unservable), f"{one.silent:.3f}" if one.unservable else "")
+        rows.append((*counts, *_figures(one.quality), *silence, *times))
     if len(measurements) > 1:
-        rows.append(("mean", "", "", *_figures(mean_quality([one.quality for one in measurements])), "", "", ""))
+        rows.append(("mean", "", "", *_figures(mean_quality([one.quality for one in measurements])), *[""] * 5))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(_line(row, widths) for row in rows)
 

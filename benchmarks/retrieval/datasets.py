@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Dataset", "Query", "read_dataset", "read_servers"]
+__all__ = ["SMALL", "Dataset", "Query", "read_dataset", "read_servers"]
+
+SMALL: Final = Path(__file__).parents[1] / "small"
+"""The set that ships with the project."""
 
 
 class Query(BaseModel):
@@ -25,7 +28,9 @@ class Query(BaseModel):
 
     id: str
     query: str
-    relevant: tuple[str, ...] = Field(min_length=1)
+    relevant: tuple[str, ...]
+    """Ids of the tools; none for a request that no tool serves."""
+
     split: str | None = None
     """`dev` or `test`; a query without one belongs to both."""
 

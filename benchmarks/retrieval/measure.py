@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median, quantiles
+from statistics import fmean, median, quantiles
 from time import perf_counter
 
 from mcp_ext_tools_search.ranking import Ranker, floored
@@ -33,7 +33,15 @@ class Measurement:
     dataset: str
     tools: int
     queries: int
+    """Those that a tool serves."""
+
     quality: Quality
+    unservable: int
+    """Queries that no tool serves."""
+
+    silent: float
+    """Part of them that was answered with nothing."""
+
     build_seconds: float
     p50_ms: float
     p95_ms: float
@@ -54,12 +62,16 @@ def measure(dataset: Dataset, ranker: Ranker, *, depth: int = DEPTH) -> Measurem
         page = index.search(query.query)[:depth]
         seconds = perf_counter() - started
         answers.append(Answer(query, [dataset.ids[hit.name] for hit in page], seconds))
+    served = [answer for answer in answers if answer.query.relevant]
+    silent = [not answer.ranked for answer in answers if not answer.query.relevant]
     milliseconds = [answer.seconds * 1000 for answer in answers]
     return Measurement(
         dataset=dataset.name,
         tools=len(dataset.tools),
-        queries=len(answers),
-        quality=mean_quality([quality(answer.ranked, answer.query.relevant) for answer in answers]),
+        queries=len(served),
+        quality=mean_quality([quality(answer.ranked, answer.query.relevant) for answer in served]),
+        unservable=len(silent),
+        silent=fmean(silent) if silent else 0.0,
         build_seconds=built,
         p50_ms=median(milliseconds or [0.0]),
         p95_ms=quantiles(milliseconds, n=20)[-1] if len(milliseconds) > 1 else sum(milliseconds),

@@ -86,10 +86,18 @@ def test_a_query_of_no_split_is_of_each(directory: Path, split: str):
     assert [query.id for query in read_dataset(directory, split).queries] == ["q"]
 
 
-def test_a_query_without_a_right_tool_is_refused(directory: Path):
-    _write(directory / "queries.jsonl", [{"id": "q", "query": "x", "relevant": []}])
+def test_a_query_without_labels_is_refused(directory: Path):
+    _write(directory / "queries.jsonl", [{"id": "q", "query": "x"}])
     with pytest.raises(ValidationError, match="relevant"):
         read_dataset(directory, "all")
+
+
+def test_a_query_that_no_tool_serves_counts_for_silence_alone(directory: Path):
+    unserved: list[Mapping[str, Any]] = [{"id": text, "query": text, "relevant": []} for text in ("zebra", "send")]
+    _write(directory / "queries.jsonl", [*_QUERIES[:2], *unserved])
+    got = measure(read_dataset(directory, "all"), FieldedRanker())
+    assert (got.queries, got.quality.recall_at_1) == (2, 1.0)
+    assert (got.unservable, got.silent) == (2, 0.5)
 
 
 @pytest.mark.parametrize(("split", "expected"), [("all", 2 / 3), ("dev", 1.0), ("none", 0.0)])

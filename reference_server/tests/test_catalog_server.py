@@ -98,6 +98,15 @@ async def test_the_suites_catalogue_is_served_exactly_and_answers_with_the_call(
     assert json.loads(text_of(result)) == result.structured_content == {"name": "brew tea", "arguments": {"c": 1}}
 
 
+async def test_a_server_that_has_to_be_sure_finds_what_has_every_word_and_nothing_else(connect: Any) -> None:
+    with anyio.fail_after(60):
+        async with connect("stdio", "auto", "--least-confidence", "1") as client:
+            sure = [(await search_tools(client, query)).tools for query in ("transfer", "transfer my piano to Mars")]
+        async with connect("stdio", "auto", "--least-confidence", "0") as client:
+            unsure = (await search_tools(client, "transfer my piano to Mars")).tools
+    assert [bool(found) for found in (*sure, unsure)] == [True, False, True]
+
+
 @every_cell
 async def test_a_replaced_catalogue_is_noticed_and_announced(
     connect: Any, catalog: Path, transport: str, mode: str

@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import click
 from mcp_ext_tools_search.hosts import ConfigurationError, load_host_file
+from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE
 
 from tools_search_server.catalog_program import CATALOG_VARIABLE, catalog_program, chosen_catalog
 from tools_search_server.check import check
@@ -83,6 +84,8 @@ class _AddressType(click.ParamType[Address]):
 @click.option("--page-size", type=click.IntRange(1, 1000), default=100, show_default=True, help="Tools per list page.")
 @click.option("--default-limit", type=click.IntRange(1, 20), default=10, show_default=True, help="Tools per search.")
 @click.option("--max-limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Most tools per search.")
+@click.option("--least-confidence", type=click.FloatRange(0, 1), default=DEFAULT_LEAST_CONFIDENCE, show_default=True,
+              help="Find nothing where it is less likely that any tool fits.")  # fmt: skip
 @click.option("--cursor-key-file", type=_FILE, metavar="FILE", help="Key of search cursors, shared by replicas.")
 @click.option("--redis", metavar="URL", help="Tell replicas of list changes through this Redis server.")
 @click.option("--redis-channel", metavar="NAME", default=DEFAULT_CHANNEL, show_default=True,
@@ -116,6 +119,7 @@ def command(
     page_size: int,
     default_limit: int,
     max_limit: int,
+    least_confidence: float,
     cursor_key_file: Path | None,
     redis: str | None,
     redis_channel: str,
@@ -148,7 +152,8 @@ def command(
         raise click.UsageError(message + "Use 127.0.0.1, or add --allow-remote if that is meant.")
     log_to_stderr(log_format)
     try:
-        limits = Limits(page_size, min(default_limit, max_limit), max_limit, read_cursor_key(cursor_key_file))
+        cursor_key = read_cursor_key(cursor_key_file)
+        limits = Limits(page_size, min(default_limit, max_limit), max_limit, cursor_key, least_confidence)
         redis_at = redis_address(redis, redis_channel)
         laziness = None if only_check else Laziness(for_all=lazy, idle_seconds=idle_stop)
         options = GatewayOptions(start_deadline, call_timeout, toolset, index_at_most, laziness, redis_at)

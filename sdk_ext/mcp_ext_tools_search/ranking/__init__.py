@@ -1,11 +1,12 @@
 """Ranking of tools for a query; knows no MCP beyond `Tool`."""
 
-from mcp_ext_tools_search.ranking.fielded import FieldedRanker
+from mcp_ext_tools_search.ranking.fielded import DEFAULT_LEAST_CONFIDENCE, FieldedRanker
 from mcp_ext_tools_search.ranking.floor import Floor, floored, with_floor
 from mcp_ext_tools_search.ranking.interface import Hit, Ranker, ToolIndex, UpdatableIndex
 from mcp_ext_tools_search.ranking.plain import PlainRanker
 
 __all__ = [
+    "DEFAULT_LEAST_CONFIDENCE",
     "FieldedRanker",
     "Floor",
     "Hit",

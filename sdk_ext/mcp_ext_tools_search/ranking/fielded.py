@@ -18,16 +18,20 @@ import numpy as np
 from mcp_types import Tool
 from numpy.typing import NDArray
 
+from mcp_ext_tools_search.ranking.confidence import COMPARED, Signs, confidence, signs
 from mcp_ext_tools_search.ranking.documents import Documents
 from mcp_ext_tools_search.ranking.hits import LazyHits
 from mcp_ext_tools_search.ranking.interface import Hit
 from mcp_ext_tools_search.ranking.postings import MOST
-from mcp_ext_tools_search.ranking.queries import Weigher
+from mcp_ext_tools_search.ranking.queries import WeighedQuery, Weigher
 from mcp_ext_tools_search.ranking.roster import Roster
 from mcp_ext_tools_search.ranking.scoring import Scores, score
 from mcp_ext_tools_search.ranking.statistics import Statistics, statistics_of
 
-__all__ = ["FieldedIndex", "FieldedRanker"]
+__all__ = ["DEFAULT_LEAST_CONFIDENCE", "FieldedIndex", "FieldedRanker"]
+
+DEFAULT_LEAST_CONFIDENCE: Final = 0.04
+"""Costs requests that a tool serves next to nothing; what that and more gives is in `benchmarks/README.md`."""
 
 _KEPT_SETS: Final = 16
 """Sets of visible tools that are remembered."""
@@ -50,26 +54,56 @@ class _Seen:
     weigher: Weigher
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What was found for a query; one tool at least."""
+
+    query: WeighedQuery
+    scores: Scores
+    order: _Order
+    statistics: Statistics
+
+    def signs(self) -> Signs | None:
+        return signs(self.query, self.scores, self.order.best(COMPARED), self.statistics)
+
+
 class FieldedIndex:
     """Tools ready to be searched. It never changes, so any number of threads may search it at once."""
 
-    def __init__(self, documents: Documents) -> None:
+    def __init__(self, documents: Documents, *, least_confidence: float = 0.0) -> None:
         self._documents = documents
+        self._least_confidence = least_confidence
         self._lock = Lock()
         self._sets = OrderedDict[frozenset[str] | None, _Seen]()
         self._remembered: dict[int, list[NDArray[np.int64]]] = {}
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
         """Return the visible tools that share a meaningful word with `query`, best first; the first scores 1."""
+        answer = self._answer(query, visible)
+        if answer is None:
+            return ()
+        if self._least_confidence and confidence(answer.signs()) < self._least_confidence:
+            return ()
+        return _ranked(self._documents.roster, answer.order, answer.scores)
+
+    def signs(self, query: str, *, visible: Collection[str] | None = None) -> Signs | None:
+        """Return what tells whether a visible tool serves `query` at all; nothing where nothing tells it."""
+        answer = self._answer(query, visible)
+        return None if answer is None else answer.signs()
+
+    def _answer(self, query: str, visible: Collection[str] | None) -> _Answer | None:
         seen = self._seen(visible)
         weighed = seen.weigher.weigh(query)
         if not weighed.terms:
-            return ()
-        return _ranked(self._documents.roster, score(self._found(weighed.terms), seen.statistics, weighed))
+            return None
+        scores = score(self._found(weighed.terms), seen.statistics, weighed)
+        order = _Order(self._documents.roster, scores.total)
+        return _Answer(weighed, scores, order, seen.statistics) if len(order) else None
 
     def updated(self, removed: Collection[str], added: Sequence[Tool]) -> FieldedIndex:
         """Return an index without the tools named in `removed` and with `added`; this one stays as it is."""
-        return FieldedIndex(self._documents.updated(removed, added))
+        documents = self._documents.updated(removed, added)
+        return FieldedIndex(documents, least_confidence=self._least_confidence)
 
     def _found(self, terms: Sequence[int]) -> list[list[NDArray[np.int64]]]:
         """Return the postings of each of `terms`, in parts; where they are is remembered."""
@@ -99,7 +133,15 @@ class FieldedIndex:
 
 
 class FieldedRanker:
-    """Makes indexes that rank by weighted fields: the default."""
+    """Makes indexes that rank by weighted fields: the default.
+
+    Args:
+        least_confidence: In [0, 1]: where it is less likely that any tool serves a query, nothing is found. 0 finds
+            whatever has a word of the query; `DEFAULT_LEAST_CONFIDENCE` is what servers answer with.
+    """
+
+    def __init__(self, *, least_confidence: float = 0.0) -> None:
+        self._least_confidence = least_confidence
 
     def __call__(self, tools: Sequence[Tool], /) -> FieldedIndex:
         """Index `tools`, whose names are unique.
@@ -107,13 +149,10 @@ class FieldedRanker:
         Raises:
             ValueError: There are more tools, or more words, than one index can hold: millions.
         """
-        return FieldedIndex(Documents.of(tools))
+        return FieldedIndex(Documents.of(tools), least_confidence=self._least_confidence)
 
 
-def _ranked(roster: Roster, scores: Scores) -> Sequence[Hit]:
-    order = _Order(roster, scores.total)
-    if not len(order):
-        return ()
+def _ranked(roster: Roster, order: _Order, scores: Scores) -> Sequence[Hit]:
     best = float(scores.total.max())
 
     def hits_at(places: range) -> list[Hit]:

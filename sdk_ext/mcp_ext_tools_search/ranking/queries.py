@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, cast
 
+from mcp_ext_tools_search.ranking.generic_words import GENERIC_STEMS
 from mcp_ext_tools_search.ranking.memo import Memo
 from mcp_ext_tools_search.ranking.statistics import Statistics
 from mcp_ext_tools_search.ranking.stems import stem
 from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS
 from mcp_ext_tools_search.ranking.synonyms import related_verbs
-from mcp_ext_tools_search.ranking.tokens import words
+from mcp_ext_tools_search.ranking.tokens import is_unspaced, words
 from mcp_ext_tools_search.ranking.vocabulary import Vocabulary, may_be_misspelt, surface
 
 __all__ = ["LONGEST_QUERY", "WeighedQuery", "Weigher"]
@@ -30,6 +31,8 @@ _AS_WRITTEN: Final = 0.5
 _RELATED_VERB: Final = 0.3
 _CORRECTION: Final = 0.8
 _CORRECTIONS_PER_WORD: Final = 2
+_GENERIC_EVIDENCE: Final = 0.15
+_GENERIC_SIZE: Final = 0.5
 
 
 @dataclass(slots=True)
@@ -51,6 +54,12 @@ class WeighedQuery:
     total_idf: float = 0.0
     """Sum of the idf of the words of the query, whether the catalogue knows them or not."""
 
+    evidence: list[float] = field(default_factory=list[float])
+    """How much it tells of a tool that it has the term: for each of `covered`, 1 at most."""
+
+    size: float | None = None
+    """Number of words, generic ones for half; `None` where words cannot be told apart or there are but stop words."""
+
 
 class Weigher:
     """Weighs queries by the statistics of one set of visible tools, and remembers what unknown words may have meant."""
@@ -60,6 +69,7 @@ class Weigher:
         self._idf = cast("Sequence[float]", statistics.idf.data)  # quick to read one by one
         self._rarest = statistics.rarest
         self._corrections = Memo(self._correct)
+        self._generic = frozenset(vocabulary.numbers[word] for word in GENERIC_STEMS if word in vocabulary.numbers)
 
     def weigh(self, query: str) -> WeighedQuery:
         """Return what to look up for `query`; no term where it shares none with the visible tools."""
@@ -88,12 +98,22 @@ class Weigher:
             corrections = self._corrections[stemmed]
             self._add(weighed, [(number, weights[stemmed] * share) for number, share in corrections])
             weighed.covered += [share * self._idf[number] for number, share in corrections]
+        self._judge(weighed, weights)
         for stemmed, weight in weights.items():
             if verbs := related_verbs(stemmed):
                 self._add(weighed, self._known(dict.fromkeys(verbs, weight * _RELATED_VERB))[0].items())
         as_written = {surface(word): _saturated(count) * _AS_WRITTEN for word, count in counts.items()}
         self._add(weighed, self._known(as_written)[0].items())
         return weighed
+
+    def _judge(self, weighed: WeighedQuery, stems: Iterable[str]) -> None:
+        """Note what the words of a query tell, for knowing when nothing fits."""
+        covering = zip(weighed.terms, weighed.covered, strict=False)
+        told = [(idf / self._rarest, number in self._generic) for number, idf in covering]
+        weighed.evidence = [part * _GENERIC_EVIDENCE if is_generic else part for part, is_generic in told]
+        words = list(stems)
+        if not any(map(is_unspaced, words)):
+            weighed.size = len(words) - _GENERIC_SIZE * sum(word in GENERIC_STEMS for word in words)
 
     def _add(self, weighed: WeighedQuery, weights: Iterable[tuple[int, float]]) -> None:
         """Look up terms too, each with its weight."""

@@ -39,6 +39,15 @@ class Scores:
 
     postings: NDArray[np.int64]
 
+    covering: NDArray[np.intp]
+    """For each term that covers a part of the query, how many of the postings are its: they come first."""
+
+    said: NDArray[np.float64]
+    """By slot, the part of its name that the query says, hidden tools included."""
+
+    share: NDArray[np.float64]
+    """By slot, the part of the query that it covers, hidden tools included."""
+
     def matched(self, slots: NDArray[np.integer]) -> list[tuple[str, ...]]:
         """Return for each of these slots the members of the definition in which the query's terms occur."""
         places = np.zeros(len(self.total), dtype=np.int32)
@@ -79,7 +88,7 @@ def score(found: Sequence[Sequence[NDArray[np.int64]]], statistics: Statistics, 
         total *= statistics.visible
     rounded = total.view(np.int64)
     rounded &= -MOST
-    return Scores(total, slots, postings)
+    return Scores(total, slots, postings, counts[: len(query.covered)], said, share)
 
 
 def _bm25(

@@ -10,7 +10,7 @@ from typing import Final
 
 from mcp_ext_tools_search.ranking.memo import Memo
 
-__all__ = ["LONGEST_WORD", "runs", "words", "words_of"]
+__all__ = ["LONGEST_WORD", "is_unspaced", "runs", "words", "words_of"]
 
 LONGEST_WORD: Final = 64
 """Characters of a word that count: what is longer is a blob, not a word."""
@@ -65,6 +65,12 @@ def runs(text: str) -> list[str]:
         return _ASCII_RUN.findall(text)
     apart = unicodedata.normalize("NFKD", text).translate(_WITHOUT_ACCENT)
     return unicodedata.normalize("NFC", apart).translate(_OR_SPACE).split()
+
+
+def is_unspaced(word: str) -> bool:
+    """Tell whether `word` is of a script without spaces, where it may be parts of two words."""
+    match = None if word.isascii() else _STRETCH.match(word)
+    return match is not None and match.group(1) is not None
 
 
 def words_of(run: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from mcp.server.extension import Extension, MethodBinding
 from mcp_types.methods import SPEC_CLIENT_METHODS
 
 from mcp_ext_tools_search.cursor import CursorKey, InvalidCursor
-from mcp_ext_tools_search.ranking import FieldedRanker, Hit, Ranker
+from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, Hit, Ranker
 from mcp_ext_tools_search.server._lowlevel import lowlevel_server
 from mcp_ext_tools_search.server.answer import Answer, Extend
 from mcp_ext_tools_search.server.catalogue import Catalogue
@@ -45,7 +45,8 @@ class ToolsSearch(Extension):
     told what the caller may see.
 
     Args:
-        ranker: Orders the tools; by default `FieldedRanker()`. Its indexes may be searched from several threads.
+        ranker: Orders the tools; by default a `FieldedRanker` that finds nothing where it is almost sure that nothing
+            fits (`DEFAULT_LEAST_CONFIDENCE`). Its indexes may be searched from several threads.
         settings: What is advertised, or a function that is asked for it at every connection and discovery. `maxLimit`
             is added, and it limits pages when it is lower than `max_limit`.
         cursor_key: Secret of at least 32 bytes that replicas of one server share; random by default.
@@ -97,7 +98,8 @@ class ToolsSearch(Extension):
         self._catalogue = catalogue
         self._listing = listing
         self._extend = extend
-        self._indexes = IndexCache(ranker or FieldedRanker(), max_concurrency=max_concurrency)
+        ranker = ranker or FieldedRanker(least_confidence=DEFAULT_LEAST_CONFIDENCE)
+        self._indexes = IndexCache(ranker, max_concurrency=max_concurrency)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings as they are advertised now."""

@@ -23,7 +23,11 @@ _QUERY = st.one_of(st.lists(_WORD, min_size=1, max_size=5).map(" ".join), st.tex
 _PROPERTY = st.fixed_dictionaries({"description": _TEXT})
 _SCHEMA = st.dictionaries(_WORD, _PROPERTY, max_size=2)
 _GROUP = st.none() | st.sampled_from(["mail", "weather service"])
-_RANKERS = pytest.mark.parametrize("ranker", [FieldedRanker(), PlainRanker()], ids=["fielded", "plain"])
+_RANKERS = pytest.mark.parametrize(
+    "ranker",
+    [FieldedRanker(), FieldedRanker(least_confidence=0.5), PlainRanker()],
+    ids=["fielded", "fielded that may find nothing", "plain"],
+)
 
 
 @st.composite

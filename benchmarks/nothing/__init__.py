@@ -1,0 +1,1 @@
+"""Whether a ranking says nothing where nothing fits: `python -m benchmarks.nothing`."""

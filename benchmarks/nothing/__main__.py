@@ -1,0 +1,96 @@
+"""Command line of the benchmark of silence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, astuple
+from pathlib import Path
+from typing import Final
+
+import click
+
+from benchmarks.nothing.cases import Case, cases_of
+from benchmarks.nothing.curve import Point, best_within, curve
+from benchmarks.nothing.generic import generic_stems
+from benchmarks.nothing.plot import svg
+from benchmarks.nothing.regression import fitted
+from benchmarks.retrieval.datasets import SMALL, read_dataset
+
+__all__ = ["main"]
+
+_LOSSES: Final = (0.0025, 0.005, 0.01, 0.02, 0.05)
+_FEWEST_TO_LEAVE_ONE_OUT: Final = 3
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+@click.command()
+@click.option("--data", "directories", type=_DIRECTORY, multiple=True, help="Dataset beside the small own one.")
+@click.option("--split", type=click.Choice(["dev", "test", "all"]), default="dev", show_default=True)
+@click.option("--pairs", type=click.IntRange(min=0), default=100, show_default=True, help="Requests per other set.")
+@click.option(
+    "--fit", is_flag=True, help="Print generic words of these tools, and the weights that fit these requests."
+)
+@click.option("--json", "json_file", type=_FILE, help="Write the curves here.")
+@click.option("--plot", "plot_file", type=_FILE, help="Draw the curves here, as SVG.")
+def main(
+    directories: Sequence[Path], split: str, pairs: int, fit: bool, json_file: Path | None, plot_file: Path | None
+) -> None:
+    """Measure how often nothing is answered where nothing fits, and what that costs where something does."""
+    paths = list(dict.fromkeys((*directories, SMALL)))
+    datasets = [read_dataset(path, split) for path in paths]
+    cases = cases_of(datasets, pairs)
+    curves = {"weights as shipped": curve(cases, Case.confidence)}
+    if len(paths) >= _FEWEST_TO_LEAVE_ONE_OUT:
+        fitting = cases_of([read_dataset(path, "dev") for path in paths], pairs)
+        curves["weights fitted without the set"] = curve(cases, _Unseen(fitting))
+    for name, points in curves.items():
+        click.echo(f"{name}, {split}\n{_table(points)}")
+    click.echo(_by_kind(cases, best_within(curves["weights as shipped"], 0.01).least_confidence))
+    if fit:
+        click.echo(f"generic: {' '.join(generic_stems(datasets))}")
+        click.echo(f"fitted: {fitted(cases)}")
+    if json_file:
+        report = {name: [asdict(point) for point in points] for name, points in curves.items()}
+        json_file.write_text(json.dumps({"split": split, "curves": report}, indent=1) + "\n", encoding="utf-8")
+    if plot_file:
+        plot_file.write_text(svg(curves), encoding="utf-8")
+
+
+class _Unseen:
+    """Confidence by weights that were fitted without the set: neither its tools nor its requests."""
+
+    def __init__(self, fitting: Sequence[Case]) -> None:
+        names = {case.catalogue for case in fitting}
+        self._weights = {
+            name: fitted([case for case in fitting if name not in (case.catalogue, case.source)]) for name in names
+        }
+
+    def __call__(self, case: Case) -> float:
+        return case.confidence(self._weights[case.catalogue])
+
+
+def _table(points: Sequence[Point]) -> str:
+    lines = ["threshold  silent  R@5 lost  nDCG@10 lost  wrongly silent"]
+    for loss in _LOSSES:
+        threshold, *figures = astuple(best_within(points, loss))
+        lines.append(f"{threshold:9.3f}  {figures[0]:6.3f}  {figures[1]:8.4f}  {figures[2]:12.4f}  {figures[3]:14.4f}")
+    return "\n".join(lines)
+
+
+def _by_kind(cases: Sequence[Case], threshold: float) -> str:
+    """Return how often each catalogue is silent for the requests of each set that it does not serve."""
+    groups: dict[tuple[str, str], list[bool]] = {}
+    for case in cases:
+        if case.quality is None:
+            groups.setdefault((case.catalogue, case.source), []).append(case.confidence() < threshold or not case.found)
+    rows = [
+        f"  {catalogue} < {source}: {sum(own) / len(own):.2f} of {len(own)}"
+        for (catalogue, source), own in groups.items()
+    ]
+    return "\n".join((f"silent at {threshold:.3f}, catalogue < requests:", *rows))
+
+
+if __name__ == "__main__":
+    main()

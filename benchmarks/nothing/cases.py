@@ -1,0 +1,69 @@
+"""Requests that a catalogue serves, and requests that it does not, with what the ranking makes of them.
+
+Few sets have requests that no tool serves. So the requests of each set are also put to the tools of the others. Some of
+these pairs fit by chance (the time is to be had in many catalogues); they stay, and count as errors.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from mcp_ext_tools_search.ranking import FieldedRanker
+from mcp_ext_tools_search.ranking.confidence import WEIGHTS, Signs, confidence
+from mcp_ext_tools_search.ranking.fielded import FieldedIndex
+
+from benchmarks.retrieval.datasets import Dataset, Query
+from benchmarks.retrieval.metrics import DEPTH, Quality, quality
+
+__all__ = ["Case", "cases_of"]
+
+_SEED = 5
+
+
+@dataclass(frozen=True)
+class Case:
+    """One request that was put to one catalogue."""
+
+    catalogue: str
+    source: str
+    """The set that the request is from."""
+
+    query: str
+    quality: Quality | None
+    """How good the answer is, were all of it given; `None` for a request that no tool of the catalogue serves."""
+
+    found: bool
+    """Whether the tools have any of the words at all."""
+
+    signs: Signs | None
+
+    def confidence(self, weights: tuple[float, Signs] = WEIGHTS) -> float:
+        """Return how sure the ranking is: 0 where it found nothing anyway."""
+        return confidence(self.signs, weights) if self.found else 0.0
+
+
+def cases_of(datasets: Sequence[Dataset], pairs: int) -> list[Case]:
+    """Put the requests of each set to its tools, and up to `pairs` of each other set that has other tools."""
+    found: list[Case] = []
+    for catalogue in datasets:
+        index = FieldedRanker()(catalogue.tools)
+        found += [_case(catalogue, index, catalogue.name, query) for query in catalogue.queries]
+        for other in datasets:
+            if set(catalogue.ids.values()).isdisjoint(other.ids.values()):
+                found += [_case(catalogue, index, other.name, query) for query in _sample(other, pairs)]
+    return found
+
+
+def _sample(dataset: Dataset, pairs: int) -> Iterator[Query]:
+    served = [query for query in dataset.queries if query.relevant]
+    for query in random.Random(_SEED).sample(served, min(pairs, len(served))):  # noqa: S311  # the same in every run
+        yield query.model_copy(update={"relevant": ()})
+
+
+def _case(catalogue: Dataset, index: FieldedIndex, source: str, query: Query) -> Case:
+    hits = index.search(query.query)[:DEPTH]
+    ranked = [catalogue.ids[hit.name] for hit in hits]
+    judged = quality(ranked, query.relevant) if query.relevant else None
+    return Case(catalogue.name, source, query.query, judged, bool(hits), index.signs(query.query))

@@ -1,0 +1,1 @@
+"""What stuffing a description gains: `python -m benchmarks.stuffing`."""

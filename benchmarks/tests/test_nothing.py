@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner
+from mcp_ext_tools_search.ranking.confidence import Signs
+from mcp_ext_tools_search.ranking.stems import stem
+
+from benchmarks.nothing.__main__ import main
+from benchmarks.nothing.cases import Case
+from benchmarks.nothing.curve import best_within, curve
+from benchmarks.nothing.generic import generic_stems
+from benchmarks.nothing.regression import fitted
+from benchmarks.retrieval.datasets import SMALL, read_dataset
+from benchmarks.retrieval.metrics import quality
+
+_RIGHT, _HALF = quality(["a"], ["a"]), quality(["a"], ["a", "b"])
+
+
+def _case(served: bool, evidence: float) -> Case:
+    return Case("set", "set", "words", _RIGHT if served else None, True, Signs(evidence, 0, 0, 0, 0, 0, 0))
+
+
+def test_a_threshold_is_judged_by_what_it_silences():
+    cases = [
+        Case("one", "one", "found", _RIGHT, True, None),
+        Case("one", "one", "found in part", _HALF, True, None),
+        Case("one", "two", "unserved", None, True, None),
+        Case("one", "two", "of no known word", None, False, None),
+    ]
+    confidences = {"found": 0.9, "found in part": 0.3, "unserved": 0.5, "of no known word": 0.0}
+    points = curve(cases, lambda case: confidences[case.query])
+    at = {point.least_confidence: point for point in points}
+    assert (at[0.0].silent, at[0.0].recall_lost) == (0.5, 0.0)
+    assert (at[0.6].silent, at[0.6].recall_lost, at[0.6].wrongly_silent) == (1.0, 0.25, 0.5)
+    assert best_within(points, 0.1).silent == 0.5
+
+
+def test_weights_are_fitted_to_what_tells_the_two_apart():
+    weights = fitted([_case(served=place % 3 > 0, evidence=float(place % 3)) for place in range(30)])
+    served, unserved = _case(served=True, evidence=2.0), _case(served=False, evidence=0.0)
+    assert served.confidence(weights) > 0.9
+    assert unserved.confidence(weights) < 0.1
+    assert weights[1].said == 0.0
+
+
+def test_words_are_generic_that_many_tools_of_several_sets_have():
+    small = read_dataset(SMALL, "dev")
+    assert {stem("file"), stem("create")} <= {*generic_stems([small, small])}
+    assert stem("bicycle") not in generic_stems([small, small])
+    assert generic_stems([small]) == []
+
+
+def test_the_command_draws_the_curve_of_the_small_set(tmp_path: Path):
+    figures, plot = tmp_path / "curve.json", tmp_path / "curve.svg"
+    outcome = CliRunner().invoke(main, ["--split", "all", "--fit", "--json", str(figures), "--plot", str(plot)])
+    assert outcome.exit_code == 0, outcome.output
+    points = json.loads(figures.read_text())["curves"]["weights as shipped"]
+    silent = [point["silent"] for point in points]
+    assert silent == sorted(silent)
+    assert points[0]["recall_lost"] == 0.0 < points[-1]["recall_lost"] < 1.0
+    assert plot.read_text().startswith("<svg")
+    assert "fitted: (" in outcome.output
+
+
+def test_a_directory_that_is_missing_is_a_usage_error():
+    assert CliRunner().invoke(main, ["--data", "no/such/directory"]).exit_code == 2

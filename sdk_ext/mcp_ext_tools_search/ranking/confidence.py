@@ -1,0 +1,112 @@
+"""How sure a ranking may be that its first tool serves a request at all.
+
+Every lexical ranking finds something for any request. Whether it fits shows in how much of the request the tools cover,
+where, and with which words: a logistic regression of seven such signs. Its weights are fitted to requests of public
+sets, and to requests that were put to another set's tools (`benchmarks/nothing`).
+"""
+
+from __future__ import annotations
+
+from math import exp, log
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mcp_ext_tools_search.ranking.fields import STEPS
+from mcp_ext_tools_search.ranking.postings import steps_of
+from mcp_ext_tools_search.ranking.queries import WeighedQuery
+from mcp_ext_tools_search.ranking.scoring import Scores
+from mcp_ext_tools_search.ranking.statistics import Statistics
+
+__all__ = ["COMPARED", "WEIGHTS", "Signs", "confidence", "signs"]
+
+COMPARED: Final = 5
+"""Tools of an answer that are looked at."""
+
+_LITTLE: Final = 0.1
+_WHOLE: Final = 1 - 1e-9
+
+
+class Signs(NamedTuple):
+    """What tells a request that a tool serves from one that none does."""
+
+    evidence: float
+    """Logarithm of the most that one of the first tools has in common with the request."""
+
+    strong_evidence: float
+    """The same for the first tool, of what its name, title, first sentence and labels have, or repetition makes up."""
+
+    shared_evidence: float
+    """What the first tools have in common with the request, in the mean: those that fit are rarely alone."""
+
+    score: float
+    """Score of the first tool, in the idf of a word that no tool has."""
+
+    said: float
+    """Part of the first tool's name that the request says."""
+
+    size: float
+    """Number of words of the request, generic ones for half: of more words, more is found by chance."""
+
+    tools: float
+    """Logarithm of the number of tools: among many, more is found by chance."""
+
+
+WEIGHTS: Final = (
+    1.82,
+    Signs(
+        evidence=0.222,
+        strong_evidence=0.341,
+        shared_evidence=1.679,
+        score=0.981,
+        said=1.024,
+        size=-0.12,
+        tools=-0.748,
+    ),
+)
+"""Intercept and weights of the logistic regression."""
+
+
+def confidence(found: Signs | None, weights: tuple[float, Signs] = WEIGHTS) -> float:
+    """Return in [0, 1] how likely it is that a tool serves the request; 1 where nothing speaks of it."""
+    if found is None:
+        return 1.0
+    intercept, slopes = weights
+    return 1 / (1 + exp(-intercept - sum(slope * sign for slope, sign in zip(slopes, found, strict=True))))
+
+
+def signs(query: WeighedQuery, scores: Scores, best: NDArray[np.integer], statistics: Statistics) -> Signs | None:
+    """Read the signs of one answer; only visible tools count.
+
+    Args:
+        query: What was looked up.
+        scores: What became of it.
+        best: Slots of the first tools of the answer, best first: one at least.
+        statistics: What is counted over the visible tools.
+
+    Returns:
+        Nothing where the signs cannot be read, or need not be: the query has words of a script without spaces or mere
+        stop words, or a tool has all of its words, so that the matching floor may hold it.
+    """
+    if query.size is None or _most(scores.share, statistics) >= _WHOLE:
+        return None
+    first = int(best[0])
+    evidence = np.array(query.evidence).repeat(scores.covering)
+    slots = scores.slots[: len(evidence)]
+    own = np.flatnonzero(slots == first)
+    strong = own[steps_of(scores.postings[own]) >= STEPS]
+    of_best = np.bincount(slots, evidence, len(scores.total)).take(best[:COMPARED])
+    return Signs(
+        evidence=log(_LITTLE + float(of_best.max())),
+        strong_evidence=log(_LITTLE + float(evidence.take(strong).sum())),
+        shared_evidence=float(of_best.mean()),
+        score=float(scores.total[first]) / statistics.rarest,
+        said=float(scores.said[first]),
+        size=query.size,
+        tools=log(statistics.count),
+    )
+
+
+def _most(by_slot: NDArray[np.float64], statistics: Statistics) -> float:
+    return float((by_slot if statistics.visible is None else by_slot[statistics.visible]).max())

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, Floor
+from mcp_ext_tools_search.ranking.confidence import confidence
+from mcp_types import Tool
+
+_SURE = 0.4
+_UNFIT = "Which current text should I read about the history of ancient Rome this week?"
+
+
+@pytest.fixture
+def tools(make_tool: Callable[..., Tool]) -> list[Tool]:
+    return [
+        make_tool("send_invoice", "Send an invoice to a customer."),
+        make_tool("refund_payment", "Pay a charge back to the customer."),
+        make_tool("read_mail", "Get the text and headers of one message."),
+        make_tool("current_weather", "Current temperature at a place."),
+        make_tool("read_file", "Read the text of a file."),
+        make_tool("查询天气", "查询指定城市的天气预报"),
+        *(make_tool(f"device_{place}", f"Switch appliance number {place}.") for place in range(300)),
+    ]
+
+
+def test_a_request_that_shares_but_generic_words_with_the_tools_finds_nothing(tools: list[Tool]):
+    assert FieldedRanker()(tools).search(_UNFIT)
+    assert not FieldedRanker(least_confidence=_SURE)(tools).search(_UNFIT)
+
+
+@pytest.mark.parametrize(
+    "query", ["bill the customer: send the invoice by post", "what is the temperature", "read_file"]
+)
+def test_a_request_that_fits_finds_its_tool(tools: list[Tool], query: str):
+    all_hits, sure = FieldedRanker()(tools).search(query), FieldedRanker(least_confidence=_SURE)(tools).search(query)
+    assert list(sure) == list(all_hits) != []
+
+
+@pytest.mark.parametrize("query", ["read", "the", "text of a message"])
+def test_a_request_of_which_a_tool_has_all_words_is_answered_in_order(tools: list[Tool], query: str):
+    found = FieldedRanker(least_confidence=1.0)(tools).search(query)
+    assert list(found) == list(FieldedRanker()(tools).search(query))
+    assert list(Floor(tools).under(query, found)) == list(found)
+
+
+def test_words_of_a_script_without_spaces_are_not_judged(tools: list[Tool]):
+    query = "明天上海的天气会怎么样"
+    assert FieldedRanker(least_confidence=1.0)(tools).search(query)[0].name == "查询天气"
+
+
+def test_the_threshold_outlives_a_change(tools: list[Tool]):
+    index = FieldedRanker(least_confidence=_SURE)(tools).updated(["device_1"], [])
+    assert not index.search(_UNFIT)
+    assert index.search("send an invoice")
+
+
+def test_hidden_tools_make_nobody_surer(tools: list[Tool]):
+    seen = {"send_invoice", "refund_payment", "read_mail", "device_1"}
+    ranker = FieldedRanker()
+    only = ranker([tool for tool in tools if tool.name in seen])
+    assert ranker(tools).signs(_UNFIT, visible=seen) == only.signs(_UNFIT) != ranker(tools).signs(_UNFIT)
+
+
+def test_more_in_common_makes_surer(tools: list[Tool]):
+    index = FieldedRanker()(tools)
+    fits, fits_less, fits_not = map(
+        index.signs, ["send an invoice to my customer Bob", "an invoice for the garden party of Bob", _UNFIT]
+    )
+    assert confidence(fits) > confidence(fits_less) > confidence(fits_not)
+    assert confidence(fits_less) > DEFAULT_LEAST_CONFIDENCE
