@@ -17,5 +17,16 @@ from tools_search_client.errors import InvalidAnswer
 from tools_search_client.providers.adapter import Adapter, Outcome, Said
 from tools_search_client.providers.anthropic_messages import AnthropicMessages
 from tools_search_client.providers.chat_completions import ChatCompletions
+from tools_search_client.providers.gemini import Gemini
+from tools_search_client.providers.openai_responses import OpenAIResponses
 
-__all__ = ["Adapter", "AnthropicMessages", "ChatCompletions", "InvalidAnswer", "Outcome", "Said"]
+__all__ = [
+    "Adapter",
+    "AnthropicMessages",
+    "ChatCompletions",
+    "Gemini",
+    "InvalidAnswer",
+    "OpenAIResponses",
+    "Outcome",
+    "Said",
+]

@@ -8,8 +8,9 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from tools_search_client.conversation.state import Conversation
-from tools_search_client.providers.base import Answered, BaseAdapter, Heard, WireCall
-from tools_search_client.providers.plain_json import checked, without_nulls
+from tools_search_client.providers.base import BaseAdapter
+from tools_search_client.providers.exchange import Answered, Heard, WireCall
+from tools_search_client.providers.plain_json import as_object, checked, without_nulls
 from tools_search_client.providers.results import Media, media_of, texts_of
 from tools_search_client.providers.sent_tools import Limits, SentTool
 
@@ -134,7 +135,7 @@ class AnthropicMessages(BaseAdapter):
                 is_cut = number == len(message.content) - 1 and message.stop_reason == "max_tokens"
                 key = self._new_id(block.id, [one.id for one in calls])
                 calls.append(WireCall(key, block.name or "", block.input, is_cut))
-                sent |= {"id": key, "name": block.name or "", "input": _object(block.input)}
+                sent |= {"id": key, "name": block.name or "", "input": as_object(block.input)}
             if block.type != "text" or (block.text or "").strip():  # a text without any letter is refused
                 blocks.append(sent)
         text = "".join(block.text or "" for block in message.content if block.type == "text")
@@ -166,10 +167,6 @@ class AnthropicMessages(BaseAdapter):
 def _tool(tool: SentTool, *, is_deferred: bool) -> dict[str, Any]:
     sent: dict[str, Any] = {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
     return sent | {"defer_loading": True} if is_deferred else sent
-
-
-def _object(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
 
 
 def _content(media: Media) -> dict[str, Any]:

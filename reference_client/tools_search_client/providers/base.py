@@ -1,4 +1,4 @@
-"""What all adapters have in common: the order of things, and what the model was shown of each tool.
+"""What all adapters have in common: the order of things.
 
 A transcript is a list of what the provider takes, in its own form. It only ever grows at its end, but for
 `drop_turn`, which takes it back to what it was. Results are appended together, in the order of their calls, once every
@@ -9,69 +9,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mcp_types import CallToolResult
 
-from tools_search_client.conversation.messages import Offer, Reply, ToolCall
+from tools_search_client.conversation.messages import Reply, ToolCall
 from tools_search_client.conversation.state import Conversation
 from tools_search_client.errors import LocalMistake
 from tools_search_client.providers.adapter import Outcome, Said
-from tools_search_client.providers.call_tool import CallTool
-from tools_search_client.providers.plain_json import copied, read_arguments
-from tools_search_client.providers.results import NOTHING, Part, parts_of
-from tools_search_client.providers.sent_tools import Limits, SentTool, SentTools
+from tools_search_client.providers.exchange import Answered, Heard, WireCall
+from tools_search_client.providers.exposure import Exposure
+from tools_search_client.providers.plain_json import copied
+from tools_search_client.providers.results import NOTHING, parts_of
+from tools_search_client.providers.sent_tools import Limits, SentTool
 
-__all__ = ["Answered", "BaseAdapter", "Heard", "WireCall"]
+__all__ = ["BaseAdapter"]
 
 _CANCELLED: Final = "The user interrupted this call; it was not carried out, or its result was not awaited."
-_CUT: Final = "The call was cut off because the answer became too long. Nothing was called; call again, with less."
-
-
-@dataclass(frozen=True, slots=True)
-class WireCall:
-    """A call as a provider writes it."""
-
-    id: str
-    """Unique in the conversation."""
-    name: str
-    arguments: object
-    """An object, or a text that should be the JSON of one."""
-    is_cut: bool = False
-    """Whether the answer ended before it was complete."""
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """A provider's answer, read."""
-
-    items: Sequence[dict[str, Any]]
-    """What to append to the transcript."""
-    text: str
-    calls: Sequence[WireCall]
-    stop: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """A call with what came of it."""
-
-    call: WireCall
-    parts: list[Part]
-    is_error: bool
-    found: list[SentTool] = field(default_factory=list[SentTool])
-    """The tools that became callable by it and are to be shown with it, where the provider has a form for that."""
-
-
-@dataclass(slots=True)
-class _Shown:
-    """What the model was shown of each tool, by original name."""
-
-    listed: dict[str, SentTool] = field(default_factory=dict[str, SentTool])
-    """In the list of tools that is sent with every request."""
-    told: dict[str, SentTool] = field(default_factory=dict[str, SentTool])
-    """In the transcript, at the point at which it was found."""
 
 
 class BaseAdapter(ABC):
@@ -100,22 +54,18 @@ class BaseAdapter(ABC):
     ) -> None:
         self._conversation = conversation
         self._model = model
-        self._limits = limits
+        self._most_tools = limits.most_tools
         self._system = system
-        self._uses_call_tool = call_tool
         self._tells = tells and not call_tool
         self._options = dict(options or {})
-        self._tools = SentTools(limits)
-        self._call_tool = CallTool(())
-        self._shown = _Shown()
-        self._prefix: int | None = None
+        self._shown = Exposure(limits, tells=self._tells, uses_call_tool=call_tool)
         self._transcript: list[dict[str, Any]] = []
         self._calls: dict[str, tuple[WireCall, ToolCall]] = {}
         self._answers: dict[str, Outcome] = {}
         self._used_ids: set[str] = set()
-        self._turn_start: tuple[int, dict[str, SentTool]] = (0, {})
-        self._told_in_turn: list[str] = []
-        self._untold: list[str] = []
+        self._turn_start: tuple[int, Mapping[str, SentTool]] = (0, {})
+        self._notices_of_turn: list[str] = []
+        self._notices_to_repeat: list[str] = []
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
@@ -127,8 +77,8 @@ class BaseAdapter(ABC):
         self._refuse_open_calls()
         if not text.strip():
             raise LocalMistake("there is nothing in what the user wrote")
-        self._turn_start = (len(self._transcript), dict(self._shown.told))
-        self._told_in_turn = []
+        self._turn_start = (len(self._transcript), self._shown.told)
+        self._notices_of_turn = []
         self._transcript += self._user(copied(text))
 
     def request(self) -> dict[str, Any]:
@@ -137,23 +87,24 @@ class BaseAdapter(ABC):
         if not self._transcript:
             raise LocalMistake("nothing was said yet")
         offer = self._conversation.offer()
-        self._show(offer)
-        notices = [*self._untold, *offer.notices]
+        self._show(self._shown.unknown(offer))
+        notices = [*self._notices_to_repeat, *offer.notices]
         for notice in notices:
             self._transcript += self._user(copied(notice))
-        self._untold, self._told_in_turn = [], [*self._told_in_turn, *notices]
-        tools = self._listed()
-        most = self._limits.most_tools
-        if most is not None and len(tools) > most:
+        self._notices_to_repeat, self._notices_of_turn = [], [*self._notices_of_turn, *notices]
+        tools = self._shown.list
+        if self._most_tools is not None and len(tools) > self._most_tools:
             mend = 'set `max_tools` of "tool_discovery", or defer servers'
-            raise LocalMistake(f"{len(tools)} tools are more than the {most} that the provider takes: {mend}")
+            raise LocalMistake(
+                f"{len(tools)} tools are more than the {self._most_tools} that the provider takes: {mend}"
+            )
         return copied(self._options | self._body(tools))
 
     def read(self, answer: Mapping[str, Any], /) -> Said:
         """Append the provider's answer, whole and as JSON, and return what it says."""
         self._refuse_open_calls()
         heard = self._heard(copied(answer))
-        calls = [(call, self._understood(call)) for call in heard.calls]
+        calls = [(call, self._shown.understood(call)) for call in heard.calls]
         self._transcript += heard.items
         self._calls = {call.id: (call, understood) for call, understood in calls}
         self._used_ids.update(self._calls)
@@ -178,8 +129,9 @@ class BaseAdapter(ABC):
         """Forget everything since the last `say`, that text as well, as if it had never been said."""
         length, told = self._turn_start
         del self._transcript[length:]
-        self._shown.told = dict(told)
-        self._untold, self._told_in_turn = [*self._untold, *self._told_in_turn], []
+        self._shown.forget(told)
+        self._notices_to_repeat += self._notices_of_turn
+        self._notices_of_turn = []
         self._calls, self._answers = {}, {}
 
     # What each provider has its own form for.
@@ -204,68 +156,31 @@ class BaseAdapter(ABC):
         """Return what the transcript has for tools that the host added; `None` where they have to be listed."""
         return None
 
-    # What the model is shown of the tools.
+    # What they have in common.
 
-    def _show(self, offer: Offer) -> None:
-        if offer.prefix != self._prefix:
-            self._prefix = offer.prefix
-            self._call_tool = CallTool([definition.name for definition in offer.tools])
-            listed = [tool for tool in map(self._tools.sent, offer.tools) if not self._is_told(tool)]
-            self._shown.listed = {tool.definition.name: tool for tool in listed}
+    def _show(self, tools: Sequence[SentTool]) -> None:
+        if not tools:
             return
-        new = [tool for tool in map(self._tools.sent, offer.tools) if not self._is_shown(tool)]
-        if not new:
-            return
-        if self._uses_call_tool:
-            items = self._user(self._call_tool.described([tool.definition for tool in new]))
-        else:
-            items = self._added(new) if self._tells else None
+        described = self._shown.described(tools)
+        items = self._user(described) if described else self._added(tools) if self._tells else None
         if items is None:
-            self._shown.listed |= {tool.definition.name: tool for tool in new}
+            self._shown.add_to_list(tools)
         else:
             self._transcript += items
-            self._shown.told |= {tool.definition.name: tool for tool in new}
-
-    def _is_told(self, tool: SentTool) -> bool:
-        told = self._shown.told.get(tool.definition.name)
-        return told is not None and told.definition == tool.definition
-
-    def _is_shown(self, tool: SentTool) -> bool:
-        return tool.definition.name in self._shown.listed or self._is_told(tool)
-
-    def _listed(self) -> list[SentTool]:
-        listed = list(self._shown.listed.values())
-        return [*listed, self._tools.sent(self._call_tool.definition)] if self._uses_call_tool else listed
+            self._shown.tell(tools)
 
     def _answered(self, call: WireCall, outcome: Outcome) -> Answered:
         if isinstance(outcome, CallToolResult):
             return Answered(call, parts_of(outcome), outcome.is_error)
         text = str(copied(outcome.text)) if outcome.text.strip() else NOTHING
         definitions = [self._conversation.definition(name) for name in outcome.loaded]
-        new = [self._tools.sent(one) for one in definitions if one is not None]
-        new = [tool for tool in new if not self._is_shown(tool)] if self._tells or self._uses_call_tool else []
-        self._shown.told |= {tool.definition.name: tool for tool in new}
-        if self._uses_call_tool:
-            described = self._call_tool.described([tool.definition for tool in new])
+        found = self._shown.found(one for one in definitions if one is not None)
+        described = self._shown.described(found)
+        if described is not None:
             return Answered(call, [part for part in (text, described) if part], outcome.is_error)
-        if new and outcome.remarks is not None:
-            return Answered(call, [copied(outcome.remarks)] if outcome.remarks else [], outcome.is_error, new)
-        return Answered(call, [text], outcome.is_error, new)
-
-    # What the model's calls mean.
-
-    def _understood(self, call: WireCall) -> ToolCall:
-        arguments = read_arguments(call.arguments)
-        if call.is_cut or isinstance(arguments, str):
-            problem = _CUT if call.is_cut else str(arguments)
-            return ToolCall(self._tools.meant(call.name, {})[0], {}, call.id, problem)
-        name, own = self._tools.meant(call.name, arguments)
-        if not self._uses_call_tool:
-            return ToolCall(name, own, call.id)
-        inner = self._call_tool.meant(name, own)
-        if isinstance(inner, str):
-            return ToolCall(name, {}, call.id, inner)
-        return ToolCall(*self._tools.meant(*inner), call.id)
+        if found and outcome.remarks is not None:
+            return Answered(call, [copied(outcome.remarks)] if outcome.remarks else [], outcome.is_error, found)
+        return Answered(call, [text], outcome.is_error, found)
 
     def _new_id(self, stated: object, others: Sequence[str]) -> str:
         """Return the provider's name of a call, or another one where that is missing or was there before."""

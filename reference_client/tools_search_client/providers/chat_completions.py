@@ -8,7 +8,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, Field
 
 from tools_search_client.conversation.state import Conversation
-from tools_search_client.providers.base import Answered, BaseAdapter, Heard, WireCall
+from tools_search_client.providers.base import BaseAdapter
+from tools_search_client.providers.exchange import Answered, Heard, WireCall
 from tools_search_client.providers.plain_json import checked, compact, read_arguments, without_nulls
 from tools_search_client.providers.results import Media, as_text, media_of
 from tools_search_client.providers.sent_tools import Limits, SentTool

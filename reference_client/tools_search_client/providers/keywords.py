@@ -35,19 +35,22 @@ _TOLD_CHARS: Final = 200
 
 
 def each_subschema(schema: dict[str, Any], change: Change) -> dict[str, Any]:
-    """Return a schema in which `change` was made to every schema, the inner ones first; members of data stay."""
+    """Return a schema in which `change` was made to every schema, the inner ones first; members of data stay.
 
-    def changed(value: Any) -> Any:
-        return each_subschema(cast("dict[str, Any]", value), change) if isinstance(value, dict) else value
+    `true` among several schemas, which not every provider takes, becomes the empty schema, which means the same.
+    """
+
+    def changed(value: Any, *, or_else: Any) -> Any:
+        return each_subschema(cast("dict[str, Any]", value), change) if isinstance(value, dict) else or_else
 
     result: dict[str, Any] = {}
     for keyword, value in schema.items():
         if keyword in _LIST and isinstance(value, list):
-            result[keyword] = [changed(one) for one in cast("list[Any]", value)]
+            result[keyword] = [changed(one, or_else={}) for one in cast("list[Any]", value)]
         elif keyword in _MAP and isinstance(value, dict):
-            result[keyword] = {name: changed(one) for name, one in cast("dict[str, Any]", value).items()}
+            result[keyword] = {name: changed(one, or_else={}) for name, one in cast("dict[str, Any]", value).items()}
         elif keyword in _SCHEMA:
-            result[keyword] = changed(value)
+            result[keyword] = changed(value, or_else=value)
         else:
             result[keyword] = value
     return change(result)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from tools_search_client.errors import InvalidAnswer
 from tools_search_client.text import shorten
 
-__all__ = ["checked", "compact", "copied", "read_arguments", "without_nulls"]
+__all__ = ["as_list", "as_object", "checked", "compact", "copied", "read_arguments", "without_nulls"]
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -52,6 +52,16 @@ def copied(value: Any) -> Any:
 def without_nulls(block: Mapping[str, Any], *left_out: str) -> dict[str, Any]:
     """Return a copy of an object without the members that are null, which mean nothing, and those that are named."""
     return {name: copied(value) for name, value in block.items() if value is not None and name not in left_out}
+
+
+def as_object(value: object) -> dict[str, Any]:
+    """Return a copy of a value that is an object, and an empty one for any other."""
+    return dict(cast("dict[str, Any]", value)) if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[Any]:
+    """Return a value that is a list, and an empty one for any other."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def compact(value: Any) -> str:

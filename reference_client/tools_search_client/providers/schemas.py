@@ -16,14 +16,15 @@ from jsonschema.exceptions import SchemaError
 
 from tools_search_client.errors import InvalidAnswer
 from tools_search_client.providers.keywords import DROPPED, each_subschema, kept, subschema_at
-from tools_search_client.providers.plain_json import compact, copied
+from tools_search_client.providers.plain_json import as_list, as_object, compact, copied
 from tools_search_client.text import shorten
 
 __all__ = ["Parameters", "adapted"]
 
-_PROPERTY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
-_NOT_IN_PROPERTY: Final = re.compile(r"[^A-Za-z0-9_.-]")
-_LONGEST_PROPERTY: Final = 64
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_NOT_IN_PLAIN_NAME: Final = re.compile(r"[^A-Za-z0-9_]")
+_LONGEST_NAME: Final = 64
 _AT_ROOT: Final = ("oneOf", "anyOf", "allOf", "not", "enum", "const")
 """What OpenAI or Anthropic refuse at the root of a schema."""
 _TOLD_CHARS: Final = 1_000
@@ -44,7 +45,9 @@ class Parameters:
         return {self.renamed.get(name, name): value for name, value in arguments.items()}
 
 
-def adapted(schema: Mapping[str, Any], keywords: Collection[str] | None = None) -> Parameters:
+def adapted(
+    schema: Mapping[str, Any], *, keywords: Collection[str] | None = None, has_plain_names: bool = False
+) -> Parameters:
     """Return the schema in a form that providers take.
 
     Its root is an object with properties and without alternatives, every name of an argument has at most 64 letters,
@@ -53,16 +56,18 @@ def adapted(schema: Mapping[str, Any], keywords: Collection[str] | None = None) 
     Args:
         schema: As the tool's server stated it.
         keywords: The only ones that the provider takes; `None` means any.
+        has_plain_names: Whether the name of an argument has to begin like a word, and to have no `.` and no `-`.
     """
+    valid = _PLAIN_NAME if has_plain_names else _NAME
     try:
         root = _object_at_root(each_subschema(copied(schema), _without_identity))
-        root, renamed = _renamed(root)
+        root, renamed = _renamed(root, valid)
         if keywords is not None:
             root = each_subschema(root, lambda one: kept(one, keywords))
         root = each_subschema(root, _resolvable_in(root))
         Draft202012Validator.check_schema(root)
     except (SchemaError, RecursionError, InvalidAnswer):
-        root, renamed = _renamed(_names_only(schema))
+        root, renamed = _renamed(_names_only(schema), valid)
     return Parameters(root, renamed)
 
 
@@ -74,16 +79,16 @@ def _without_identity(schema: dict[str, Any]) -> dict[str, Any]:
 def _object_at_root(schema: dict[str, Any]) -> dict[str, Any]:
     root = _followed(schema, schema)
     told: list[str] = []
-    properties = _members(root.get("properties"))
+    properties = as_object(root.get("properties"))
     required = _names(root.get("required"))
     for keyword in _AT_ROOT:
         stated = root.pop(keyword, None)
         if stated is None:
             continue
-        branches = [_followed(_members(one), root) for one in _list(stated)]
+        branches = [_followed(as_object(one), root) for one in as_list(stated)]
         if keyword in ("oneOf", "anyOf", "allOf"):
             for branch in branches:
-                for name, member in _members(branch.get("properties")).items():
+                for name, member in as_object(branch.get("properties")).items():
                     properties.setdefault(name, member)
         if keyword == "allOf":
             required += [name for branch in branches for name in _names(branch.get("required"))]
@@ -112,9 +117,9 @@ def _followed(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _renamed(root: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    properties = _members(root.get("properties"))
-    taken = {name for name in properties if _PROPERTY.fullmatch(name)}
+def _renamed(root: dict[str, Any], valid: re.Pattern[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    properties = as_object(root.get("properties"))
+    taken = {name for name in properties if valid.fullmatch(name)}
     new = {name: name for name in taken}
     for name in properties:
         if name not in new:
@@ -132,12 +137,12 @@ def _renamed(root: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _free(name: str, taken: Collection[str]) -> str:
-    spelled = _NOT_IN_PROPERTY.sub("_", name)
-    stem = spelled if _PROPERTY.match(spelled) else f"_{spelled}"
-    candidate, number = stem[:_LONGEST_PROPERTY], 2
+    spelled = _NOT_IN_PLAIN_NAME.sub("_", name)
+    stem = spelled if _PLAIN_NAME.match(spelled) else f"_{spelled}"
+    candidate, number = stem[:_LONGEST_NAME], 2
     while candidate in taken:
         suffix = f"_{number}"
-        candidate, number = stem[: _LONGEST_PROPERTY - len(suffix)] + suffix, number + 1
+        candidate, number = stem[: _LONGEST_NAME - len(suffix)] + suffix, number + 1
     return candidate
 
 
@@ -154,19 +159,11 @@ def _resolvable_in(root: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str,
 def _names_only(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return what can be said of a schema that is no schema: the names of the arguments and what they are for."""
     properties: dict[str, Any] = {}
-    for name, member in _members(schema.get("properties")).items():
-        stated = _members(member).get("description")
+    for name, member in as_object(schema.get("properties")).items():
+        stated = as_object(member).get("description")
         properties[copied(name)] = {"description": copied(stated)} if isinstance(stated, str) else {}
     return {"type": "object", "properties": properties}
 
 
-def _members(value: object) -> dict[str, Any]:
-    return dict(cast("dict[str, Any]", value)) if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
-
-
 def _names(value: object) -> list[str]:
-    return [name for name in _list(value) if isinstance(name, str)]
+    return [name for name in as_list(value) if isinstance(name, str)]

@@ -28,6 +28,8 @@ class Limits:
     """Characters; what is beyond is cut."""
     keywords: Collection[str] | None = None
     """The only ones that a schema may have; `None` means any of JSON Schema."""
+    has_plain_arguments: bool = False
+    """Whether the name of an argument has to begin like a word, and to have no `.` and no `-`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,5 +92,7 @@ class SentTools:
         overflow = ""
         if limit is not None and len(description) > limit:
             description, overflow = description[: limit - 1] + _ELLIPSIS, description[limit - 1 :]
-        parameters = adapted(definition.input_schema, self._limits.keywords)
+        parameters = adapted(
+            definition.input_schema, keywords=self._limits.keywords, has_plain_names=self._limits.has_plain_arguments
+        )
         return SentTool(self.name(definition.name), description, parameters, definition, overflow)
