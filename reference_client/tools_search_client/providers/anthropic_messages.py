@@ -111,8 +111,7 @@ class AnthropicMessages(BaseAdapter):
         It only grows at its end until the conversation begins its own list anew.
         """
         tools = {tool.definition.name: tool for tool in listed}
-        told = self._shown.told if self._tells else {}
-        deferred = {name: tool for name, tool in told.items() if name not in tools}
+        deferred = {name: tool for name, tool in self._shown.told.items() if self._tells and name not in tools}
         order = {
             name: is_deferred
             for name, is_deferred in self._order.items()

@@ -92,7 +92,7 @@ class BaseAdapter(ABC):
         for notice in notices:
             self._transcript += self._user(copied(notice))
         self._notices_to_repeat, self._notices_of_turn = [], [*self._notices_of_turn, *notices]
-        tools = self._shown.list
+        tools = self._shown.listed
         if self._most_tools is not None and len(tools) > self._most_tools:
             mend = 'set `max_tools` of "tool_discovery", or defer servers'
             raise LocalMistake(

@@ -35,7 +35,7 @@ class Exposure:
         self._told: dict[str, SentTool] = {}
 
     @property
-    def list(self) -> list[SentTool]:
+    def listed(self) -> list[SentTool]:
         """What is sent with every request."""
         own = [] if self._call_tool is None else [self._tools.sent(self._call_tool.definition)]
         return [*self._listed.values(), *own]
