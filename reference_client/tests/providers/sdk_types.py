@@ -34,9 +34,15 @@ def _closed(schema: Any) -> Any:
     closed = {key: value if key == "metadata" else _closed(value) for key, value in schema.items()}
     if schema.get("type") == "generator":
         closed["type"] = "list"
-    if schema.get("type") == "typed-dict" and (schema.get("config") or {}).get("extra_fields_behavior") != "allow":
+    if schema.get("type") == "typed-dict" and not _is_open(schema):
         closed["extra_behavior"] = "forbid"
     return closed
+
+
+def _is_open(schema: dict[str, Any]) -> bool:
+    """Tell whether the SDK's own type allows any member."""
+    behaviors = (schema.get("extra_behavior"), (schema.get("config") or {}).get("extra_fields_behavior"))
+    return "allow" in behaviors
 
 
 def _messages(body: Mapping[str, Any]) -> None:
