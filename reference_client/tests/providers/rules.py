@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -164,12 +165,14 @@ def _of_tools(tools: Iterable[tuple[str, str, Any]], *, is_gemini: bool = False)
         ]
         pattern = _PLAIN_ARGUMENT if is_gemini else _ARGUMENT
         faults += [f"{name} has an argument {key!r}" for key in schema["properties"] if not pattern.fullmatch(key)]
-        faults += [f"the schema of {name}: {error.message}" for error in _schema_errors(schema)]
+        faults += [f"the schema of {name}: {error}" for error in _schema_errors(json.dumps(schema))]
     return faults + [f"{name} is there {count} times" for name, count in names.items() if count > 1]
 
 
-def _schema_errors(schema: Any) -> list[Any]:
-    return list(Draft202012Validator(Draft202012Validator.META_SCHEMA).iter_errors(schema))
+@cache
+def _schema_errors(schema: str) -> list[str]:
+    validator = Draft202012Validator(Draft202012Validator.META_SCHEMA)
+    return [error.message for error in validator.iter_errors(json.loads(schema))]
 
 
 def _keywords(schema: Any) -> set[str]:

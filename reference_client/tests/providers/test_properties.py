@@ -281,7 +281,7 @@ def visible(provider: str, body: dict[str, Any]) -> list[tuple[str, str, list[st
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(catalogues, st.lists(results, min_size=1, max_size=4), st.lists(actions, min_size=1, max_size=8))
 def test_every_request_is_what_the_provider_takes_and_keeps_what_was_sent_before(
     name: str, catalogue: Any, outcomes: list[CallToolResult], played: list[tuple[str, Any]]

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from tools_search_client.conversation.state import Conversation
 from tools_search_client.providers.base import BaseAdapter
 from tools_search_client.providers.exchange import Answered, Heard, WireCall
-from tools_search_client.providers.plain_json import checked, compact, read_arguments, without_nulls
+from tools_search_client.providers.plain_json import arguments_sent_back, checked, without_nulls
 from tools_search_client.providers.results import Media, as_text, media_of
 from tools_search_client.providers.sent_tools import Limits, SentTool
 
@@ -149,11 +149,8 @@ def _tool(tool: SentTool) -> dict[str, Any]:
 
 
 def _sent_back(sent: Mapping[str, Any], call: WireCall) -> dict[str, Any]:
-    """Return a call as it came, but for what some services refuse: a missing name, and arguments that are no JSON."""
-    arguments = call.arguments if isinstance(call.arguments, str) and call.arguments else compact(call.arguments or {})
-    if isinstance(read_arguments(arguments), str):
-        arguments = compact({"not_json": arguments})
-    function = without_nulls(sent["function"]) | {"arguments": arguments}
+    """Return a call as it came, but for what services refuse: a missing id, and arguments that are no object."""
+    function = without_nulls(sent["function"]) | {"arguments": arguments_sent_back(call.arguments)}
     return without_nulls(sent) | {"id": call.id, "type": "function", "function": function}
 
 

@@ -15,10 +15,10 @@ from tools_search_client.providers.plain_json import as_list, as_object, checked
 from tools_search_client.providers.results import Media, as_text, media_of
 from tools_search_client.providers.sent_tools import Limits, SentTool
 
-__all__ = ["Gemini"]
+__all__ = ["KEYWORDS", "Gemini"]
 
 _MIME_TYPES: Final = ("image/jpeg", "image/png", "image/webp", "application/pdf")
-_KEYWORDS: Final = frozenset(
+KEYWORDS: Final = frozenset(
     {"$defs", "$ref", "additionalProperties", "anyOf", "description", "enum", "format", "items", "maxItems", "maximum",
      "minItems", "minimum", "oneOf", "prefixItems", "properties", "propertyOrdering", "required", "title", "type"}
 )  # fmt: skip
@@ -85,7 +85,7 @@ class Gemini(BaseAdapter):
         reads_media: bool = True,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        limits = Limits(_MOST_TOOLS, keywords=_KEYWORDS, has_plain_arguments=True)
+        limits = Limits(_MOST_TOOLS, keywords=KEYWORDS, has_plain_arguments=True)
         super().__init__(
             conversation, model, limits=limits, system=system, call_tool=call_tool, tells=False, options=None
         )

@@ -11,7 +11,14 @@ from tools_search_client.conversation.state import Conversation
 from tools_search_client.errors import InvalidAnswer
 from tools_search_client.providers.base import BaseAdapter
 from tools_search_client.providers.exchange import Answered, Heard, WireCall
-from tools_search_client.providers.plain_json import as_list, as_object, checked, compact, without_nulls
+from tools_search_client.providers.plain_json import (
+    arguments_sent_back,
+    as_list,
+    as_object,
+    checked,
+    compact,
+    without_nulls,
+)
 from tools_search_client.providers.results import Part, as_text, media_of, texts_of
 from tools_search_client.providers.sent_tools import Limits, SentTool
 
@@ -137,7 +144,7 @@ class OpenAIResponses(BaseAdapter):
                     self._searches.add(key)
                     echo["arguments"] = as_object(arguments)
                 else:
-                    echo["arguments"] = arguments if isinstance(arguments, str) else compact(arguments or {})
+                    echo["arguments"] = arguments_sent_back(arguments)
                     echo["name"] = item.name or item.type
             items.append(echo)
         stop = response.incomplete_details.reason if response.incomplete_details else response.status
