@@ -7,9 +7,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
 
 Json = Mapping[str, Any]
 
@@ -171,20 +172,25 @@ def _of_tools(tools: Iterable[tuple[str, str, Any]], *, is_gemini: bool = False)
 
 @cache
 def _schema_errors(schema: str) -> list[str]:
-    validator = Draft202012Validator(Draft202012Validator.META_SCHEMA)
-    return [error.message for error in validator.iter_errors(json.loads(schema))]
+    try:
+        Draft202012Validator.check_schema(json.loads(schema))
+    except SchemaError as error:
+        return [error.message]
+    return []
 
 
-def _keywords(schema: Any) -> set[str]:
+def _keywords(schema: object) -> set[str]:
     """Return the keywords of a schema and of all schemas in it."""
     if not isinstance(schema, dict):
         return set()
-    found = set(schema)
-    for key, value in schema.items():
-        inner = value.values() if key in ("properties", "$defs") else value if isinstance(value, list) else [value]
-        if key not in ("enum", "required", "type", "propertyOrdering"):
-            found |= {one for member in inner for one in _keywords(member)}
-    return found
+    stated = cast("dict[str, Any]", schema)
+    inner: list[object] = []
+    for key, value in stated.items():
+        if key in ("properties", "$defs"):
+            inner += value.values()
+        elif key not in ("enum", "required", "type", "propertyOrdering"):
+            inner += cast("list[object]", value) if isinstance(value, list) else [value]
+    return set(stated).union(*map(_keywords, inner))
 
 
 def _of_arguments(stated: str) -> list[str]:

@@ -52,19 +52,19 @@ def transcript(adapter: Adapter) -> list[dict[str, Any]]:
     return next(body[member] for member in ("messages", "input", "contents") if member in body)
 
 
+NO_ANSWERS: list[dict[str, Any]] = [
+    {},
+    {"choices": [], "content": 5, "output": {}, "candidates": "none"},
+    {"choices": [{"message": 5}], "content": [{}], "output": [5], "candidates": [{"content": {"parts": [7]}}]},
+    {"error": {"message": "too many requests"}},
+    {"choices": [{"message": {"content": object()}}], "content": [object()], "output": [object()]},
+    {"choices": [{"message": {"tool_calls": [{"id": 1}]}}], "candidates": [{"content": {"parts": "x"}}]},
+]
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {},
-        {"choices": [], "content": 5, "output": {}, "candidates": "none"},
-        {"choices": [{"message": 5}], "content": [{}], "output": [5], "candidates": [{"content": {"parts": [7]}}]},
-        {"error": {"message": "too many requests"}},
-        {"choices": [{"message": {"content": object()}}], "content": [object()], "output": [object()]},
-        {"choices": [{"message": {"tool_calls": [{"id": 1}]}}], "candidates": [{"content": {"parts": "x"}}]},
-    ],
-)
+@pytest.mark.parametrize("wrong", NO_ANSWERS)
 async def test_what_is_no_answer_is_refused_and_changes_nothing(kind: Any, wrong: dict[str, Any]):
     _, adapter = await begun(kind)
     before = adapter.request()

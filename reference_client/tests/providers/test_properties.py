@@ -212,7 +212,7 @@ class Play:
                 made.append(("tool_search" if is_own else "search_tools", what))
                 meant.append(None)
             elif kind == "known" and callable_now:
-                name, description, arguments = callable_now[what % len(callable_now)]
+                name, description, arguments = callable_now[int(what) % len(callable_now)]
                 made.append((name, dict.fromkeys(arguments, "x")))
                 meant.append(description)
             else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -24,14 +24,18 @@ Start = Callable[[Conversation], Adapter]
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
+def dumped(resource: Any, body: dict[str, Any]) -> Mapping[str, Any]:
+    return resource.create(**body).model_dump(mode="json")
+
+
 @contextmanager
-def by_openai(url: str) -> Iterator[Send]:
+def by_openai(url: str) -> Generator[Send]:
     with openai.OpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0) as client:
-        yield lambda body: client.chat.completions.create(**body).model_dump(mode="json")
+        yield lambda body: dumped(client.chat.completions, body)
 
 
 @contextmanager
-def streamed_by_openai(url: str) -> Iterator[Send]:
+def streamed_by_openai(url: str) -> Generator[Send]:
     def send(body: dict[str, Any]) -> Mapping[str, Any]:
         with client.chat.completions.stream(**body) as stream:
             return stream.get_final_completion().model_dump(mode="json")
@@ -41,23 +45,19 @@ def streamed_by_openai(url: str) -> Iterator[Send]:
 
 
 @contextmanager
-def by_responses(url: str) -> Iterator[Send]:
+def by_responses(url: str) -> Generator[Send]:
     with openai.OpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0) as client:
-        yield lambda body: client.responses.create(**body).model_dump(mode="json")
+        yield lambda body: dumped(client.responses, body)
 
 
 @contextmanager
-def by_anthropic(url: str) -> Iterator[Send]:
-    def send(body: dict[str, Any]) -> Mapping[str, Any]:
-        messages = client.beta.messages if "betas" in body else client.messages
-        return messages.create(**body).model_dump(mode="json")
-
+def by_anthropic(url: str) -> Generator[Send]:
     with anthropic.Anthropic(api_key="k", base_url=url, max_retries=0) as client:
-        yield send
+        yield lambda body: dumped(client.beta.messages if "betas" in body else client.messages, body)
 
 
 @contextmanager
-def streamed_by_anthropic(url: str) -> Iterator[Send]:
+def streamed_by_anthropic(url: str) -> Generator[Send]:
     def send(body: dict[str, Any]) -> Mapping[str, Any]:
         with client.messages.stream(**body) as stream:
             return stream.get_final_message().model_dump(mode="json")
@@ -67,7 +67,7 @@ def streamed_by_anthropic(url: str) -> Iterator[Send]:
 
 
 @contextmanager
-def by_gemini(url: str) -> Iterator[Send]:
+def by_gemini(url: str) -> Generator[Send]:
     with genai.Client(api_key="k", http_options={"base_url": url}) as client:
         yield lambda body: client.models.generate_content(**body).model_dump(mode="json", exclude_none=True)
 

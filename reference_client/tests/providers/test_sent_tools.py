@@ -14,7 +14,7 @@ from tools_search_client.providers.gemini import KEYWORDS
 from tools_search_client.providers.schemas import adapted
 from tools_search_client.providers.sent_tools import Limits, SentTools
 
-OBJECT = {"type": "object"}
+OBJECT: dict[str, Any] = {"type": "object"}
 odd_names = st.one_of(st.text(), st.sampled_from(("a b", "a_b", "a.b", "search_tools", "a_b_5d5c3b32d9a7", "9lives")))
 json_values = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=4)),
@@ -71,39 +71,42 @@ def test_any_json_in_the_place_of_a_schema_becomes_one_that_providers_take(state
     assert not {"oneOf", "anyOf", "allOf", "not", "enum", "const", "$ref", "$id"} & set(schema)
 
 
-@pytest.mark.parametrize(
-    ("stated", "sent"),
-    [
-        ({}, {"type": "object", "properties": {}}),
-        (
-            {"$ref": "#/$defs/a", "$defs": {"a": {"properties": {"x": {"$ref": "#/$defs/b"}}}, "b": {"type": "null"}}},
-            {"properties": {"x": {"$ref": "#/$defs/b"}}, "type": "object"},
-        ),
-        (
-            {"allOf": [{"properties": {"x": {}}, "required": ["x"]}, {"properties": {"y": True}}]},
-            {"type": "object", "properties": {"x": {}, "y": {}}, "required": ["x"]},
-        ),
-        (
-            {"properties": {"x": {"$ref": "http://elsewhere"}, "y": {"$ref": "#/$defs/none", "title": "Y"}}},
-            {"properties": {"x": {}, "y": {"title": "Y"}}, "type": "object"},
-        ),
-        (
-            {"properties": {"$id": {"$id": "x", "type": "string"}}},
-            {"properties": {"_id": {"type": "string"}}, "type": "object"},
-        ),
-        (
-            {"properties": {"x": {"description": "of old", "exclusiveMinimum": True, "minimum": 1}}},
-            {"type": "object", "properties": {"x": {"description": "of old"}}},
-        ),
-    ],
-)
+MENDED: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {"type": "object", "properties": {}}),
+    (
+        {"$ref": "#/$defs/a", "$defs": {"a": {"properties": {"x": {"$ref": "#/$defs/b"}}}, "b": {"type": "null"}}},
+        {"properties": {"x": {"$ref": "#/$defs/b"}}, "type": "object"},
+    ),
+    (
+        {"allOf": [{"properties": {"x": {}}, "required": ["x"]}, {"properties": {"y": True}}]},
+        {"type": "object", "properties": {"x": {}, "y": {}}, "required": ["x"]},
+    ),
+    (
+        {"properties": {"x": {"$ref": "http://elsewhere"}, "y": {"$ref": "#/$defs/none", "title": "Y"}}},
+        {"properties": {"x": {}, "y": {"title": "Y"}}, "type": "object"},
+    ),
+    (
+        {"properties": {"$id": {"$id": "x", "type": "string"}}},
+        {"properties": {"_id": {"type": "string"}}, "type": "object"},
+    ),
+    (
+        {"properties": {"x": {"description": "of old", "exclusiveMinimum": True, "minimum": 1}}},
+        {"type": "object", "properties": {"x": {"description": "of old"}}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("stated", "sent"), MENDED)
 def test_what_providers_refuse_is_put_in_another_way(stated: dict[str, Any], sent: dict[str, Any]):
     schema = adapted(stated).schema
     assert {key: value for key, value in schema.items() if key not in ("$defs", "description")} == sent
 
 
 def test_alternatives_at_the_root_are_told_in_words():
-    root = OBJECT | {"properties": {"x": {}, "y": {}}, "oneOf": [{"required": ["x"]}, {"required": ["y"]}]}
+    root: dict[str, Any] = OBJECT | {
+        "properties": {"x": {}, "y": {}},
+        "oneOf": [{"required": ["x"]}, {"required": ["y"]}],
+    }
     assert adapted(root).schema["description"] == (
         'The arguments together must also satisfy oneOf: [{"required":["x"]},{"required":["y"]}]'
     )

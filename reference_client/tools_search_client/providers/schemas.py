@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, Final, cast
 
 from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
 
 from tools_search_client.errors import InvalidAnswer
 from tools_search_client.providers.keywords import DROPPED, each_subschema, kept, subschema_at
@@ -76,7 +77,11 @@ def adapted(
 @lru_cache(maxsize=500)
 def _is_valid(serialized: str) -> bool:
     """Tell whether a schema is one by JSON Schema 2020-12: that takes milliseconds, and conversations share tools."""
-    return Draft202012Validator(Draft202012Validator.META_SCHEMA).is_valid(json.loads(serialized))
+    try:
+        Draft202012Validator.check_schema(json.loads(serialized))
+    except SchemaError:
+        return False
+    return True
 
 
 def _without_identity(schema: dict[str, Any]) -> dict[str, Any]:
