@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import anthropic
+import anyio
 import openai
 import pytest
 from google import genai
+from mcp_ext_tools_search.hosts import StdioTarget
 from mcp_types import CallToolResult, ImageContent, TextContent, Tool
-from tools_search_client import Conversation, Forward, ListedSource, Reply, ToolCall, ToolDiscovery
+from tools_search_client import (
+    Conversation,
+    FederationSource,
+    Forward,
+    ListedSource,
+    Reply,
+    ToolCall,
+    ToolDiscovery,
+    load_configuration,
+    open_federation,
+)
 from tools_search_client.providers import Adapter, AnthropicMessages, ChatCompletions, Gemini, OpenAIResponses
 
 from .endpoint import SIGNATURE, Step, scripted_model
@@ -190,3 +205,40 @@ async def test_what_was_interrupted_does_not_stand_in_the_way_of_the_next_turn(w
         assert await host.turn("Something else.") == "As if nothing was."
     assert model.faults == []
     assert "Go on." not in json.dumps(model.requests[-1])
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_allowed", [True, False])
+async def test_the_loop_of_the_readme_runs_as_it_stands(
+    plain_server: StdioTarget, write_configuration: Callable[[dict[str, object]], Path], is_allowed: bool
+):
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    (snippet,) = [one for one in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "adapter.say" in one]
+    loop: dict[str, Any] = {}
+    exec(snippet, loop)  # noqa: S102 - of this repository
+
+    asked: list[str] = []
+
+    async def ask(step: Forward) -> bool:
+        asked.append(step.tool.name)
+        return is_allowed
+
+    async def send(request: dict[str, Any]) -> Mapping[str, Any]:
+        return (await client.chat.completions.create(**request)).model_dump(mode="json", exclude_none=True)
+
+    arguments = {"first": 2, "second": 3}
+    steps = (Step(calls=[("search_tools", {"query": "add"})]), Step(calls=[("plain__add_numbers", arguments)]))
+    plain = {"command": plain_server.command, "args": list(plain_server.args), "defer_loading": True}
+    configuration = load_configuration(write_configuration({"plain": plain}))
+    configuration = replace(configuration, tool_discovery=ToolDiscovery(enabled=True))
+    with anyio.fail_after(30), scripted_model(*steps, Step("5, of course.")) as model:
+        async with (
+            open_federation(configuration) as servers,
+            openai.AsyncOpenAI(api_key="k", base_url=model.url) as client,
+        ):
+            conversation = Conversation(FederationSource(servers, configuration), configuration.tool_discovery)
+            adapter = ChatCompletions(conversation, "a-model")
+            assert await loop["turn"]("Add.", conversation, adapter, send, servers, ask) == "5, of course."
+    assert model.faults == []
+    result = model.requests[-1]["messages"][-1]["content"]
+    assert result == ("5" if is_allowed else "Error: The user does not allow this call.")
