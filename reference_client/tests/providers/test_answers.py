@@ -34,6 +34,7 @@ async def begun(kind: Any, deferred: set[str] | None = None, **options: Any) -> 
     adapter = kind(conversation, "a-model", **options)
     await conversation.begin_turn("Go.")
     adapter.say("Go.")
+    adapter.request()
     return conversation, adapter
 
 
@@ -138,6 +139,9 @@ async def test_a_step_out_of_order_is_the_hosts_mistake(kind: Any):
     with pytest.raises(LocalMistake, match="nothing in what"):
         adapter.say(" ")
     adapter.say("Go.")
+    with pytest.raises(LocalMistake, match="no request"):
+        adapter.read(answer(kind))
+    adapter.request()
     said = adapter.read(answer(kind, ("shop__delete_order", {})))
     for step in (adapter.request, lambda: adapter.say("More."), lambda: adapter.read(answer(kind))):
         with pytest.raises(LocalMistake, match="delete_order"):
@@ -180,7 +184,6 @@ async def test_what_a_description_has_no_room_for_stands_in_the_system_message_i
 @pytest.mark.parametrize("wrong", [{}, {"name": 5}, {"name": "shop__delete_order", "arguments": "{"}])
 async def test_a_wrong_call_by_call_tool_is_answered(kind: Any, wrong: dict[str, Any]):
     conversation, adapter = await begun(kind, {"shop"}, call_tool=True)
-    adapter.request()
     said = adapter.read(answer(kind, ("call_tool", wrong)))
     taken = await conversation.take(said.calls[0])
     assert isinstance(taken, Reply)
@@ -191,7 +194,6 @@ async def test_a_wrong_call_by_call_tool_is_answered(kind: Any, wrong: dict[str,
 @pytest.mark.parametrize("kind", KINDS)
 async def test_by_call_tool_a_host_decides_by_what_the_inner_tool_states(kind: Any):
     conversation, adapter = await begun(kind, {"shop"}, call_tool=True)
-    adapter.request()
     said = adapter.read(answer(kind, ("search_tools", {"tool_names": ["delete_order"]})))
     taken = await conversation.take(said.calls[0])
     assert isinstance(taken, Reply)

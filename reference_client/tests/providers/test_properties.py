@@ -82,7 +82,7 @@ results = st.builds(CallToolResult, content=st.lists(contents, max_size=3), is_e
 calls = st.one_of(
     st.tuples(st.just("search"), st.sampled_from(({"query": "find"}, {"server_name": "beta"}, {"query": 5}, {}))),
     st.tuples(st.just("known"), st.integers(0, 20)),
-    st.tuples(st.just("unknown"), st.sampled_from(("made_up", "alpha__find", "", "call_tool"))),
+    st.tuples(st.just("unknown"), st.sampled_from(("made_up", "alpha__find", "", "functions.find it", "call_tool"))),
 )
 actions = st.one_of(
     st.tuples(st.just("answer"), st.lists(calls, max_size=3)),

@@ -224,7 +224,8 @@ async def test_the_loop_of_the_readme_runs_as_it_stands(
         return is_allowed
 
     async def send(request: dict[str, Any]) -> Mapping[str, Any]:
-        return (await client.chat.completions.create(**request)).model_dump(mode="json", exclude_none=True)
+        completions: Any = client.chat.completions
+        return (await completions.create(**request)).model_dump(mode="json", exclude_none=True)
 
     arguments = {"first": 2, "second": 3}
     steps = (Step(calls=[("search_tools", {"query": "add"})]), Step(calls=[("plain__add_numbers", arguments)]))
