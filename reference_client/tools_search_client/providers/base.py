@@ -38,6 +38,7 @@ class BaseAdapter(ABC):
         system: What the model is told before everything else.
         call_tool: Whether the list of tools is left as it is at first, and others are called through `call_tool`.
         tells: Whether the provider has a form for tools that are added at a point of the transcript.
+        refers: Whether that form has no more than their names.
         options: Further members of every request.
     """
 
@@ -49,8 +50,9 @@ class BaseAdapter(ABC):
         limits: Limits,
         system: str | None,
         call_tool: bool,
-        tells: bool,
-        options: Mapping[str, Any] | None,
+        tells: bool = False,
+        refers: bool = False,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self._conversation = conversation
         self._model = model
@@ -58,7 +60,7 @@ class BaseAdapter(ABC):
         self._system = system
         self._tells = tells and not call_tool
         self._options = dict(options or {})
-        self._shown = Exposure(limits, tells=self._tells, uses_call_tool=call_tool)
+        self._shown = Exposure(limits, tells=self._tells, refers=refers and self._tells, uses_call_tool=call_tool)
         self._transcript: list[dict[str, Any]] = []
         self._said: list[str] = []
         """Texts of the user that stand in no request yet: they become one message, because roles should alternate."""
