@@ -62,7 +62,11 @@ def transcript(adapter: Adapter) -> list[dict[str, Any]]:
     return next(body[member] for member in ("messages", "input", "contents") if member in body)
 
 
-NO_ANSWERS: list[dict[str, Any]] = [
+NO_ANSWERS: list[Any] = [
+    None,
+    [],
+    "<html>",
+    object(),
     {},
     {"choices": [], "content": 5, "output": {}, "candidates": "none"},
     {"choices": [{"message": 5}], "content": [{}], "output": [5], "candidates": [{"content": {"parts": [7]}}]},
@@ -75,7 +79,7 @@ NO_ANSWERS: list[dict[str, Any]] = [
 @pytest.mark.anyio
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("wrong", NO_ANSWERS)
-async def test_what_is_no_answer_is_refused_and_changes_nothing(kind: Any, wrong: dict[str, Any]):
+async def test_what_is_no_answer_is_refused_and_changes_nothing(kind: Any, wrong: Any):
     _, adapter = await begun(kind)
     before = adapter.request()
     with pytest.raises(InvalidAnswer):

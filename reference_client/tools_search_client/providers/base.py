@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from mcp_types import CallToolResult
 
 from tools_search_client.conversation.messages import Reply, ToolCall
 from tools_search_client.conversation.state import Conversation
-from tools_search_client.errors import LocalMistake
+from tools_search_client.errors import InvalidAnswer, LocalMistake
 from tools_search_client.providers.adapter import Outcome, Said
 from tools_search_client.providers.exchange import Answered, Heard, WireCall
 from tools_search_client.providers.exposure import Exposure
@@ -112,7 +112,10 @@ class BaseAdapter(ABC):
         self._refuse_open_calls()
         if self._said or not self._transcript:
             raise LocalMistake("there was no request that this could be the answer to")
-        heard = self._heard(copied(answer))
+        stated: object = copied(answer)
+        if not isinstance(stated, dict):
+            raise InvalidAnswer('the answer is no JSON object: of an SDK\'s object, give `model_dump(mode="json")`')
+        heard = self._heard(cast("dict[str, Any]", stated))
         calls = [(call, self._shown.understood(call)) for call in heard.calls]
         self._transcript += heard.items
         self._calls = {call.id: (call, understood) for call, understood in calls}
