@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 from mcp_types import CallToolResult
 
+from tools_search_client.conversation import wording
 from tools_search_client.conversation.messages import Reply, ToolCall
 from tools_search_client.conversation.state import Conversation
 from tools_search_client.errors import InvalidAnswer, LocalMistake
@@ -59,8 +60,9 @@ class BaseAdapter(ABC):
         self._most_tools = limits.most_tools
         self._system = system
         self._tells = tells and not call_tool
+        self._refers = refers and self._tells
         self._options = dict(options or {})
-        self._shown = Exposure(limits, tells=self._tells, refers=refers and self._tells, uses_call_tool=call_tool)
+        self._shown = Exposure(limits, tells=self._tells, uses_call_tool=call_tool)
         self._transcript: list[dict[str, Any]] = []
         self._said: list[str] = []
         """Texts of the user that stand in no request yet: they become one message, because roles should alternate."""
@@ -94,6 +96,7 @@ class BaseAdapter(ABC):
         notices = [*self._notices_to_repeat, *offer.notices]
         self._notices_to_repeat, self._notices_of_turn = [], [*self._notices_of_turn, *notices]
         self._said += notices
+        self._say_what_changed(self._shown.changed(offer))
         added = self._show(self._shown.unknown(offer))
         if self._said:
             self._transcript.append(self._user([copied(text) for text in self._said]))
@@ -170,6 +173,13 @@ class BaseAdapter(ABC):
         return None
 
     # What they have in common.
+
+    def _say_what_changed(self, tools: Sequence[SentTool]) -> None:
+        """Tell of definitions that stand in the transcript and no longer hold; a reference leads to the new one."""
+        if tools and not self._refers:
+            described = self._shown.described(tools)
+            news = [wording.changed_tool(tool.name, tool.definition.tool) for tool in tools if tool.definition.tool]
+            self._said += [described] if described else news
 
     def _show(self, tools: Sequence[SentTool]) -> list[dict[str, Any]]:
         """Show tools that the host added, and return what the transcript has for them."""

@@ -23,14 +23,12 @@ class Exposure:
     Args:
         limits: What the provider takes.
         tells: Whether tools can be shown at a point of the transcript, and need not be listed.
-        refers: Whether that is done by their names, so that it holds for whatever definition they have.
         uses_call_tool: Whether that is done in words, and such tools are called through `call_tool`.
     """
 
-    def __init__(self, limits: Limits, *, tells: bool, refers: bool, uses_call_tool: bool) -> None:
+    def __init__(self, limits: Limits, *, tells: bool, uses_call_tool: bool) -> None:
         self._tools = SentTools(limits)
         self._tells = tells or uses_call_tool
-        self._refers = refers
         self._prefix: int | None = None
         self._call_tool = CallTool(()) if uses_call_tool else None
         self._listed: dict[str, SentTool] = {}
@@ -51,11 +49,16 @@ class Exposure:
         """Go back to an earlier transcript, in which only these were shown."""
         self._told = dict(told)
 
+    def changed(self, offer: Offer) -> list[SentTool]:
+        """Return what was shown in the transcript with another definition than it has now, and take note of it."""
+        tools = [self._tools.sent(definition) for definition in offer.tools if definition.name in self._told]
+        changed = [tool for tool in tools if tool.definition != self._told[tool.definition.name].definition]
+        self.tell(changed)
+        return changed
+
     def unknown(self, offer: Offer) -> list[SentTool]:
         """Return what is offered and was not shown yet; another list than before is shown as such, as a whole."""
         tools = [self._tools.sent(definition) for definition in offer.tools]
-        if self._refers:
-            self.tell(tool for tool in tools if tool.definition.name in self._told)
         if offer.prefix != self._prefix:
             self._prefix = offer.prefix
             if self._call_tool is not None:
@@ -97,8 +100,7 @@ class Exposure:
         return ToolCall(*self._tools.meant(*inner), call.id)
 
     def _is_told(self, tool: SentTool) -> bool:
-        told = self._told.get(tool.definition.name)
-        return told is not None and told.definition == tool.definition
+        return tool.definition.name in self._told
 
     def _is_shown(self, tool: SentTool) -> bool:
         return tool.definition.name in self._listed or self._is_told(tool)
