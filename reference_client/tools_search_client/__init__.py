@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tools_search_client.errors import (
         AmbiguousTool,
         ConfigurationError,
+        InvalidAnswer,
         InvalidServerResult,
         LocalMistake,
         ServerError,
@@ -73,6 +74,7 @@ __all__ = [
     "Forward",
     "Found",
     "FoundTool",
+    "InvalidAnswer",
     "InvalidServerResult",
     "ListedSource",
     "LocalMistake",

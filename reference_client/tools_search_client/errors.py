@@ -5,6 +5,7 @@
     │   ├── ConfigurationError    the configuration file, with every problem and its place
     │   ├── UnknownTool           no server offers a tool of that name; the closest are named
     │   └── AmbiguousTool         several servers offer it; the full names are given
+    ├── InvalidAnswer             a model's provider answered, but not in its own format
     └── ServerError               one server's fault; the others go on
         ├── ServerUnavailable     could not be started or reached, or died
         ├── ServerTimedOut        did not answer in time
@@ -26,6 +27,7 @@ __all__ = [
     "AmbiguousTool",
     "ConfigurationError",
     "FailureKind",
+    "InvalidAnswer",
     "InvalidServerResult",
     "LocalMistake",
     "ServerError",
@@ -74,6 +76,10 @@ class AmbiguousTool(LocalMistake):
         self.name = name
         self.candidates = tuple(candidates)
         super().__init__(f"several servers offer {name!r}: say which with {' or '.join(self.candidates)}")
+
+
+class InvalidAnswer(ToolsSearchClientError):
+    """What a model's provider answered is not in its own format; the conversation is as it was before."""
 
 
 class ServerError(ToolsSearchClientError):

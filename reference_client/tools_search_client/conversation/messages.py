@@ -48,6 +48,8 @@ class ToolCall:
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     id: str | None = None
     """The provider's, repeated in what comes of it."""
+    problem: str | None = None
+    """Why it cannot be understood, such as arguments that are no JSON, for the model to read; it is never forwarded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class Reply:
     is_error: bool = False
     loaded: tuple[str, ...] = ()
     """Names that became callable by this call: a provider that takes references gets these."""
+    remarks: str | None = None
+    """What `text` says besides describing them: enough for a provider that is sent the definitions themselves."""
 
 
 @dataclass(frozen=True, slots=True)

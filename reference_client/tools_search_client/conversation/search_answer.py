@@ -11,7 +11,7 @@ from tools_search_client.conversation.finding import Finding
 from tools_search_client.conversation.search_request import SearchRequest
 from tools_search_client.reports import FederatedTool
 
-__all__ = ["Loading", "answer"]
+__all__ = ["Answer", "Loading", "answer"]
 
 _MOST_CHARS: Final = 40_000
 """Of all descriptions together; those that come after are described by their names alone."""
@@ -31,8 +31,18 @@ class Loading:
     oversized: tuple[str, ...] = ()
 
 
-def answer(request: SearchRequest, finding: Finding, loading: Loading, *, repeated: bool) -> str:
-    """Return the text for the model.
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is said to the model."""
+
+    text: str
+
+    remarks: str
+    """The text without the descriptions of the tools that were found and loaded."""
+
+
+def answer(request: SearchRequest, finding: Finding, loading: Loading, *, repeated: bool) -> Answer:
+    """Return what to say to the model.
 
     Args:
         request: What it asked for.
@@ -40,16 +50,21 @@ def answer(request: SearchRequest, finding: Finding, loading: Loading, *, repeat
         loading: What became of that.
         repeated: Whether the same was asked before.
     """
-    paragraphs = [_missing(request, finding), _found(request, finding)]
-    paragraphs += [_loaded(loading.loaded), _had(loading.had)]
+    before = [_missing(request, finding)]
+    found = [_found(request, finding), _loaded(loading.loaded)]
+    after = [_had(loading.had)]
     if loading.no_room:
-        paragraphs.append(f"Not loaded, because no more tools fit: {wording.listing_of(loading.no_room)}.")
+        after.append(f"Not loaded, because no more tools fit: {wording.listing_of(loading.no_room)}.")
     if loading.oversized:
         names = wording.listing_of(loading.oversized)
-        paragraphs.append(f"Not loaded, because its definition is larger than any model should read: {names}.")
-    paragraphs.append(_unanswered(finding))
+        after.append(f"Not loaded, because its definition is larger than any model should read: {names}.")
+    after.append(_unanswered(finding))
     if repeated and not loading.loaded:
-        paragraphs.append("This was asked before, with the same answer: asking again will not change it.")
+        after.append("This was asked before, with the same answer: asking again will not change it.")
+    return Answer(_joined([*before, *found, *after]), _joined([*before, *after]))
+
+
+def _joined(paragraphs: list[str]) -> str:
     return "\n\n".join(filter(None, paragraphs))
 
 

@@ -95,9 +95,9 @@ class SearchTools:
             return SyntheticToolResult(f"Error: {error}", is_error=True)
         finding = await _found(reach, request)
         loading = self._loading(finding)
-        text = answer(request, finding, loading, repeated=self._is_repeated(reach, request))
+        said = answer(request, finding, loading, repeated=self._is_repeated(reach, request))
         failed = not finding.tools and bool(finding.missing or finding.too_many or finding.failures)
-        return SyntheticToolResult(text, loading.loaded, is_error=failed)
+        return SyntheticToolResult(said.text, loading.loaded, is_error=failed, remarks=said.remarks)
 
     def _loading(self, finding: Finding) -> Loading:
         """Return what becomes of what was found: what is offered again counts as new, and takes no room."""

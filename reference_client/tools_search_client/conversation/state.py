@@ -75,6 +75,11 @@ class Conversation:
         """What can be found at the moment, in the words in which the model is told."""
         return self._desk.search.manifest
 
+    @property
+    def search_name(self) -> str | None:
+        """What the model calls `search_tools` by; `None` where it does not have it."""
+        return self._desk.search_name
+
     def definition(self, name: str) -> Definition | None:
         """Return what the model was sent under this name, or `None` where it does not have such a tool."""
         return self._desk.shelf.get(name)
@@ -128,6 +133,8 @@ class Conversation:
 
     async def take(self, call: ToolCall) -> Reply | Forward:
         """Return what a call of the model means: an answer, or a tool of a server to be called."""
+        if call.problem is not None:
+            return Reply(call, f"Error: {call.problem}", is_error=True)
         synthetic = self._desk.search if call.name == self._desk.search_name else self._synthetic.get(call.name)
         if synthetic is not None:
             return await self._answered(synthetic, call)
@@ -158,7 +165,7 @@ class Conversation:
         loaded = self._desk.load(result.newly_loaded_tools, call.id)
         if synthetic is self._desk.search:
             self._count_search(len(loaded))
-        return Reply(call, result.content, result.is_error, loaded)
+        return Reply(call, result.content, result.is_error, loaded, result.remarks)
 
     def _refusal(self, name: str) -> str:
         """Return why a name that is not loaded cannot be called."""

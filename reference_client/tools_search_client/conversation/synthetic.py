@@ -24,6 +24,9 @@ class SyntheticToolResult:
 
     is_error: bool = False
 
+    remarks: str | None = None
+    """What `content` says besides describing the loaded tools; everything where it is not given."""
+
 
 class SyntheticTool(Protocol):
     """A tool that the host answers itself; `search_tools` is one, and a host may register more."""

@@ -1,0 +1,167 @@
+"""OpenAI's chat completions, and the many services that speak the same."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, Field
+
+from tools_search_client.conversation.state import Conversation
+from tools_search_client.providers.base import BaseAdapter
+from tools_search_client.providers.exchange import Answered, Heard, WireCall
+from tools_search_client.providers.plain_json import arguments_sent_back, checked, without_nulls
+from tools_search_client.providers.results import Media, as_text, media_of
+from tools_search_client.providers.sent_tools import Limits, SentTool, valid_name
+
+__all__ = ["ChatCompletions"]
+
+_MIME_TYPES: Final[Mapping[str, Sequence[str]]] = {
+    "image": ("image/jpeg", "image/png", "image/gif", "image/webp"),
+    "audio": ("audio/wav", "audio/x-wav", "audio/mpeg", "audio/mp3"),
+}
+_NOT_SENT_BACK: Final = ("annotations", "audio", "parsed", "role")
+"""What an answer has and no request takes."""
+
+
+class _Function(BaseModel):
+    name: str
+    arguments: Any = None
+
+
+class _Call(BaseModel):
+    id: str | None = None
+    function: _Function
+
+
+class _Message(BaseModel):
+    content: str | list[dict[str, Any]] | None = None
+    refusal: str | None = None
+    tool_calls: list[_Call] | None = None
+
+
+class _Choice(BaseModel):
+    message: _Message
+    finish_reason: str | None = None
+
+
+class _Completion(BaseModel):
+    choices: Annotated[list[_Choice], Field(min_length=1)]
+
+
+class ChatCompletions(BaseAdapter):
+    """One conversation by chat completions: send `request()` as `client.chat.completions.create(**request)`.
+
+    What is kept between requests: the system message; messages are only appended. Every tool stands in `tools`, which
+    only grows at its end; providers that put the tools before the messages compute all anew when it does. With
+    `call_tool` it does not grow, and all of a request is kept in the next.
+
+    Pictures and recordings follow the results in a message of the user, if the model `reads` them. A failure of a tool
+    is told in words. What the provider adds to its messages, such as reasoning or signatures, is sent back as it came.
+
+    Args:
+        conversation: Whose tools are offered.
+        model: The provider's name of the model.
+        system: What the model is told before everything else.
+        call_tool: Whether the list of tools is left as it is at first, and others are called through `call_tool`.
+        reads: What the model takes besides text.
+        most_tools: How many tools the provider takes: OpenAI's number unless set.
+        longest_description: Characters of a tool's description that the provider takes: as many as OpenAI and Azure
+            unless set. Where that is too few for the host's own tools, the system message has the whole.
+        options: Further members of every request, such as `max_completion_tokens` or `stream`.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        model: str,
+        *,
+        system: str | None = None,
+        call_tool: bool = False,
+        reads: Collection[Literal["image", "audio"]] = (),
+        most_tools: int | None = 128,
+        longest_description: int | None = 1_024,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        limits = Limits(most_tools, longest_description)
+        super().__init__(conversation, model, limits=limits, system=system, call_tool=call_tool, options=options)
+        self._mime_types = [one for kind in sorted(reads) for one in _MIME_TYPES[kind]]
+
+    def _user(self, texts: Sequence[str]) -> dict[str, Any]:
+        return {"role": "user", "content": "\n\n".join(texts)}
+
+    def _body(self, tools: Sequence[SentTool]) -> dict[str, Any]:
+        system = self._whole_system(tools)
+        before = [{"role": "system", "content": system}] if system else []
+        body: dict[str, Any] = {"model": self._model, "messages": [*before, *self._transcript]}
+        if tools:
+            body["tools"] = [_tool(tool) for tool in tools]
+        return body
+
+    def _heard(self, answer: dict[str, Any]) -> Heard:
+        completion = checked(_Completion, answer, "chat completions")
+        choice, sent = completion.choices[0], answer["choices"][0]["message"]
+        said = choice.message
+        echo: dict[str, Any] = {"role": "assistant", "content": None} | without_nulls(sent, *_NOT_SENT_BACK)
+        audio = sent.get("audio")
+        if isinstance(audio, dict) and "id" in audio:
+            echo["audio"] = {"id": audio["id"]}
+        calls: list[WireCall] = []
+        for number, call in enumerate(said.tool_calls or ()):
+            key = self._new_id(call.id, [one.id for one in calls])
+            is_last = number == len(said.tool_calls or ()) - 1
+            calls.append(
+                WireCall(key, call.function.name, call.function.arguments, is_last and choice.finish_reason == "length")
+            )
+            echo["tool_calls"][number] = _sent_back(echo["tool_calls"][number], calls[-1])
+        if not calls:
+            echo.pop("tool_calls", None)
+        is_empty = not calls and not said.content and not said.refusal
+        return Heard([] if is_empty else [echo], _text(said), calls, choice.finish_reason)
+
+    def _results(self, answered: Sequence[Answered]) -> list[dict[str, Any]]:
+        media = [one for result in answered for one in media_of(result.parts, self._mime_types)]
+        messages: list[dict[str, Any]] = [
+            {
+                "role": "tool",
+                "tool_call_id": result.call.id,
+                "content": as_text(result.parts, is_error=result.is_error),
+            }
+            for result in answered
+        ]
+        if media:
+            told = {"type": "text", "text": "What the tools returned besides text:"}
+            messages.append({"role": "user", "content": [told, *map(_content, media)]})
+        return messages
+
+    def _whole_system(self, tools: Sequence[SentTool]) -> str:
+        """Return the system message, with what the descriptions of the host's own tools have no room for."""
+        beyond = [tool for tool in tools if tool.overflow and tool.definition.tool is None]
+        told = [f"All about the tool '{tool.name}':\n{tool.definition.description}" for tool in beyond]
+        return "\n\n".join([*([self._system] if self._system else []), *told])
+
+
+def _tool(tool: SentTool) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
+    return {"type": "function", "function": function}
+
+
+def _sent_back(sent: Mapping[str, Any], call: WireCall) -> dict[str, Any]:
+    """Return a call as it came, but for what services refuse: no id, a name that is none, other arguments."""
+    function = without_nulls(sent["function"])
+    function |= {"name": valid_name(call.name), "arguments": arguments_sent_back(call.arguments)}
+    return without_nulls(sent) | {"id": call.id, "type": "function", "function": function}
+
+
+def _text(said: _Message) -> str:
+    if isinstance(said.content, list):
+        texts = [part.get("text") for part in said.content if part.get("type") in ("text", "output_text")]
+        return "".join(text for text in texts if isinstance(text, str))
+    return said.content or said.refusal or ""
+
+
+def _content(media: Media) -> dict[str, Any]:
+    if media.mime_type.startswith("image/"):
+        return {"type": "image_url", "image_url": {"url": f"data:{media.mime_type};base64,{media.data}"}}
+    kind = "wav" if media.mime_type.endswith("wav") else "mp3"
+    return {"type": "input_audio", "input_audio": {"data": media.data, "format": kind}}
