@@ -24,6 +24,9 @@ __all__ = ["COMPARED", "WEIGHTS", "Signs", "confidence", "signs"]
 COMPARED: Final = 5
 """Tools of an answer that are looked at."""
 
+_MOST_TOOLS: Final = 2_500
+"""As many as the largest set has that the weights are fitted to: what more of them would tell is not known."""
+
 _LITTLE: Final = 0.1
 _WHOLE: Final = 1 - 1e-9
 
@@ -50,7 +53,7 @@ class Signs(NamedTuple):
     """Number of words of the request, generic ones for half: of more words, more is found by chance."""
 
     tools: float
-    """Logarithm of the number of tools: among many, more is found by chance."""
+    """Logarithm of the number of tools, 2,500 at most: among many, more is found by chance."""
 
 
 WEIGHTS: Final = (
@@ -104,7 +107,7 @@ def signs(query: WeighedQuery, scores: Scores, best: NDArray[np.integer], statis
         score=float(scores.total[first]) / statistics.rarest,
         said=float(scores.said[first]),
         size=query.size,
-        tools=log(statistics.count),
+        tools=log(min(statistics.count, _MOST_TOOLS)),
     )
 
 

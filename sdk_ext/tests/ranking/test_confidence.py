@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import log
 
 import pytest
 from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, Floor
@@ -69,3 +70,10 @@ def test_more_in_common_makes_surer(tools: list[Tool]):
     )
     assert confidence(fits) > confidence(fits_less) > confidence(fits_not)
     assert confidence(fits_less) > DEFAULT_LEAST_CONFIDENCE
+
+
+def test_a_catalogue_larger_than_any_that_was_judged_counts_as_the_largest_of_those(make_tool: Callable[..., Tool]):
+    many = FieldedRanker()([make_tool(f"device_{place}", "Switch an appliance.") for place in range(3_000)])
+    of_many = many.signs("switch the light on")
+    assert of_many is not None
+    assert of_many.tools == pytest.approx(log(2_500))
