@@ -17,6 +17,7 @@ from tools_search_client.commands.outcome import EXIT_FAILED, EXIT_OK, EXIT_SIGN
 from tools_search_client.commands.running import Interrupted
 from tools_search_client.commands.screen import print_json
 from tools_search_client.commands.show import search, servers, tools
+from tools_search_client.commands.stats import stats
 from tools_search_client.commands.wire_json import error_json
 from tools_search_client.errors import LocalMistake, ServerError, ToolsSearchClientError
 from tools_search_client.text import one_line, printable
@@ -44,7 +45,7 @@ def commands() -> None:
     """Hold the commands together."""
 
 
-for command in (servers, tools, search, call, demo):
+for command in (servers, tools, search, call, stats, demo):
     commands.add_command(command)
 
 

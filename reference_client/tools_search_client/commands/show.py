@@ -22,11 +22,12 @@ from tools_search_client.reports import (
     ServerReport,
 )
 
-__all__ = ["search", "servers", "tools"]
+__all__ = ["as_json", "note_troubles", "search", "servers", "tools"]
 
 _ASKING: Final = "asking the servers …"
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
+"""The option that every command has."""
 
 
 @click.command(epilog=EXIT_CODES)
@@ -45,7 +46,7 @@ def servers(target: Target, *, as_json: bool) -> None:
         print_json({"servers": [description_json(one) for one in described]})
     else:
         print_table(("server", "program", "protocol", "mode", "tools", "ms"), [_server_row(one) for one in described])
-        _note_troubles([one.report for one in described])
+        note_troubles([one.report for one in described])
     leave(answered_code([one.report for one in described], found=True))
 
 
@@ -74,7 +75,7 @@ def tools(target: Target, *, as_json: bool) -> None:
             for tool in listing.tools
         ]
         print_table(columns, rows, details=[_description(tool) for tool in listing.tools])
-        _note_troubles(listing.servers)
+        note_troubles(listing.servers)
     leave(answered_code(listing.servers, found=bool(listing.tools)))
 
 
@@ -120,7 +121,7 @@ def _print_search(answer: FederatedSearch) -> None:
     for report in answer.servers:
         if report.fallback:
             print_note(f"{_called(report)}: listed instead of searched, since {report.fallback}")
-    _note_troubles(answer.servers)
+    note_troubles(answer.servers)
 
 
 def _server_row(one: ServerDescription) -> tuple[str, ...]:
@@ -138,7 +139,8 @@ def _server_row(one: ServerDescription) -> tuple[str, ...]:
     )
 
 
-def _note_troubles(reports: Sequence[ServerReport]) -> None:
+def note_troubles(reports: Sequence[ServerReport]) -> None:
+    """Say on standard error which servers failed, and what of the others is left out."""
     for report in reports:
         if report.failure is not None:
             print_note(f"{_called(report)} failed: {report.failure.message}")
