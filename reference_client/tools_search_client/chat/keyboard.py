@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import WordCompleter
+from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.input import create_input
 from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.output import create_output
@@ -18,7 +19,7 @@ from tools_search_client.chat.surface import AnswerStopped
 
 __all__ = ["Keyboard", "can_be_asked"]
 
-_PROMPT: Final = "> "
+_PROMPT: Final = FormattedText([("bold", "> ")])
 
 
 def can_be_asked() -> bool:
