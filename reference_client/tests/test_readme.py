@@ -27,7 +27,7 @@ def test_the_snippet_runs_as_it_stands(
 ):
     plain = {"command": plain_server.command, "args": list(plain_server.args)}
     write_configuration({"plain": plain, "gone": {"command": "/nowhere/program"}})
-    snippet, _ = SNIPPETS
+    snippet = SNIPPETS[0]
     done = subprocess.run(
         [sys.executable, "-c", snippet], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=True
     )
@@ -50,8 +50,8 @@ def test_its_configuration_is_read(tmp_path: Path):
     assert list(configuration.tool_sets) == ["research"]
 
 
-def test_it_fits_on_three_screens():
-    assert len(README.splitlines()) <= 135
+def test_it_fits_on_four_screens():
+    assert len(README.splitlines()) <= 185
 
 
 def test_every_public_name_exists_and_is_listed_once():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -72,7 +72,7 @@ class ScriptedModel:
 
 
 @contextmanager
-def scripted_model(*steps: Step) -> Iterator[ScriptedModel]:
+def scripted_model(*steps: Step) -> Generator[ScriptedModel]:
     """Serve the steps on a port of this machine; `url` is without a path."""
     model = ScriptedModel(steps)
 
@@ -147,7 +147,7 @@ def openai_response(step: Step, number: int, body: Json) -> Json:
         {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": SIGNATURE, "status": None}
     ]
     if step.text:
-        part = {"type": "output_text", "text": step.text, "annotations": [], "logprobs": []}
+        part: Json = {"type": "output_text", "text": step.text, "annotations": [], "logprobs": []}
         message = {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed"}
         items.append(message | {"content": [part]})
     for place, (name, arguments) in enumerate(step.calls):
@@ -207,12 +207,13 @@ def streamed_chat(answer: Json) -> Iterator[str]:
 
 
 def streamed_messages(answer: Json) -> Iterator[str]:
-    start = answer | {"content": [], "stop_reason": None}
+    start: Json = answer | {"content": [], "stop_reason": None}
     yield _named({"type": "message_start", "message": start})
     for place, block in enumerate(answer["content"]):
         kind = block["type"]
-        empty = {"thinking": {"thinking": "", "signature": ""}, "text": {"text": ""}, "tool_use": {"input": {}}}[kind]
-        yield _named({"type": "content_block_start", "index": place, "content_block": block | empty})
+        nothing: dict[str, Json] = {"thinking": {"thinking": "", "signature": ""}, "text": {"text": ""}}
+        start = block | nothing.get(kind, {"input": {}})
+        yield _named({"type": "content_block_start", "index": place, "content_block": start})
         deltas: list[Json] = []
         if kind == "thinking":
             deltas = [{"type": "thinking_delta", "thinking": block["thinking"]}]

@@ -6,9 +6,11 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from functools import cache
+from typing import Any, cast
 
 from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
 
 Json = Mapping[str, Any]
 
@@ -40,12 +42,17 @@ def faults_of_chat_completions(body: Json) -> list[str]:
                 open_calls.remove(message["tool_call_id"])
         elif open_calls:
             faults.append(f"a {role} message stands before the results of {open_calls}")
+        texts = [
+            one["role"] for one in body["messages"][max(0, number - 1) : number + 1] if isinstance(one["content"], str)
+        ]
+        if texts == ["user", "user"]:  # which the templates of many open models refuse
+            faults.append("a text of the user follows another")
         if role in ("user", "tool") and not message["content"]:
             faults.append(f"a {role} message is empty")
         for call in message.get("tool_calls", []):
             open_calls.append(call["id"])
             used.append(call["id"])
-            faults += _of_arguments(call["function"]["arguments"])
+            faults += [*_of_arguments(call["function"]["arguments"]), *_of_name(call["function"]["name"])]
         if message.get("tool_calls") == []:
             faults.append("tool_calls are empty")
     return faults + _of_ids(used, open_calls)
@@ -72,7 +79,9 @@ def faults_of_anthropic_messages(body: Json) -> list[str]:
             faults.append("results do not come first")
         faults += [fault for block in blocks for fault in [*_of_text(block), *_of_references(block)]]
         shown |= _shown_by(blocks)
-        open_calls = [block["id"] for block in blocks if block["type"] == "tool_use"]
+        made = [block for block in blocks if block["type"] == "tool_use"]
+        faults += [fault for block in made for fault in _of_name(block["name"])]
+        open_calls = [block["id"] for block in made]
         used += open_calls
     if shown != deferred:
         faults.append(f"{shown ^ deferred} are either deferred or referred to, but not both")
@@ -97,7 +106,8 @@ def faults_of_openai_responses(body: Json) -> list[str]:
                 faults.append("an output answers no open call of its kind")
         elif kind == "message" and item["role"] == "user" and open_calls:
             faults.append("a message stands before the outputs of all calls")
-        faults += _of_arguments(item["arguments"]) if kind == "function_call" else []
+        if kind == "function_call":
+            faults += [*_of_arguments(item["arguments"]), *_of_name(item["name"])]
     return faults + _of_ids(used, open_calls)
 
 
@@ -119,6 +129,7 @@ def faults_of_gemini(body: Json) -> list[str]:
             faults.append("responses of functions stand among something else")
         calls = [part.get("functionCall") or part.get("function_call") for part in parts]
         open_calls = [(call["name"], call.get("id")) for call in calls if call]
+        faults += [fault for name, _ in open_calls for fault in _of_name(name, is_gemini=True)]
         faults += [] if parts and content["role"] in ("user", "model") else ["a content is empty or of nobody"]
     return faults + ([f"{open_calls} is not answered"] if open_calls else [])
 
@@ -153,10 +164,10 @@ RULES: Mapping[str, Callable[[Json], list[str]]] = {
 def _of_tools(tools: Iterable[tuple[str, str, Any]], *, is_gemini: bool = False) -> list[str]:
     faults: list[str] = []
     names: Counter[str] = Counter()
-    for name, _, schema in tools:
+    for name, description, schema in tools:
         names[name] += 1
-        if not _NAME["gemini" if is_gemini else "other"].fullmatch(name):
-            faults.append(f"{name!r} is not a valid name")
+        faults += [] if description else [f"{name} has no description"]
+        faults += _of_name(name, is_gemini=is_gemini)
         if schema.get("type") != "object" or not isinstance(schema.get("properties"), dict):
             faults.append(f"the schema of {name} is not one of an object")
         faults += [
@@ -164,24 +175,35 @@ def _of_tools(tools: Iterable[tuple[str, str, Any]], *, is_gemini: bool = False)
         ]
         pattern = _PLAIN_ARGUMENT if is_gemini else _ARGUMENT
         faults += [f"{name} has an argument {key!r}" for key in schema["properties"] if not pattern.fullmatch(key)]
-        faults += [f"the schema of {name}: {error.message}" for error in _schema_errors(schema)]
+        faults += [f"the schema of {name}: {error}" for error in _schema_errors(json.dumps(schema))]
     return faults + [f"{name} is there {count} times" for name, count in names.items() if count > 1]
 
 
-def _schema_errors(schema: Any) -> list[Any]:
-    return list(Draft202012Validator(Draft202012Validator.META_SCHEMA).iter_errors(schema))
+def _of_name(name: str, *, is_gemini: bool = False) -> list[str]:
+    return [] if _NAME["gemini" if is_gemini else "other"].fullmatch(name) else [f"{name!r} is not a valid name"]
 
 
-def _keywords(schema: Any) -> set[str]:
+@cache
+def _schema_errors(schema: str) -> list[str]:
+    try:
+        Draft202012Validator.check_schema(json.loads(schema))
+    except SchemaError as error:
+        return [error.message]
+    return []
+
+
+def _keywords(schema: object) -> set[str]:
     """Return the keywords of a schema and of all schemas in it."""
     if not isinstance(schema, dict):
         return set()
-    found = set(schema)
-    for key, value in schema.items():
-        inner = value.values() if key in ("properties", "$defs") else value if isinstance(value, list) else [value]
-        if key not in ("enum", "required", "type", "propertyOrdering"):
-            found |= {one for member in inner for one in _keywords(member)}
-    return found
+    stated = cast("dict[str, Any]", schema)
+    inner: list[object] = []
+    for key, value in stated.items():
+        if key in ("properties", "$defs"):
+            inner += value.values()
+        elif key not in ("enum", "required", "type", "propertyOrdering"):
+            inner += cast("list[object]", value) if isinstance(value, list) else [value]
+    return set(stated).union(*map(_keywords, inner))
 
 
 def _of_arguments(stated: str) -> list[str]:

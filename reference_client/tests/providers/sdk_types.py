@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from anthropic.types.beta.message_create_params import MessageCreateParamsNonStreaming as BetaMessages
 from anthropic.types.message_create_params import MessageCreateParamsNonStreaming as Messages
@@ -28,15 +28,22 @@ def _strict(params: Any) -> SchemaValidator:
 
 def _closed(schema: Any) -> Any:
     if isinstance(schema, list | tuple):
-        return [_closed(one) for one in schema]
+        return [_closed(one) for one in cast("Sequence[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
-    closed = {key: value if key == "metadata" else _closed(value) for key, value in schema.items()}
-    if schema.get("type") == "generator":
+    stated = cast("dict[str, Any]", schema)
+    closed: dict[str, Any] = {key: value if key == "metadata" else _closed(value) for key, value in stated.items()}
+    if stated.get("type") == "generator":
         closed["type"] = "list"
-    if schema.get("type") == "typed-dict" and (schema.get("config") or {}).get("extra_fields_behavior") != "allow":
+    if stated.get("type") == "typed-dict" and not _is_open(stated):
         closed["extra_behavior"] = "forbid"
     return closed
+
+
+def _is_open(schema: dict[str, Any]) -> bool:
+    """Tell whether the SDK's own type allows any member."""
+    config: dict[str, Any] = schema.get("config") or {}
+    return "allow" in (schema.get("extra_behavior"), config.get("extra_fields_behavior"))
 
 
 def _messages(body: Mapping[str, Any]) -> None:

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import anthropic
+import anyio
 import openai
 import pytest
 from google import genai
+from mcp_ext_tools_search.hosts import StdioTarget
 from mcp_types import CallToolResult, ImageContent, TextContent, Tool
-from tools_search_client import Conversation, Forward, ListedSource, Reply, ToolCall, ToolDiscovery
+from tools_search_client import (
+    Conversation,
+    FederationSource,
+    Forward,
+    ListedSource,
+    Reply,
+    ToolCall,
+    ToolDiscovery,
+    load_configuration,
+    open_federation,
+)
 from tools_search_client.providers import Adapter, AnthropicMessages, ChatCompletions, Gemini, OpenAIResponses
 
 from .endpoint import SIGNATURE, Step, scripted_model
@@ -24,14 +39,18 @@ Start = Callable[[Conversation], Adapter]
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
+def dumped(resource: Any, body: dict[str, Any]) -> Mapping[str, Any]:
+    return resource.create(**body).model_dump(mode="json")
+
+
 @contextmanager
-def by_openai(url: str) -> Iterator[Send]:
+def by_openai(url: str) -> Generator[Send]:
     with openai.OpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0) as client:
-        yield lambda body: client.chat.completions.create(**body).model_dump(mode="json")
+        yield lambda body: dumped(client.chat.completions, body)
 
 
 @contextmanager
-def streamed_by_openai(url: str) -> Iterator[Send]:
+def streamed_by_openai(url: str) -> Generator[Send]:
     def send(body: dict[str, Any]) -> Mapping[str, Any]:
         with client.chat.completions.stream(**body) as stream:
             return stream.get_final_completion().model_dump(mode="json")
@@ -41,23 +60,19 @@ def streamed_by_openai(url: str) -> Iterator[Send]:
 
 
 @contextmanager
-def by_responses(url: str) -> Iterator[Send]:
+def by_responses(url: str) -> Generator[Send]:
     with openai.OpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0) as client:
-        yield lambda body: client.responses.create(**body).model_dump(mode="json")
+        yield lambda body: dumped(client.responses, body)
 
 
 @contextmanager
-def by_anthropic(url: str) -> Iterator[Send]:
-    def send(body: dict[str, Any]) -> Mapping[str, Any]:
-        messages = client.beta.messages if "betas" in body else client.messages
-        return messages.create(**body).model_dump(mode="json")
-
+def by_anthropic(url: str) -> Generator[Send]:
     with anthropic.Anthropic(api_key="k", base_url=url, max_retries=0) as client:
-        yield send
+        yield lambda body: dumped(client.beta.messages if "betas" in body else client.messages, body)
 
 
 @contextmanager
-def streamed_by_anthropic(url: str) -> Iterator[Send]:
+def streamed_by_anthropic(url: str) -> Generator[Send]:
     def send(body: dict[str, Any]) -> Mapping[str, Any]:
         with client.messages.stream(**body) as stream:
             return stream.get_final_message().model_dump(mode="json")
@@ -67,7 +82,7 @@ def streamed_by_anthropic(url: str) -> Iterator[Send]:
 
 
 @contextmanager
-def by_gemini(url: str) -> Iterator[Send]:
+def by_gemini(url: str) -> Generator[Send]:
     with genai.Client(api_key="k", http_options={"base_url": url}) as client:
         yield lambda body: client.models.generate_content(**body).model_dump(mode="json", exclude_none=True)
 
@@ -190,3 +205,41 @@ async def test_what_was_interrupted_does_not_stand_in_the_way_of_the_next_turn(w
         assert await host.turn("Something else.") == "As if nothing was."
     assert model.faults == []
     assert "Go on." not in json.dumps(model.requests[-1])
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_allowed", [True, False])
+async def test_the_loop_of_the_readme_runs_as_it_stands(
+    plain_server: StdioTarget, write_configuration: Callable[[dict[str, object]], Path], is_allowed: bool
+):
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    (snippet,) = [one for one in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "adapter.say" in one]
+    loop: dict[str, Any] = {}
+    exec(snippet, loop)  # noqa: S102 - of this repository
+
+    asked: list[str] = []
+
+    async def ask(step: Forward) -> bool:
+        asked.append(step.tool.name)
+        return is_allowed
+
+    async def send(request: dict[str, Any]) -> Mapping[str, Any]:
+        completions: Any = client.chat.completions
+        return (await completions.create(**request)).model_dump(mode="json", exclude_none=True)
+
+    arguments = {"first": 2, "second": 3}
+    steps = (Step(calls=[("search_tools", {"query": "add"})]), Step(calls=[("plain__add_numbers", arguments)]))
+    plain = {"command": plain_server.command, "args": list(plain_server.args), "defer_loading": True}
+    configuration = load_configuration(write_configuration({"plain": plain}))
+    configuration = replace(configuration, tool_discovery=ToolDiscovery(enabled=True))
+    with anyio.fail_after(30), scripted_model(*steps, Step("5, of course.")) as model:
+        async with (
+            open_federation(configuration) as servers,
+            openai.AsyncOpenAI(api_key="k", base_url=model.url) as client,
+        ):
+            conversation = Conversation(FederationSource(servers, configuration), configuration.tool_discovery)
+            adapter = ChatCompletions(conversation, "a-model")
+            assert await loop["turn"]("Add.", conversation, adapter, send, servers, ask) == "5, of course."
+    assert model.faults == []
+    result = model.requests[-1]["messages"][-1]["content"]
+    assert result == ("5" if is_allowed else "Error: The user does not allow this call.")

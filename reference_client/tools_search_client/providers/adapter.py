@@ -62,6 +62,7 @@ class Adapter(Protocol):
 
         Raises:
             InvalidAnswer: It is not in the provider's format; nothing was appended.
+            LocalMistake: There are open calls, or there was no request.
         """
         ...
 

@@ -12,7 +12,7 @@ from tools_search_client.providers.base import BaseAdapter
 from tools_search_client.providers.exchange import Answered, Heard, WireCall
 from tools_search_client.providers.plain_json import as_object, checked, without_nulls
 from tools_search_client.providers.results import Media, media_of, texts_of
-from tools_search_client.providers.sent_tools import Limits, SentTool
+from tools_search_client.providers.sent_tools import Limits, SentTool, valid_name
 
 __all__ = ["AnthropicMessages"]
 
@@ -84,8 +84,8 @@ class AnthropicMessages(BaseAdapter):
         self._order: dict[str, bool] = {}
         """Original names in the order in which they were first sent, and whether each was deferred."""
 
-    def _user(self, text: str) -> list[dict[str, Any]]:
-        return [{"role": "user", "content": [{"type": "text", "text": text}]}]
+    def _user(self, texts: Sequence[str]) -> dict[str, Any]:
+        return {"role": "user", "content": [{"type": "text", "text": text} for text in texts]}
 
     def _added(self, tools: Sequence[SentTool]) -> list[dict[str, Any]] | None:
         if not self._tool_changes:
@@ -134,7 +134,7 @@ class AnthropicMessages(BaseAdapter):
                 is_cut = number == len(message.content) - 1 and message.stop_reason == "max_tokens"
                 key = self._new_id(block.id, [one.id for one in calls])
                 calls.append(WireCall(key, block.name or "", block.input, is_cut))
-                sent |= {"id": key, "name": block.name or "", "input": as_object(block.input)}
+                sent |= {"id": key, "name": valid_name(block.name or ""), "input": as_object(block.input)}
             if block.type != "text" or (block.text or "").strip():  # a text without any letter is refused
                 blocks.append(sent)
         text = "".join(block.text or "" for block in message.content if block.type == "text")

@@ -60,6 +60,8 @@ class BaseAdapter(ABC):
         self._options = dict(options or {})
         self._shown = Exposure(limits, tells=self._tells, uses_call_tool=call_tool)
         self._transcript: list[dict[str, Any]] = []
+        self._said: list[str] = []
+        """Texts of the user that stand in no request yet: they become one message, because roles should alternate."""
         self._calls: dict[str, tuple[WireCall, ToolCall]] = {}
         self._answers: dict[str, Outcome] = {}
         self._used_ids: set[str] = set()
@@ -79,19 +81,22 @@ class BaseAdapter(ABC):
             raise LocalMistake("there is nothing in what the user wrote")
         self._turn_start = (len(self._transcript), self._shown.told)
         self._notices_of_turn = []
-        self._transcript += self._user(copied(text))
+        self._said.append(text)
 
     def request(self) -> dict[str, Any]:
         """Return what to send: JSON, the keyword arguments of the provider's own SDK; the caller may alter it."""
         self._refuse_open_calls()
-        if not self._transcript:
+        if not self._transcript and not self._said:
             raise LocalMistake("nothing was said yet")
         offer = self._conversation.offer()
-        self._show(self._shown.unknown(offer))
         notices = [*self._notices_to_repeat, *offer.notices]
-        for notice in notices:
-            self._transcript += self._user(copied(notice))
         self._notices_to_repeat, self._notices_of_turn = [], [*self._notices_of_turn, *notices]
+        self._said += notices
+        added = self._show(self._shown.unknown(offer))
+        if self._said:
+            self._transcript.append(self._user([copied(text) for text in self._said]))
+        self._said = []
+        self._transcript += added
         tools = self._shown.listed
         if self._most_tools is not None and len(tools) > self._most_tools:
             mend = 'set `max_tools` of "tool_discovery", or defer servers'
@@ -103,6 +108,8 @@ class BaseAdapter(ABC):
     def read(self, answer: Mapping[str, Any], /) -> Said:
         """Append the provider's answer, whole and as JSON, and return what it says."""
         self._refuse_open_calls()
+        if self._said or not self._transcript:
+            raise LocalMistake("there was no request that this could be the answer to")
         heard = self._heard(copied(answer))
         calls = [(call, self._shown.understood(call)) for call in heard.calls]
         self._transcript += heard.items
@@ -129,6 +136,7 @@ class BaseAdapter(ABC):
         """Forget everything since the last `say`, that text as well, as if it had never been said."""
         length, told = self._turn_start
         del self._transcript[length:]
+        self._said = []
         self._shown.forget(told)
         self._notices_to_repeat += self._notices_of_turn
         self._notices_of_turn = []
@@ -137,8 +145,8 @@ class BaseAdapter(ABC):
     # What each provider has its own form for.
 
     @abstractmethod
-    def _user(self, text: str) -> list[dict[str, Any]]:
-        """Return what the transcript has for a text of the user."""
+    def _user(self, texts: Sequence[str]) -> dict[str, Any]:
+        """Return what the transcript has for texts of the user."""
 
     @abstractmethod
     def _heard(self, answer: dict[str, Any]) -> Heard:
@@ -158,16 +166,17 @@ class BaseAdapter(ABC):
 
     # What they have in common.
 
-    def _show(self, tools: Sequence[SentTool]) -> None:
-        if not tools:
-            return
+    def _show(self, tools: Sequence[SentTool]) -> list[dict[str, Any]]:
+        """Show tools that the host added, and return what the transcript has for them."""
         described = self._shown.described(tools)
-        items = self._user(described) if described else self._added(tools) if self._tells else None
+        if described:
+            self._said.append(described)
+        items = [] if described else self._added(tools) if self._tells and tools else None
         if items is None:
             self._shown.add_to_list(tools)
-        else:
-            self._transcript += items
-            self._shown.tell(tools)
+            return []
+        self._shown.tell(tools)
+        return items
 
     def _answered(self, call: WireCall, outcome: Outcome) -> Answered:
         if isinstance(outcome, CallToolResult):

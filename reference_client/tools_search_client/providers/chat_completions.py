@@ -10,9 +10,9 @@ from pydantic import BaseModel, Field
 from tools_search_client.conversation.state import Conversation
 from tools_search_client.providers.base import BaseAdapter
 from tools_search_client.providers.exchange import Answered, Heard, WireCall
-from tools_search_client.providers.plain_json import checked, compact, read_arguments, without_nulls
+from tools_search_client.providers.plain_json import arguments_sent_back, checked, without_nulls
 from tools_search_client.providers.results import Media, as_text, media_of
-from tools_search_client.providers.sent_tools import Limits, SentTool
+from tools_search_client.providers.sent_tools import Limits, SentTool, valid_name
 
 __all__ = ["ChatCompletions"]
 
@@ -89,8 +89,8 @@ class ChatCompletions(BaseAdapter):
         )
         self._mime_types = [one for kind in sorted(reads) for one in _MIME_TYPES[kind]]
 
-    def _user(self, text: str) -> list[dict[str, Any]]:
-        return [{"role": "user", "content": text}]
+    def _user(self, texts: Sequence[str]) -> dict[str, Any]:
+        return {"role": "user", "content": "\n\n".join(texts)}
 
     def _body(self, tools: Sequence[SentTool]) -> dict[str, Any]:
         system = self._whole_system(tools)
@@ -149,11 +149,9 @@ def _tool(tool: SentTool) -> dict[str, Any]:
 
 
 def _sent_back(sent: Mapping[str, Any], call: WireCall) -> dict[str, Any]:
-    """Return a call as it came, but for what some services refuse: a missing name, and arguments that are no JSON."""
-    arguments = call.arguments if isinstance(call.arguments, str) and call.arguments else compact(call.arguments or {})
-    if isinstance(read_arguments(arguments), str):
-        arguments = compact({"not_json": arguments})
-    function = without_nulls(sent["function"]) | {"arguments": arguments}
+    """Return a call as it came, but for what services refuse: no id, a name that is none, other arguments."""
+    function = without_nulls(sent["function"])
+    function |= {"name": valid_name(call.name), "arguments": arguments_sent_back(call.arguments)}
     return without_nulls(sent) | {"id": call.id, "type": "function", "function": function}
 
 

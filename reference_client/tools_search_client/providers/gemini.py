@@ -13,12 +13,12 @@ from tools_search_client.providers.base import BaseAdapter
 from tools_search_client.providers.exchange import Answered, Heard, WireCall
 from tools_search_client.providers.plain_json import as_list, as_object, checked, without_nulls
 from tools_search_client.providers.results import Media, as_text, media_of
-from tools_search_client.providers.sent_tools import Limits, SentTool
+from tools_search_client.providers.sent_tools import Limits, SentTool, valid_name
 
-__all__ = ["Gemini"]
+__all__ = ["KEYWORDS", "Gemini"]
 
 _MIME_TYPES: Final = ("image/jpeg", "image/png", "image/webp", "application/pdf")
-_KEYWORDS: Final = frozenset(
+KEYWORDS: Final = frozenset(
     {"$defs", "$ref", "additionalProperties", "anyOf", "description", "enum", "format", "items", "maxItems", "maximum",
      "minItems", "minimum", "oneOf", "prefixItems", "properties", "propertyOrdering", "required", "title", "type"}
 )  # fmt: skip
@@ -85,7 +85,7 @@ class Gemini(BaseAdapter):
         reads_media: bool = True,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        limits = Limits(_MOST_TOOLS, keywords=_KEYWORDS, has_plain_arguments=True)
+        limits = Limits(_MOST_TOOLS, keywords=KEYWORDS, has_plain_arguments=True)
         super().__init__(
             conversation, model, limits=limits, system=system, call_tool=call_tool, tells=False, options=None
         )
@@ -93,8 +93,8 @@ class Gemini(BaseAdapter):
         self._mime_types = _MIME_TYPES if reads_media else ()
         self._without_id: set[str] = set()
 
-    def _user(self, text: str) -> list[dict[str, Any]]:
-        return [{"role": "user", "parts": [{"text": text}]}]
+    def _user(self, texts: Sequence[str]) -> dict[str, Any]:
+        return {"role": "user", "parts": [{"text": text} for text in texts]}
 
     def _body(self, tools: Sequence[SentTool]) -> dict[str, Any]:
         config: dict[str, Any] = dict(self._config)
@@ -128,7 +128,7 @@ class Gemini(BaseAdapter):
 
     def _sent_back(self, sent: Mapping[str, Any], call: WireCall, stated_id: str | None) -> dict[str, Any]:
         """Return a call as it came; one without an id is answered without."""
-        echo = without_nulls(sent) | {"args": as_object(call.arguments)}
+        echo = without_nulls(sent) | {"name": valid_name(call.name), "args": as_object(call.arguments)}
         if stated_id:
             return echo | {"id": call.id}
         self._without_id.add(call.id)
@@ -141,7 +141,7 @@ class Gemini(BaseAdapter):
         shown = media_of(result.parts, self._mime_types)
         told = [part for part in result.parts if part not in shown]
         response: dict[str, Any] = {
-            "name": result.call.name,
+            "name": valid_name(result.call.name),
             "response": {"error" if result.is_error else "output": as_text(told)},
         }
         if result.call.id not in self._without_id:

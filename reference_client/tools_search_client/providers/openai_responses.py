@@ -11,9 +11,16 @@ from tools_search_client.conversation.state import Conversation
 from tools_search_client.errors import InvalidAnswer
 from tools_search_client.providers.base import BaseAdapter
 from tools_search_client.providers.exchange import Answered, Heard, WireCall
-from tools_search_client.providers.plain_json import as_list, as_object, checked, compact, without_nulls
+from tools_search_client.providers.plain_json import (
+    arguments_sent_back,
+    as_list,
+    as_object,
+    checked,
+    compact,
+    without_nulls,
+)
 from tools_search_client.providers.results import Part, as_text, media_of, texts_of
-from tools_search_client.providers.sent_tools import Limits, SentTool
+from tools_search_client.providers.sent_tools import Limits, SentTool, valid_name
 
 __all__ = ["OpenAIResponses"]
 
@@ -98,8 +105,8 @@ class OpenAIResponses(BaseAdapter):
         self._search: SentTool | None = None
         self._searches: set[str] = set()
 
-    def _user(self, text: str) -> list[dict[str, Any]]:
-        return [_message(text)]
+    def _user(self, texts: Sequence[str]) -> dict[str, Any]:
+        return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text} for text in texts]}
 
     def _added(self, tools: Sequence[SentTool]) -> list[dict[str, Any]] | None:
         if any(self._is_search(tool) for tool in tools):  # which is no function, and can only be listed
@@ -137,31 +144,28 @@ class OpenAIResponses(BaseAdapter):
                     self._searches.add(key)
                     echo["arguments"] = as_object(arguments)
                 else:
-                    echo["arguments"] = arguments if isinstance(arguments, str) else compact(arguments or {})
-                    echo["name"] = item.name or item.type
+                    echo["arguments"] = arguments_sent_back(arguments)
+                    echo["name"] = valid_name(name)
             items.append(echo)
         stop = response.incomplete_details.reason if response.incomplete_details else response.status
         return Heard(items, _text(response), calls, stop)
 
     def _results(self, answered: Sequence[Answered]) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
-        beside: list[dict[str, Any]] = []
+        added: list[SentTool] = []
+        beside: list[str] = []
         for result in answered:
             key = result.call.id
             if key in self._searches:
                 tools = [_function(tool) | {"defer_loading": True} for tool in result.found]
                 output = {"type": "tool_search_output", "call_id": key, "execution": "client", "status": "completed"}
                 items.append(output | {"tools": tools})
-                beside += [_message(f"The tool search says:\n{text}") for text in texts_of(result.parts)]
+                beside += [f"The tool search says:\n{text}" for text in texts_of(result.parts)]
             else:
                 items.append({"type": "function_call_output", "call_id": key, "output": _output(result)})
-                if result.found:
-                    items += self._added(result.found) or []
-        return [*items, *beside]
-
-
-def _message(text: str) -> dict[str, Any]:
-    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+                added += result.found
+        items += (self._added(added) or []) if added else []
+        return [*items, self._user(beside)] if beside else items
 
 
 def _function(tool: SentTool) -> dict[str, Any]:
@@ -171,7 +175,9 @@ def _function(tool: SentTool) -> dict[str, Any]:
 
 
 def _tool_search(tool: SentTool) -> dict[str, Any]:
-    search = {"type": "tool_search", "execution": "client", "description": tool.description}
+    # What the conversation says of it says so by its name there.
+    description = f"This is '{tool.name}'. {tool.description}"
+    search = {"type": "tool_search", "execution": "client", "description": description}
     return search | {"parameters": tool.schema}
 
 

@@ -12,7 +12,16 @@ from pydantic import BaseModel, ValidationError
 from tools_search_client.errors import InvalidAnswer
 from tools_search_client.text import shorten
 
-__all__ = ["as_list", "as_object", "checked", "compact", "copied", "read_arguments", "without_nulls"]
+__all__ = [
+    "arguments_sent_back",
+    "as_list",
+    "as_object",
+    "checked",
+    "compact",
+    "copied",
+    "read_arguments",
+    "without_nulls",
+]
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -81,6 +90,12 @@ def read_arguments(stated: object) -> dict[str, Any] | str:
         reason = shorten(str(error), _QUOTED_CHARS)
         return f"The arguments are not valid JSON ({reason}). Nothing was called; call again with a JSON object."
     return "The arguments must be a JSON object. Nothing was called; call again."
+
+
+def arguments_sent_back(stated: object) -> str:
+    """Return the arguments of a call as JSON: the same text, but for one that is no object, which services refuse."""
+    text = stated if isinstance(stated, str) and stated else compact(stated or {})
+    return compact({"not_an_object": text}) if isinstance(read_arguments(text), str) else text
 
 
 def _copied(value: Any) -> Any:

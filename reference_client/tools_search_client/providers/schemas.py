@@ -6,9 +6,11 @@ provider does not take is taken out, and told in words where a model should know
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, cast
 
 from jsonschema import Draft202012Validator
@@ -65,10 +67,21 @@ def adapted(
         if keywords is not None:
             root = each_subschema(root, lambda one: kept(one, keywords))
         root = each_subschema(root, _resolvable_in(root))
-        Draft202012Validator.check_schema(root)
-    except (SchemaError, RecursionError, InvalidAnswer):
+        if not _is_valid(compact(root)):
+            root, renamed = _renamed(_names_only(schema), valid)
+    except (RecursionError, InvalidAnswer):
         root, renamed = _renamed(_names_only(schema), valid)
     return Parameters(root, renamed)
+
+
+@lru_cache(maxsize=500)
+def _is_valid(serialized: str) -> bool:
+    """Tell whether a schema is one by JSON Schema 2020-12: that takes milliseconds, and conversations share tools."""
+    try:
+        Draft202012Validator.check_schema(json.loads(serialized))
+    except SchemaError:
+        return False
+    return True
 
 
 def _without_identity(schema: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from tools_search_client.conversation.definitions import Definition
 from tools_search_client.providers.plain_json import copied
 from tools_search_client.providers.schemas import Parameters, adapted
 
-__all__ = ["Limits", "SentTool", "SentTools"]
+__all__ = ["Limits", "SentTool", "SentTools", "valid_name"]
 
 _VALID: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _ELLIPSIS: Final = "…"
@@ -50,6 +50,11 @@ class SentTool:
         return self.parameters.schema
 
 
+def valid_name(name: str) -> str:
+    """Return a name that every provider takes, and the same wherever that is one: models make up names."""
+    return name if _VALID.fullmatch(name) else qualified_name("", name)
+
+
 class SentTools:
     """Every tool of one conversation, as it is sent.
 
@@ -73,7 +78,7 @@ class SentTools:
     def name(self, original: str) -> str:
         """Return the name by which the provider knows a tool: its own wherever that is valid and free."""
         if original not in self._names:
-            name = original if _VALID.fullmatch(original) else qualified_name("", original)
+            name = valid_name(original)
             number = 2
             while name in self._original:
                 name, number = qualified_name("", f"{original}\0{number}"), number + 1
@@ -88,7 +93,8 @@ class SentTools:
         return original, dict(arguments) if sent is None else sent.parameters.original(arguments)
 
     def _made(self, definition: Definition) -> SentTool:
-        description, limit = str(copied(definition.description)), self._limits.longest_description
+        stated = definition.description.strip() or definition.name  # some providers refuse a tool without any
+        description, limit = str(copied(stated)), self._limits.longest_description
         overflow = ""
         if limit is not None and len(description) > limit:
             description, overflow = description[: limit - 1] + _ELLIPSIS, description[limit - 1 :]

@@ -1,0 +1,266 @@
+"""What providers answer is not trusted: what is no answer changes nothing, what is no call is answered."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+    Tool,
+)
+from tools_search_client import Conversation, Forward, InvalidAnswer, ListedSource, LocalMistake, Reply, ToolDiscovery
+from tools_search_client.providers import Adapter, AnthropicMessages, ChatCompletions, Gemini, OpenAIResponses
+
+from .endpoint import RENDERERS, Step
+from .rules import RULES
+from .sdk_types import check
+
+KINDS = [ChatCompletions, AnthropicMessages, OpenAIResponses, Gemini]
+DELETE = Tool(name="delete_order", description="Delete an order", input_schema={"type": "object"})
+
+
+async def begun(kind: Any, deferred: set[str] | None = None, **options: Any) -> tuple[Conversation, Adapter]:
+    source = ListedSource.of({"shop": [DELETE]}, deferred=deferred or set())
+    conversation = Conversation(source, ToolDiscovery(enabled=True))
+    adapter = kind(conversation, "a-model", **options)
+    await conversation.begin_turn("Go.")
+    adapter.say("Go.")
+    adapter.request()
+    return conversation, adapter
+
+
+def answer(kind: Any, *calls: tuple[str, Any], stop: str | None = None) -> dict[str, Any]:
+    rendered = RENDERERS[kind.__name__](Step("Well.", calls=calls, stop=stop), 0, {"model": "a-model"})
+    for choice in rendered.get("choices", []):
+        del choice["message"]["reasoning_content"]
+    return rendered
+
+
+def transcript(adapter: Adapter) -> list[dict[str, Any]]:
+    body = adapter.request()
+    provider = type(adapter).__name__
+    assert RULES[provider](body) == []
+    check(provider, body)
+    return next(body[member] for member in ("messages", "input", "contents") if member in body)
+
+
+NO_ANSWERS: list[dict[str, Any]] = [
+    {},
+    {"choices": [], "content": 5, "output": {}, "candidates": "none"},
+    {"choices": [{"message": 5}], "content": [{}], "output": [5], "candidates": [{"content": {"parts": [7]}}]},
+    {"error": {"message": "too many requests"}},
+    {"choices": [{"message": {"content": object()}}], "content": [object()], "output": [object()]},
+    {"choices": [{"message": {"tool_calls": [{"id": 1}]}}], "candidates": [{"content": {"parts": "x"}}]},
+]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("wrong", NO_ANSWERS)
+async def test_what_is_no_answer_is_refused_and_changes_nothing(kind: Any, wrong: dict[str, Any]):
+    _, adapter = await begun(kind)
+    before = adapter.request()
+    with pytest.raises(InvalidAnswer):
+        adapter.read(wrong)
+    assert adapter.request() == before
+    assert adapter.read(answer(kind)).text == "Well."
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", KINDS)
+async def test_an_answer_that_is_nested_too_deeply_is_refused(kind: Any):
+    _, adapter = await begun(kind)
+    deep: Any = {}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    with pytest.raises(InvalidAnswer, match="nested"):
+        adapter.read(answer(kind) | {"usage": deep})
+    while deep:  # or its destruction would go as deep
+        deep = deep["a"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", [ChatCompletions, OpenAIResponses])
+@pytest.mark.parametrize(
+    "arguments", ['{"a": ', "[1]", '"x"', '{"a": NaN}', "[" * 100_000, '{"a": 1' + "0" * 5_000 + "}"]
+)
+async def test_arguments_that_are_no_object_are_answered_and_nothing_is_called(kind: Any, arguments: str):
+    conversation, adapter = await begun(kind)
+    said = adapter.read(answer(kind, ("shop__delete_order", arguments)))
+    taken = await conversation.take(said.calls[0])
+    assert isinstance(taken, Reply)
+    assert taken.is_error
+    assert "JSON" in taken.text
+    adapter.answer(said.calls[0], taken)
+    assert taken.text in json.dumps(transcript(adapter), ensure_ascii=False).replace('\\"', '"')
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("kind", "stop"), [(ChatCompletions, "length"), (AnthropicMessages, "max_tokens")])
+async def test_a_call_that_was_cut_off_is_never_carried_out(kind: Any, stop: str):
+    conversation, adapter = await begun(kind)
+    said = adapter.read(answer(kind, ("shop__delete_order", {}), ("shop__delete_order", {}), stop=stop))
+    whole, cut = [await conversation.take(call) for call in said.calls]
+    assert isinstance(whole, Forward)
+    assert isinstance(cut, Reply)
+    assert "cut off" in cut.text
+
+
+@pytest.mark.anyio
+async def test_calls_without_an_id_or_with_the_same_one_are_told_apart():
+    conversation, adapter = await begun(ChatCompletions)
+    given = answer(ChatCompletions, *[("shop__delete_order", {"number": number}) for number in range(3)])
+    for call, key in zip(given["choices"][0]["message"]["tool_calls"], ("x", "x", ""), strict=True):
+        call["id"] = key
+    said = adapter.read(given)
+    assert len({call.id for call in said.calls}) == 3
+    for call in reversed(said.calls):
+        taken = await conversation.take(call)
+        adapter.answer(call, Reply(call, f"number {taken.call.arguments['number']}"))
+    assert [message["content"] for message in transcript(adapter)[2:]] == ["number 0", "number 1", "number 2"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_step_out_of_order_is_the_hosts_mistake(kind: Any):
+    conversation = Conversation(ListedSource.of({"shop": [DELETE]}))
+    adapter = kind(conversation, "a-model")
+    with pytest.raises(LocalMistake, match="nothing was said"):
+        adapter.request()
+    with pytest.raises(LocalMistake, match="nothing in what"):
+        adapter.say(" ")
+    adapter.say("Go.")
+    with pytest.raises(LocalMistake, match="no request"):
+        adapter.read(answer(kind))
+    adapter.request()
+    said = adapter.read(answer(kind, ("shop__delete_order", {})))
+    for step in (adapter.request, lambda: adapter.say("More."), lambda: adapter.read(answer(kind))):
+        with pytest.raises(LocalMistake, match="delete_order"):
+            step()
+    adapter.answer(said.calls[0], Reply(said.calls[0], "Done."))
+    with pytest.raises(LocalMistake, match="no open call"):
+        adapter.answer(said.calls[0], Reply(said.calls[0], "Done."))
+
+
+@pytest.mark.anyio
+async def test_more_tools_than_the_provider_takes_are_told_with_the_mend():
+    many = [Tool(name=f"tool_{number}", input_schema={"type": "object"}) for number in range(129)]
+    conversation = Conversation(ListedSource.of({"shop": many}))
+    await conversation.begin_turn()
+    adapter = ChatCompletions(conversation, "a-model")
+    adapter.say("Go.")
+    with pytest.raises(LocalMistake, match=r"129 tools are more than the 128 .* set `max_tools`"):
+        adapter.request()
+
+
+@pytest.mark.anyio
+async def test_what_a_description_has_no_room_for_stands_in_the_system_message_if_it_is_the_hosts_own():
+    wordy = Tool(name="wordy", description="y" * 2_000, input_schema={"type": "object"})
+    servers = {f"server_{number}": [DELETE] for number in range(30)}
+    source = ListedSource.of({"bar": [wordy], **servers}, deferred=servers)
+    conversation = Conversation(source, ToolDiscovery(enabled=True))
+    await conversation.begin_turn()
+    adapter = ChatCompletions(conversation, "a-model", system="Be brief.")
+    adapter.say("Go.")
+    body = adapter.request()
+    assert [len(tool["function"]["description"]) for tool in body["tools"]] == [1_024, 1_024]
+    system = body["messages"][0]["content"]
+    assert system.startswith("Be brief.\n\nAll about the tool 'search_tools':")
+    assert conversation.manifest in system
+    assert "yyy" not in system
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("wrong", [{}, {"name": 5}, {"name": "shop__delete_order", "arguments": "{"}])
+async def test_a_wrong_call_by_call_tool_is_answered(kind: Any, wrong: dict[str, Any]):
+    conversation, adapter = await begun(kind, {"shop"}, call_tool=True)
+    said = adapter.read(answer(kind, ("call_tool", wrong)))
+    taken = await conversation.take(said.calls[0])
+    assert isinstance(taken, Reply)
+    assert taken.is_error
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", KINDS)
+async def test_by_call_tool_a_host_decides_by_what_the_inner_tool_states(kind: Any):
+    conversation, adapter = await begun(kind, {"shop"}, call_tool=True)
+    said = adapter.read(answer(kind, ("search_tools", {"tool_names": ["delete_order"]})))
+    taken = await conversation.take(said.calls[0])
+    assert isinstance(taken, Reply)
+    adapter.answer(said.calls[0], taken)
+    assert '\\"parameters\\"' in json.dumps(transcript(adapter))
+    said = adapter.read(answer(kind, ("call_tool", {"name": "shop__delete_order", "arguments": '{"number": 1}'})))
+    taken = await conversation.take(said.calls[0])
+    assert isinstance(taken, Forward)
+    assert taken.definition.annotations == DELETE.annotations
+    assert taken.call.arguments == {"number": 1}
+
+
+EVERYTHING = CallToolResult(
+    content=[
+        TextContent(type="text", text="first"),
+        ImageContent(type="image", data="aGk=", mime_type="image/png"),
+        AudioContent(type="audio", data="aGk=", mime_type="audio/wav"),
+        ImageContent(type="image", data="!!", mime_type="image/png"),
+        ResourceLink(type="resource_link", name="A file", uri="file:///a"),
+        EmbeddedResource(type="resource", resource=TextResourceContents(uri="file:///b", text="inside")),
+        EmbeddedResource(
+            type="resource", resource=BlobResourceContents(uri="c", blob="aGk=", mime_type="application/pdf")
+        ),
+    ],
+    is_error=True,
+)
+IN_WORDS = [
+    "first",
+    "[image of type image/png, 2 bytes, not shown]",
+    "[audio of type audio/wav, 2 bytes, not shown]",
+    "[image of type image/png that could not be decoded]",
+    "[resource A file: file:///a]",
+    "[resource file:///b]\ninside",
+    "[resource c of type application/pdf, 2 bytes, not shown]",
+]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("kind", "options", "shown"),
+    [
+        (ChatCompletions, {}, []),
+        (ChatCompletions, {"reads": ["audio", "image"]}, [1, 2]),
+        (AnthropicMessages, {}, [1, 6]),
+        (OpenAIResponses, {}, [1, 6]),
+        (Gemini, {}, [1, 6]),
+        (Gemini, {"reads_media": False}, []),
+    ],
+)
+async def test_what_a_provider_can_show_is_shown_and_the_rest_is_told_in_words(
+    kind: Any, options: Any, shown: list[int]
+):
+    _, adapter = await begun(kind, **options)
+    said = adapter.read(answer(kind, ("shop__delete_order", {})))
+    adapter.answer(said.calls[0], EVERYTHING)
+    sent = json.dumps(transcript(adapter)[2:])
+    assert sent.count("aGk=") == len(shown)
+    told = [json.dumps(text)[1:-1] in sent for place, text in enumerate(IN_WORDS) if place not in shown]
+    assert all(told)
+    assert '"is_error": true' in sent or "Error" in sent or '"error"' in sent
+
+
+@pytest.mark.anyio
+async def test_a_megabyte_of_text_is_cut():
+    _, adapter = await begun(AnthropicMessages)
+    said = adapter.read(answer(AnthropicMessages, ("shop__delete_order", {})))
+    adapter.answer(said.calls[0], CallToolResult(content=[TextContent(type="text", text="x" * 1_000_000)] * 2))
+    first, second = transcript(adapter)[-1]["content"][0]["content"]
+    assert first["text"].endswith("xxx\n[cut: 900000 more characters]")
+    assert second["text"] == "\n[cut: 1000000 more characters]"
