@@ -48,6 +48,7 @@ def ask(
 
     def run(*arguments: str, fault: str = "none", steps: tuple[Play, ...] = (), model: str = "scripted") -> Outcome:
         played.steps = steps
+        played.requests.clear()
         server = liar(fault).as_configured() | {"defer_loading": True}
         path = tmp_path / "mcp.json"
         path.write_text(json.dumps({"mcpServers": {"one": server}, "tool_discovery": {"enabled": True}}))
@@ -98,6 +99,22 @@ def test_a_tool_whose_server_dies_is_told_and_the_answer_goes_on(ask: Ask):
     outcome = ask("make it", "--yes", fault="call-dies", steps=(SEARCH, CALL, Play("It died.")))
     assert (outcome.code, outcome.output) == (0, "It died.\n")
     assert "✗ Error: Server 'one' failed to call" in outcome.errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "number"),
+    [([], 1), (["--tool-search", "off"], 6), (["--tool-search", "auto"], 6), (["--show-found", "call-tool"], 2)],
+)
+def test_what_the_model_has_to_begin_with_is_chosen_by_options(
+    ask: Ask, played: Stage, arguments: list[str], number: int
+):
+    ask("hello", *arguments, steps=(Play("Good day."),))
+    assert len(played.requests[0]["tools"]) == number
+
+
+def test_a_model_that_says_nothing_or_too_much_is_told_of(ask: Ask):
+    assert "the model answered nothing" in ask("hello", steps=(Play(""),)).errors
+    assert "the model stopped: length" in ask("hello", steps=(Play("Once upon", stop="length"),)).errors
 
 
 @pytest.mark.parametrize(

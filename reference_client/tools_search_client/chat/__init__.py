@@ -2,6 +2,7 @@
 
 What does no input and no output of its own:
     loop.py          `Chat`: the turns of one conversation
+    asking.py        one answer of the model, asked for again where that may help
     surface.py       `Surface`: what the loop shows, and whom it asks
     permission.py    which tools are called without asking
     model.py         `Model`: one streamed answer at a time, and why there is none

@@ -9,6 +9,7 @@ import json
 from typing import Final
 
 from mcp_types import CallToolResult, TextContent
+from rich.cells import cell_len
 
 from tools_search_client.chat.results import text_length
 from tools_search_client.conversation.messages import Forward, Reply, ToolCall
@@ -59,9 +60,11 @@ def question_lines(forward: Forward, width: int) -> list[str]:
         forward: The call.
         width: Columns in which its own line was shown; what did not fit there is shown now.
     """
-    lines = [shorten(forward.tool.tool.description or "It says nothing of itself.", _MOST_CHARS)]
+    described = forward.tool.tool.description
+    lines = [shorten(f"It says of itself: {described}" if described else "It says nothing of itself.", _MOST_CHARS)]
     arguments = arguments_of(forward.call)
-    if len(one_line(f"→ {forward.tool.name} {arguments}")) > min(width, _MOST_CHARS):
+    whole = f"→ {forward.tool.name} {arguments}"
+    if cell_len(whole) > min(width, _MOST_CHARS) or one_line(whole) != whole:
         left = len(arguments) - _MOST_ARGUMENT_CHARS
         lines.append(arguments[:_MOST_ARGUMENT_CHARS] + (f" … and {left:,} more characters" if left > 0 else ""))
     return lines

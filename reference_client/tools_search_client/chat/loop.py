@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
 import anyio
 from mcp_types import CallToolResult
 
-from tools_search_client.chat.model import Model, ModelFailed
+from tools_search_client.chat.asking import Asking
+from tools_search_client.chat.model import Model
 from tools_search_client.chat.permission import Permissions
 from tools_search_client.chat.results import bounded
 from tools_search_client.chat.surface import AnswerStopped, Surface
@@ -21,10 +22,6 @@ from tools_search_client.federation import Federation
 from tools_search_client.providers.adapter import Adapter, Outcome, Said
 
 __all__ = ["Chat", "Limits", "TooManyRequests"]
-
-_MOST_RETRIES: Final = 2
-_LONGEST_WAIT: Final = 60.0
-"""Seconds; a user who has to wait longer decides that for themselves."""
 
 _INTERRUPTED: Final = "[The user interrupted this answer.]"
 _FAILED: Final = "[This answer failed.]"
@@ -77,13 +74,13 @@ class Chat:
         self.conversation: Final = conversation
         self.servers: Final = servers
         self._model = model
+        self._asking = Asking(model, surface)
         self._new_adapter = new_adapter
         self._surface = surface
         self._permissions = permissions or Permissions()
         self._limits = limits or Limits()
         self._toolset = toolset
         self._adapter = new_adapter()
-        self._heard: list[str] = []
         self._is_answered = False
         self._is_pending = False
         self._told: set[str] = set()
@@ -137,6 +134,7 @@ class Chat:
             self._close(f"[{error}]")
             raise
         except ToolsSearchClientError:
+            self._adapter.cancel()
             self._is_pending = True
             raise
 
@@ -157,6 +155,8 @@ class Chat:
             self._surface.end_of_text(is_answer=not said.calls)
             if said.stop not in _USUAL_STOPS:
                 self._surface.notice(f"the model stopped: {said.stop}")
+            elif not said.calls and not said.text.strip():
+                self._surface.notice("the model answered nothing")
             if not said.calls:
                 return said.text
             for call in said.calls:
@@ -164,34 +164,13 @@ class Chat:
         raise TooManyRequests(f"The answer was stopped after {self._limits.requests} requests to the model.")
 
     async def _said(self) -> Said:
-        self._heard = []
-        request = self._adapter.request()
-        answer = await self._answer(request)
+        answer = await self._asking.answer(self._adapter.request())
         said = self._adapter.read(answer)
-        self._heard, self._is_answered = [], True
+        self._asking.done()
+        self._is_answered = True
         usage = self._model.usage(answer)
         self.conversation.statistics.add_usage(prompt_tokens=usage.prompt, completion_tokens=usage.completion)
         return said
-
-    async def _answer(self, request: dict[str, Any]) -> Mapping[str, Any]:
-        for attempt in range(_MOST_RETRIES):
-            try:
-                return await self._streamed(request)
-            except ModelFailed as error:
-                wait = 2.0**attempt if error.retry_after is None else error.retry_after
-                if self._heard or not error.is_passing or wait > _LONGEST_WAIT:
-                    raise
-                self._surface.notice(f"{error}; trying again in {wait:g} s")
-            await anyio.sleep(wait)
-        return await self._streamed(request)
-
-    async def _streamed(self, request: dict[str, Any]) -> Mapping[str, Any]:
-        def heard(piece: str) -> None:
-            self._heard.append(piece)
-            self._surface.text(piece)
-
-        with self._surface.waiting("waiting for the model"):
-            return await self._model.answer(request, heard)
 
     async def _outcome(self, call: ToolCall) -> Outcome:
         with self._surface.waiting(call.name):
@@ -220,9 +199,7 @@ class Chat:
     def _close(self, why: str) -> None:
         """End a turn so that any provider takes the next one: everything answered, and the last word the model's."""
         self._adapter.cancel()
-        said = "".join(self._heard).strip()
-        self._adapter.read(self._model.only_text(f"{said}\n\n{why}" if said else why))
-        self._heard = []
+        self._adapter.read(self._asking.ended_by(why))
 
     def _leave_pending(self) -> None:
         """Give up a turn that failed; the model never hears of one of which it knows nothing."""
