@@ -137,6 +137,15 @@ def test_a_call_that_is_refused_is_not_made_and_the_model_told(session: Session)
     assert "The user does not allow this call." in session.sent()
 
 
+def test_what_was_typed_before_a_question_does_not_answer_it(session: Session):
+    session.plays(session.finds("good__make_beta"), Play("", [("good__make_beta", {})]), Play("As you like."))
+    before = session.asked.asked("tools/call")
+    session.terminal.type("make a beta thing\ry\r")
+    assert "Call it?" in session.terminal.until_prompt()
+    assert "As you like." in session.turn("n")
+    assert session.asked.asked("tools/call") == before
+
+
 def test_a_tool_that_is_always_allowed_is_not_asked_about_again(session: Session):
     call = Play("", [("good__make_gamma", {})])
     session.plays(session.finds("good__make_gamma"), call, call, Play("Both are made."), call, Play("Another one."))

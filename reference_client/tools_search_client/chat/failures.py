@@ -51,8 +51,7 @@ def _of_status(error: Any, endpoint: Endpoint) -> ModelFailed:
     if status < 400:  # it came in the middle of a stream
         return ModelFailed(f"{BROKEN_OFF}: {said}", is_passing=True)
     if status in (400, 413, 422) and (status == 413 or any(words in body for words in _TOO_LONG)):
-        mend = "/undo forgets the last turn, /reset begins anew"
-        return ModelFailed(f"the conversation is longer than the model can read ({status}): {said} ({mend})")
+        return ModelFailed(f"the conversation is longer than the model can read ({status}): {said}")
     match status:
         case 401:
             return ModelFailed(f"the key in {endpoint.key_name} is not accepted (401): {said}")

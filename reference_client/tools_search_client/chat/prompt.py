@@ -32,7 +32,7 @@ async def converse(chat: Chat, keyboard: Keyboard, terminal: Terminal, interrupt
             except ToolsSearchClientError as error:
                 terminal.notice(f"Error: {error}")
                 if chat.is_pending:
-                    terminal.notice("/retry asks again; another text takes the place of this one")
+                    terminal.notice("/retry asks again, another text takes the place of this one, /reset begins anew")
         if was_stopped or scope.cancelled_caught:
             terminal.notice("stopped; the conversation goes on")
 
