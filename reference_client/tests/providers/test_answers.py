@@ -17,7 +17,16 @@ from mcp_types import (
     TextResourceContents,
     Tool,
 )
-from tools_search_client import Conversation, Forward, InvalidAnswer, ListedSource, LocalMistake, Reply, ToolDiscovery
+from tools_search_client import (
+    Conversation,
+    Forward,
+    InvalidAnswer,
+    ListedSource,
+    LocalMistake,
+    Reply,
+    ToolCall,
+    ToolDiscovery,
+)
 from tools_search_client.providers import Adapter, AnthropicMessages, ChatCompletions, Gemini, OpenAIResponses
 
 from .endpoint import RENDERERS, Step
@@ -53,7 +62,11 @@ def transcript(adapter: Adapter) -> list[dict[str, Any]]:
     return next(body[member] for member in ("messages", "input", "contents") if member in body)
 
 
-NO_ANSWERS: list[dict[str, Any]] = [
+NO_ANSWERS: list[Any] = [
+    None,
+    [],
+    "<html>",
+    object(),
     {},
     {"choices": [], "content": 5, "output": {}, "candidates": "none"},
     {"choices": [{"message": 5}], "content": [{}], "output": [5], "candidates": [{"content": {"parts": [7]}}]},
@@ -66,7 +79,7 @@ NO_ANSWERS: list[dict[str, Any]] = [
 @pytest.mark.anyio
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("wrong", NO_ANSWERS)
-async def test_what_is_no_answer_is_refused_and_changes_nothing(kind: Any, wrong: dict[str, Any]):
+async def test_what_is_no_answer_is_refused_and_changes_nothing(kind: Any, wrong: Any):
     _, adapter = await begun(kind)
     before = adapter.request()
     with pytest.raises(InvalidAnswer):
@@ -204,6 +217,83 @@ async def test_by_call_tool_a_host_decides_by_what_the_inner_tool_states(kind: A
     assert isinstance(taken, Forward)
     assert taken.definition.annotations == DELETE.annotations
     assert taken.call.arguments == {"number": 1}
+
+
+@pytest.mark.anyio
+async def test_what_a_search_found_is_deferred_in_messages_and_referred_to_where_it_was_found():
+    conversation, adapter = await begun(AnthropicMessages, {"shop"})
+    said = adapter.read(answer(AnthropicMessages, ("search_tools", {"tool_names": ["delete_order", "other"]})))
+    adapter.answer(said.calls[0], await taken_reply(conversation, said.calls[0]))
+    result, beside = transcript(adapter)[-1]["content"]
+    assert result["content"] == [{"type": "tool_reference", "tool_name": "shop__delete_order"}]
+    assert beside["text"] == "Not found: other."
+    assert [tool.get("defer_loading") for tool in adapter.request()["tools"]] == [None, True]
+
+
+@pytest.mark.anyio
+async def test_what_a_search_found_stands_in_its_output_in_responses():
+    conversation, adapter = await begun(OpenAIResponses, {"shop"})
+    assert [tool["type"] for tool in adapter.request()["tools"]] == ["tool_search"]
+    said = adapter.read(answer(OpenAIResponses, ("tool_search", {"tool_names": ["delete_order"]})))
+    assert said.calls[0].name == "search_tools"
+    adapter.answer(said.calls[0], await taken_reply(conversation, said.calls[0]))
+    output = transcript(adapter)[-1]
+    assert (output["type"], output["execution"], output["call_id"]) == ("tool_search_output", "client", "call_0_0")
+    assert [(tool["name"], tool["defer_loading"]) for tool in output["tools"]] == [("shop__delete_order", True)]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("kind", "options", "place"),
+    [
+        (OpenAIResponses, {}, ("additional_tools", "tools", "name")),
+        (AnthropicMessages, {"tool_changes": True}, ("system", "content", "tool")),
+    ],
+)
+async def test_what_the_host_found_before_a_turn_is_added_at_its_place(kind: Any, options: Any, place: Any):
+    source = ListedSource.of({"shop": [DELETE], "bar": [DELETE]}, deferred={"shop"})
+
+    async def delegate(text: str) -> list[str]:
+        return ["shop__delete_order"] if "delete" in text else []
+
+    conversation = Conversation(source, ToolDiscovery(enabled=True), delegate=delegate)
+    adapter = kind(conversation, "a-model", **options)
+    await conversation.begin_turn("Hello.")
+    adapter.say("Hello.")
+    before = adapter.request()["tools"]
+    adapter.read(answer(kind))
+    await conversation.begin_turn("delete it")
+    adapter.say("delete it")
+    added = transcript(adapter)[-1]
+    kind_of, member, inner = place
+    assert kind_of in (added.get("type"), added.get("role"))
+    assert "shop__delete_order" in json.dumps(added[member][0][inner])
+    assert [tool for tool in adapter.request()["tools"] if not tool.get("defer_loading")] == before
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", KINDS)
+async def test_news_of_a_turn_that_was_dropped_is_told_again(kind: Any):
+    source = ListedSource.of({"shop": [DELETE], "bar": [DELETE]})
+    conversation = Conversation(source, ToolDiscovery(enabled=True))
+    adapter = kind(conversation, "a-model")
+    await conversation.begin_turn()
+    adapter.say("Hello.")
+    adapter.request()
+    adapter.read(answer(kind))
+    source.offers = ListedSource.of({"shop": [DELETE], "bar": []}).offers
+    await conversation.begin_turn()
+    for text in ("Go on.", "Or rather."):
+        adapter.say(text)
+        assert json.dumps(transcript(adapter)).count("no longer offers") == 1
+        adapter.drop_turn()
+    assert "no longer" not in json.dumps(transcript(adapter)[:-1])
+
+
+async def taken_reply(conversation: Conversation, call: ToolCall) -> Reply:
+    taken = await conversation.take(call)
+    assert isinstance(taken, Reply)
+    return taken
 
 
 EVERYTHING = CallToolResult(

@@ -219,7 +219,7 @@ class Play:
                 made.append((str(what), {"x": 1}))
                 meant.append(None)
         self.count += 1
-        answer = RENDERERS[self.provider](Step("Hm.", calls=made), self.count, body)
+        answer = RENDERERS[self.provider](Step(" " * self.count, calls=made), self.count, body)
         for choice in answer.get("choices", []):
             del choice["message"]["reasoning_content"]  # some services have it, the SDK's types do not
         said = self.adapter.read(answer)

@@ -78,6 +78,7 @@ class AnthropicMessages(BaseAdapter):
             system=system,
             call_tool=call_tool,
             tells=deferral,
+            refers=True,
             options={"max_tokens": max_tokens} | dict(options or {}),
         )
         self._tool_changes = tool_changes and deferral and not call_tool

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from mcp_types import CallToolResult
 
+from tools_search_client.conversation import wording
 from tools_search_client.conversation.messages import Reply, ToolCall
 from tools_search_client.conversation.state import Conversation
-from tools_search_client.errors import LocalMistake
+from tools_search_client.errors import InvalidAnswer, LocalMistake
 from tools_search_client.providers.adapter import Outcome, Said
 from tools_search_client.providers.exchange import Answered, Heard, WireCall
 from tools_search_client.providers.exposure import Exposure
@@ -38,6 +39,7 @@ class BaseAdapter(ABC):
         system: What the model is told before everything else.
         call_tool: Whether the list of tools is left as it is at first, and others are called through `call_tool`.
         tells: Whether the provider has a form for tools that are added at a point of the transcript.
+        refers: Whether that form has no more than their names.
         options: Further members of every request.
     """
 
@@ -49,14 +51,16 @@ class BaseAdapter(ABC):
         limits: Limits,
         system: str | None,
         call_tool: bool,
-        tells: bool,
-        options: Mapping[str, Any] | None,
+        tells: bool = False,
+        refers: bool = False,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self._conversation = conversation
         self._model = model
         self._most_tools = limits.most_tools
         self._system = system
         self._tells = tells and not call_tool
+        self._refers = refers and self._tells
         self._options = dict(options or {})
         self._shown = Exposure(limits, tells=self._tells, uses_call_tool=call_tool)
         self._transcript: list[dict[str, Any]] = []
@@ -92,6 +96,7 @@ class BaseAdapter(ABC):
         notices = [*self._notices_to_repeat, *offer.notices]
         self._notices_to_repeat, self._notices_of_turn = [], [*self._notices_of_turn, *notices]
         self._said += notices
+        self._say_what_changed(self._shown.changed(offer))
         added = self._show(self._shown.unknown(offer))
         if self._said:
             self._transcript.append(self._user([copied(text) for text in self._said]))
@@ -110,7 +115,10 @@ class BaseAdapter(ABC):
         self._refuse_open_calls()
         if self._said or not self._transcript:
             raise LocalMistake("there was no request that this could be the answer to")
-        heard = self._heard(copied(answer))
+        stated: object = copied(answer)
+        if not isinstance(stated, dict):
+            raise InvalidAnswer('the answer is no JSON object: of an SDK\'s object, give `model_dump(mode="json")`')
+        heard = self._heard(cast("dict[str, Any]", stated))
         calls = [(call, self._shown.understood(call)) for call in heard.calls]
         self._transcript += heard.items
         self._calls = {call.id: (call, understood) for call, understood in calls}
@@ -165,6 +173,13 @@ class BaseAdapter(ABC):
         return None
 
     # What they have in common.
+
+    def _say_what_changed(self, tools: Sequence[SentTool]) -> None:
+        """Tell of definitions that stand in the transcript and no longer hold; a reference leads to the new one."""
+        if tools and not self._refers:
+            described = self._shown.described(tools)
+            news = [wording.changed_tool(tool.name, tool.definition.tool) for tool in tools if tool.definition.tool]
+            self._said += [described] if described else news
 
     def _show(self, tools: Sequence[SentTool]) -> list[dict[str, Any]]:
         """Show tools that the host added, and return what the transcript has for them."""

@@ -84,9 +84,7 @@ class ChatCompletions(BaseAdapter):
         options: Mapping[str, Any] | None = None,
     ) -> None:
         limits = Limits(most_tools, longest_description)
-        super().__init__(
-            conversation, model, limits=limits, system=system, call_tool=call_tool, tells=False, options=options
-        )
+        super().__init__(conversation, model, limits=limits, system=system, call_tool=call_tool, options=options)
         self._mime_types = [one for kind in sorted(reads) for one in _MIME_TYPES[kind]]
 
     def _user(self, texts: Sequence[str]) -> dict[str, Any]:

@@ -49,6 +49,13 @@ class Exposure:
         """Go back to an earlier transcript, in which only these were shown."""
         self._told = dict(told)
 
+    def changed(self, offer: Offer) -> list[SentTool]:
+        """Return what was shown in the transcript with another definition than it has now, and take note of it."""
+        tools = [self._tools.sent(definition) for definition in offer.tools if definition.name in self._told]
+        changed = [tool for tool in tools if tool.definition != self._told[tool.definition.name].definition]
+        self.tell(changed)
+        return changed
+
     def unknown(self, offer: Offer) -> list[SentTool]:
         """Return what is offered and was not shown yet; another list than before is shown as such, as a whole."""
         tools = [self._tools.sent(definition) for definition in offer.tools]
@@ -93,8 +100,7 @@ class Exposure:
         return ToolCall(*self._tools.meant(*inner), call.id)
 
     def _is_told(self, tool: SentTool) -> bool:
-        told = self._told.get(tool.definition.name)
-        return told is not None and told.definition == tool.definition
+        return tool.definition.name in self._told
 
     def _is_shown(self, tool: SentTool) -> bool:
         return tool.definition.name in self._listed or self._is_told(tool)

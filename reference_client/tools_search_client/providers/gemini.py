@@ -86,9 +86,7 @@ class Gemini(BaseAdapter):
         options: Mapping[str, Any] | None = None,
     ) -> None:
         limits = Limits(_MOST_TOOLS, keywords=KEYWORDS, has_plain_arguments=True)
-        super().__init__(
-            conversation, model, limits=limits, system=system, call_tool=call_tool, tells=False, options=None
-        )
+        super().__init__(conversation, model, limits=limits, system=system, call_tool=call_tool)
         self._config = dict(options or {})
         self._mime_types = _MIME_TYPES if reads_media else ()
         self._without_id: set[str] = set()

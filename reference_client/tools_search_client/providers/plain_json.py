@@ -108,7 +108,7 @@ def _copied(value: Any) -> Any:
         return [_copied(member) for member in cast("list[Any]", value)]
     if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
-    raise InvalidAnswer(f"{shorten(repr(value), _QUOTED_CHARS)} is not JSON")
+    raise InvalidAnswer(f'{shorten(repr(value), _QUOTED_CHARS)} is not JSON, as `model_dump(mode="json")` gives it')
 
 
 def _is_torn(text: str) -> bool:
