@@ -85,8 +85,8 @@ def running(
         try:
             terminal.until_prompt()
             yield Session(request.param, played, terminal, asked, hangs)
-            terminal.enter("/quit")
-            terminal.until_end()
+            terminal.type("\x04")  # Ctrl-D leaves, whatever was before
+            assert terminal.until_end()[0] == 0
         finally:
             terminal.close()
 
@@ -264,30 +264,20 @@ def test_words_that_begin_with_a_slash_are_for_the_program(session: Session):
     assert "find it" not in session.sent()
 
 
-@pytest.fixture
-def leaving(tmp_path: Path, liar: Any) -> Iterator[Terminal]:
+def test_ctrl_c_twice_leaves_with_what_was_saved(tmp_path: Path, liar: Any):
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"one": liar().as_configured()}}))
-    terminal = Terminal(
-        [*CHAT, str(tmp_path / "mcp.json")],
-        {"OPENAI_API_KEY": "secret", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"},
-    )
-    terminal.until_prompt()
-    yield terminal
-    terminal.close()
-
-
-def test_ctrl_c_twice_leaves_with_what_was_saved(leaving: Terminal):
-    leaving.type("a line that is thrown away")
-    leaving.interrupt()
-    leaving.until_prompt()
-    leaving.interrupt()
-    assert "Ctrl-C again" in leaving.until_prompt()
-    leaving.interrupt()
-    code, shown = leaving.until_end()
+    nowhere = {"OPENAI_API_KEY": "secret", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    terminal = Terminal([*CHAT, str(tmp_path / "mcp.json")], nowhere)
+    try:
+        terminal.until_prompt()
+        terminal.type("a line that is thrown away")
+        terminal.interrupt()
+        terminal.until_prompt()
+        terminal.interrupt()
+        assert "Ctrl-C again" in terminal.until_prompt()
+        terminal.interrupt()
+        code, shown = terminal.until_end()
+    finally:
+        terminal.close()
     assert code == 0
     assert "0 requests" in shown
-
-
-def test_ctrl_d_leaves(leaving: Terminal):
-    leaving.type("\x04")
-    assert leaving.until_end()[0] == 0
