@@ -61,6 +61,12 @@ def liar(tmp_path: Path) -> Callable[..., LiarProcess]:
     return make
 
 
+@pytest.fixture(scope="session")
+def liar_process() -> type[LiarProcess]:
+    """Make such servers for more than one test."""
+    return LiarProcess
+
+
 @pytest.fixture(params=["modern", "legacy"])
 def era(request: pytest.FixtureRequest) -> str:
     """Each of the two families of protocol revisions."""

@@ -12,6 +12,7 @@ from typing import Final, NoReturn
 import click
 
 from tools_search_client.commands.call import call
+from tools_search_client.commands.chat import chat
 from tools_search_client.commands.demo import demo
 from tools_search_client.commands.outcome import EXIT_FAILED, EXIT_OK, EXIT_SIGNAL, EXIT_USAGE
 from tools_search_client.commands.running import Interrupted
@@ -33,6 +34,7 @@ Start here:
   tools-search-client servers --config mcp.json              what do my servers offer?
   tools-search-client search "commit my changes" --config mcp.json
   tools-search-client call git__git_log '{"repo_path": "."}' --config mcp.json
+  tools-search-client chat --config mcp.json -m MODEL        a model finds and calls them
 
 mcp.json is the file that your host already has (`mcpServers`). A single server is reached with --url or started
 with --command. Every command knows --json and --help.
@@ -45,7 +47,7 @@ def commands() -> None:
     """Hold the commands together."""
 
 
-for command in (servers, tools, search, call, stats, demo):
+for command in (servers, tools, search, call, chat, stats, demo):
     commands.add_command(command)
 
 

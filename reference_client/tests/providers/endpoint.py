@@ -82,7 +82,7 @@ def scripted_model(*steps: Step) -> Generator[ScriptedModel]:
             model.headers.append(dict(self.headers))
             status, answer = model.answer(self.path, body)
             if status == 200 and body.get("stream"):
-                events = _streamed_chat(answer) if "choices" in answer else _streamed_messages(answer)
+                events = streamed_chat(answer) if "choices" in answer else streamed_messages(answer)
                 self._send(status, "text/event-stream", "".join(events).encode())
             else:
                 self._send(status, "application/json", json.dumps(answer).encode())
@@ -189,7 +189,7 @@ def _as_text(arguments: Any) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
-def _streamed_chat(answer: Json) -> Iterator[str]:
+def streamed_chat(answer: Json) -> Iterator[str]:
     choice = answer["choices"][0]
     message = choice["message"]
     deltas: list[Json] = [{"role": "assistant", "content": ""}]
@@ -206,7 +206,7 @@ def _streamed_chat(answer: Json) -> Iterator[str]:
     yield "data: [DONE]\n\n"
 
 
-def _streamed_messages(answer: Json) -> Iterator[str]:
+def streamed_messages(answer: Json) -> Iterator[str]:
     start: Json = answer | {"content": [], "stop_reason": None}
     yield _named({"type": "message_start", "message": start})
     for place, block in enumerate(answer["content"]):

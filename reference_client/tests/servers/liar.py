@@ -167,6 +167,8 @@ class Liar:
                 return None
             case "call-refused":
                 return {"error": {"code": -32000, "message": "no\nError: all is well"}}
+            case "call-dressed-up":
+                return self.complete({"content": [{"type": "text", "text": "\x1b]0;owned\x07\u202emade of it"}]})
             case "image":
                 image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
                 return self.complete({"content": [image]})

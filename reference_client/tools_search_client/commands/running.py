@@ -28,14 +28,18 @@ class Interrupted(Exception):
         super().__init__(f"interrupted by {signal.Signals(number).name}")
 
 
-def run_until_signal(work: Callable[[], Awaitable[T]]) -> T:
+def run_until_signal(work: Callable[[], Awaitable[T]], *, on_interrupt: Callable[[], None] | None = None) -> T:
     """Run `work` to its end and return what it does.
+
+    Args:
+        work: What is run.
+        on_interrupt: Called at each Ctrl-C, which then does not end the work.
 
     Raises:
         Interrupted: A signal came first. A second one ends the program without any cleaning up.
         Exception: Whatever `work` raises, as it is.
     """
-    return anyio.run(_run, work)
+    return anyio.run(_run, work, on_interrupt)
 
 
 @contextmanager
@@ -48,12 +52,12 @@ def interruptible_question() -> Generator[None]:
         signal.signal(signal.SIGINT, handler)
 
 
-async def _run(work: Callable[[], Awaitable[T]]) -> T:
+async def _run(work: Callable[[], Awaitable[T]], on_interrupt: Callable[[], None] | None) -> T:
     received: list[int] = []
     outcome: list[T] = []
     raised: list[Exception] = []
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_watch, tasks.cancel_scope, received)
+        tasks.start_soon(_watch, tasks.cancel_scope, received, on_interrupt)
         try:
             outcome.append(await work())
         except Exception as error:  # the work's own: a task group would wrap it
@@ -66,9 +70,12 @@ async def _run(work: Callable[[], Awaitable[T]]) -> T:
     return outcome[0]
 
 
-async def _watch(scope: anyio.CancelScope, received: list[int]) -> None:
+async def _watch(scope: anyio.CancelScope, received: list[int], on_interrupt: Callable[[], None] | None) -> None:
     with anyio.open_signal_receiver(*_SIGNALS) as signals:
         async for number in signals:
+            if number == signal.SIGINT and on_interrupt is not None:
+                on_interrupt()
+                continue
             received.append(number)
             scope.cancel()
             return

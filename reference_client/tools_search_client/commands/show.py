@@ -22,7 +22,7 @@ from tools_search_client.reports import (
     ServerReport,
 )
 
-__all__ = ["as_json", "note_troubles", "search", "servers", "tools"]
+__all__ = ["as_json", "note_troubles", "print_servers", "search", "servers", "tools"]
 
 _ASKING: Final = "asking the servers …"
 
@@ -45,9 +45,14 @@ def servers(target: Target, *, as_json: bool) -> None:
     if as_json:
         print_json({"servers": [description_json(one) for one in described]})
     else:
-        print_table(("server", "program", "protocol", "mode", "tools", "ms"), [_server_row(one) for one in described])
-        note_troubles([one.report for one in described])
+        print_servers(described)
     leave(answered_code([one.report for one in described], found=True))
+
+
+def print_servers(described: Sequence[ServerDescription]) -> None:
+    """Print what servers are and offer, or why they failed."""
+    print_table(("server", "program", "protocol", "mode", "tools", "ms"), [_server_row(one) for one in described])
+    note_troubles([one.report for one in described])
 
 
 @click.command(epilog=EXIT_CODES)

@@ -66,6 +66,11 @@ class Conversation:
         self.statistics: Final = Statistics(DiscoveryStatistics() if self._discovery.enabled else None)
 
     @property
+    def definitions(self) -> tuple[Definition, ...]:
+        """What the model has, in the order of the list; `offer` returns the same and counts it as sent."""
+        return self._desk.shelf.definitions
+
+    @property
     def additions(self) -> tuple[Addition, ...]:
         """What was added to the list of tools since it was begun, and by which call."""
         return self._desk.shelf.additions

@@ -1,0 +1,134 @@
+"""The scripted endpoint as a stream: it can hang in the middle, break off, or talk nonsense."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Literal
+
+from .endpoint import ScriptedModel, Step, streamed_chat, streamed_messages
+
+Json = dict[str, Any]
+
+_DEADLINE = 30.0
+"""Seconds after which an endpoint that hangs gives up on a client that does not go away."""
+
+
+@dataclass(frozen=True)
+class Play(Step):
+    """A step and how its stream ends."""
+
+    ending: Literal["whole", "hangs", "breaks-off", "nonsense"] = "whole"
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    said: str = "as the script says"
+    """The message of an error."""
+
+
+def _none_yet() -> threading.Semaphore:
+    return threading.Semaphore(0)
+
+
+@dataclass
+class Stage(ScriptedModel):
+    """An endpoint whose clients can be seen to go."""
+
+    hanging: threading.Semaphore = field(default_factory=_none_yet)
+    """Released when a stream hangs."""
+    left: threading.Semaphore = field(default_factory=_none_yet)
+    """Released when a client went away from a stream that hangs."""
+
+    def next_step(self) -> Play:
+        number = len(self.requests)
+        step = self.steps[number] if number < len(self.steps) else Play()
+        assert isinstance(step, Play)
+        return step
+
+
+@contextmanager
+def stage(*steps: Play) -> Generator[Stage]:
+    """Serve the steps; `url` is one for OpenAI's SDK, Anthropic's adds the version itself."""
+    played = Stage(steps)
+
+    class Handler(_Handler):
+        stage = played
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    played.url = f"http://127.0.0.1:{server.server_port}/v1"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield played
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    stage: Stage
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.stage.headers.append(dict(self.headers))
+        play = self.stage.next_step()
+        status, answer = self.stage.answer(self.path, body)
+        if status == 200:
+            self._stream(play, list(_events(answer)))
+            return
+        if play.status != 200:
+            answer["error"]["message"] = play.said
+        self._begin(status, "application/json", play.headers)
+        self._pieces([json.dumps(answer), ""])
+
+    def _stream(self, play: Play, events: list[str]) -> None:
+        self._begin(200, "text/event-stream", {})
+        if play.ending == "whole":
+            self._pieces([*events, ""])
+            return
+        self._pieces(events[: len(events) // 2])
+        if play.ending == "nonsense":
+            self._pieces(["event: content_block_delta\ndata: {nonsense\n\n", ""])
+        elif play.ending == "hangs":
+            self.stage.hanging.release()
+            self.connection.settimeout(_DEADLINE)
+            if not self.connection.recv(1):
+                self.stage.left.release()
+        self.close_connection = True
+
+    def _begin(self, status: int, kind: str, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {"content-type": kind, "transfer-encoding": "chunked", **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def _pieces(self, texts: Sequence[str]) -> None:
+        for data in (text.encode() for text in texts):
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+            self.wfile.flush()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - named by the base class
+        """Write nothing."""
+
+
+def _events(answer: Json) -> Iterator[str]:
+    if "choices" in answer:
+        return streamed_chat(answer)
+    return _streamed_response(answer) if "output" in answer else streamed_messages(answer)
+
+
+def _streamed_response(answer: Json) -> Iterator[str]:
+    events: list[Json] = [{"type": "response.created", "response": answer | {"output": [], "status": "in_progress"}}]
+    for place, item in enumerate(answer["output"]):
+        for part in item.get("content", ()):
+            delta = {"type": "response.output_text.delta", "item_id": item["id"], "output_index": place}
+            pieces = [part["text"][start : start + 7] for start in range(0, len(part["text"]), 7)]
+            events += [delta | {"content_index": 0, "delta": piece, "logprobs": []} for piece in pieces]
+    events.append({"type": f"response.{answer['status']}", "response": answer})
+    for number, event in enumerate(events):
+        yield f"event: {event['type']}\ndata: {json.dumps(event | {'sequence_number': number})}\n\n"

@@ -1,0 +1,172 @@
+"""One question from a script: the answer on standard output, everything else beside it, and an exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tools_search_client.__main__ import main
+
+from .streaming import Play, Stage, stage
+
+SEARCH = Play("I look for it.", [("search_tools", {"tool_names": ["make_alpha"]})])
+CALL = Play("", [("make_alpha", {"size": 3})])
+
+
+@dataclass
+class Outcome:
+    code: int
+    output: str
+    errors: str
+
+
+Ask = Callable[..., Outcome]
+
+
+@pytest.fixture
+def played() -> Iterator[Stage]:
+    with stage() as one:
+        yield one
+
+
+@pytest.fixture
+def ask(
+    played: Stage, liar: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Ask:
+    """Ask in this process; servers and endpoint are real."""
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    monkeypatch.setenv("OPENAI_BASE_URL", played.url)
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
+
+    def run(*arguments: str, fault: str = "none", steps: tuple[Play, ...] = (), model: str = "scripted") -> Outcome:
+        played.steps = steps
+        played.requests.clear()
+        server = liar(fault).as_configured() | {"defer_loading": True}
+        path = tmp_path / "mcp.json"
+        path.write_text(json.dumps({"mcpServers": {"one": server}, "tool_discovery": {"enabled": True}}))
+        with pytest.raises(SystemExit) as ended:
+            main(["chat", "--config", str(path), "-m", model, *arguments])
+        shown = capsys.readouterr()
+        return Outcome(int(ended.value.code or 0), shown.out, shown.err)
+
+    return run
+
+
+def test_the_answer_alone_is_on_standard_output(ask: Ask, played: Stage):
+    outcome = ask("make it", "--yes", steps=(SEARCH, CALL, Play("It is made.")))
+    assert (outcome.code, outcome.output) == (0, "It is made.\n")
+    assert "I look for it." in outcome.errors
+    assert '→ one__make_alpha {"size": 3}' in outcome.errors
+    assert "3 requests; 1 search found 1 tool; 1 call; about" in outcome.errors
+    assert played.faults == []
+
+
+def test_a_tool_that_may_change_something_is_not_called_where_nobody_can_be_asked(ask: Ask, played: Stage):
+    outcome = ask("make it", steps=(SEARCH, CALL, Play("I may not.")))
+    assert (outcome.code, outcome.output) == (0, "I may not.\n")
+    assert "one__make_alpha may change something and nobody can be asked here: --yes allows it" in outcome.errors
+    assert "does not allow" in json.dumps(played.requests[-1])
+
+
+def test_programs_get_the_answer_and_the_statistics_as_json(ask: Ask):
+    outcome = ask("hello", "--json", steps=(Play("Good day."),))
+    answer = json.loads(outcome.output)
+    assert answer["answer"] == "Good day."
+    assert answer["statistics"]["requests"] == 1
+
+
+def test_a_model_that_never_ends_is_stopped(ask: Ask, played: Stage):
+    outcome = ask("make it", "--yes", "--max-rounds", "4", steps=(SEARCH, CALL, CALL, CALL, CALL))
+    assert (outcome.code, outcome.output) == (1, "")
+    assert "stopped after 4 requests" in outcome.errors
+    assert len(played.requests) == 4
+
+
+def test_a_result_that_is_too_long_is_cut_and_the_model_told(ask: Ask, played: Stage):
+    ask("make it", "--yes", "--max-result", "10", steps=(SEARCH, CALL, Play("Short.")))
+    assert played.requests[-1]["messages"][-1]["content"].startswith('{"name": "\n[cut: 38 more characters')
+
+
+def test_a_tool_whose_server_dies_is_told_and_the_answer_goes_on(ask: Ask):
+    outcome = ask("make it", "--yes", fault="call-dies", steps=(SEARCH, CALL, Play("It died.")))
+    assert (outcome.code, outcome.output) == (0, "It died.\n")
+    assert "✗ Error: Server 'one' failed to call" in outcome.errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "number"),
+    [([], 1), (["--tool-search", "off"], 6), (["--tool-search", "auto"], 6), (["--show-found", "call-tool"], 2)],
+)
+def test_what_the_model_has_to_begin_with_is_chosen_by_options(
+    ask: Ask, played: Stage, arguments: list[str], number: int
+):
+    ask("hello", *arguments, steps=(Play("Good day."),))
+    assert len(played.requests[0]["tools"]) == number
+
+
+def test_a_model_that_says_nothing_or_too_much_is_told_of(ask: Ask):
+    assert "the model answered nothing" in ask("hello", steps=(Play(""),)).errors
+    assert "the model stopped: length" in ask("hello", steps=(Play("Once upon", stop="length"),)).errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--api-key-env", "NO_SUCH_KEY"], "the environment has no NO_SUCH_KEY"),
+        (["--provider", "anthropic"], "the environment has no ANTHROPIC_API_KEY"),
+        (["--base-url", "localhost:1"], "must begin with http"),
+        (["--toolset", "nothing"], "no toolset is named 'nothing'"),
+    ],
+)
+def test_wrong_use_is_told_before_anything_is_sent(ask: Ask, played: Stage, arguments: list[str], said: str):
+    outcome = ask("hello", *arguments)
+    assert (outcome.code, outcome.output) == (2, "")
+    assert said in outcome.errors
+    assert played.requests == []
+
+
+def test_a_model_called_claude_is_one_of_anthropic(ask: Ask):
+    assert "ANTHROPIC_API_KEY" in ask("hello", model="claude-of-tomorrow").errors
+
+
+@pytest.mark.parametrize("name", ["openai", "anthropic"])
+def test_a_missing_sdk_is_told_with_the_extra_that_has_it(ask: Ask, monkeypatch: pytest.MonkeyPatch, name: str):
+    monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
+    outcome = ask("hello", "--provider", name)
+    assert outcome.code == 2
+    assert f"its extra [{name}]" in outcome.errors
+
+
+def test_an_endpoint_that_is_not_there_is_told(ask: Ask):
+    outcome = ask("hello", "--base-url", "http://127.0.0.1:9/v1")
+    assert (outcome.code, outcome.output) == (1, "")
+    assert "http://127.0.0.1:9/v1 cannot be reached" in outcome.errors
+
+
+def test_a_service_that_goes_on_failing_is_told_in_the_end(ask: Ask, played: Stage):
+    failing = Play(status=503, headers={"retry-after": "0"}, said="out of order")
+    outcome = ask("hello", steps=(failing, failing, failing, Play("too late")))
+    assert (outcome.code, len(played.requests)) == (1, 3)
+    assert "Error: the provider failed (503): out of order" in outcome.errors
+
+
+def test_a_question_can_come_through_a_pipe(played: Stage, liar: Any):
+    played.steps = (Play("Good day."),)
+    command = " ".join([liar().target.command, *liar().target.args])
+    program = [sys.executable, "-m", "tools_search_client", "chat", "-m", "scripted", "--command", command]
+    environment = {**os.environ, "OPENAI_API_KEY": "secret", "OPENAI_BASE_URL": played.url}
+    done = subprocess.run(
+        program, input="a question\n", capture_output=True, text=True, timeout=60, check=False, env=environment
+    )
+    assert (done.returncode, done.stdout) == (0, "Good day.\n")
+    assert "a question" in json.dumps(played.requests[0])
+    assert "\x1b" not in done.stderr

@@ -1,0 +1,74 @@
+"""Which model is spoken to, where, and with what key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from tools_search_client.errors import LocalMistake
+
+__all__ = ["PROVIDERS", "SHOWN_BY", "Endpoint", "Provider", "ShownBy", "choose_endpoint"]
+
+Provider: TypeAlias = Literal["openai", "openai-responses", "anthropic"]
+
+PROVIDERS: Final[tuple[Provider, ...]] = ("openai", "openai-responses", "anthropic")
+
+ShownBy: TypeAlias = Literal["provider", "list", "call-tool"]
+"""How a model is shown a tool that was found: in the provider's own form, in the list of tools, or in words."""
+
+SHOWN_BY: Final[tuple[ShownBy, ...]] = ("provider", "list", "call-tool")
+
+_NO_KEY: Final = "none"
+"""What a service of one's own is sent, which asks for no key: the SDKs insist on one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A model of a provider, or of a service that speaks like one."""
+
+    provider: Provider
+    model: str
+    key: str = field(repr=False)
+    key_name: str
+    """The variable of the environment that the key is from."""
+    url: str | None = None
+    """`None` is the provider's own address."""
+
+
+def choose_endpoint(
+    model: str,
+    environment: Mapping[str, str],
+    *,
+    provider: Provider | None = None,
+    url: str | None = None,
+    key_name: str | None = None,
+) -> Endpoint:
+    """Return the endpoint that options and environment mean together.
+
+    Args:
+        model: The provider's name of the model.
+        environment: Has the key, and the address where `url` is not given: `OPENAI_API_KEY` and `OPENAI_BASE_URL`, or
+            the same of `ANTHROPIC`.
+        provider: Anthropic for a model called `claude…`, OpenAI for any other, unless given.
+        url: The address of the API, up to and with its version.
+        key_name: The variable that has the key, where it is another one.
+
+    Raises:
+        LocalMistake: The key is missing where there has to be one, or the address is none.
+    """
+    provider = provider or ("anthropic" if model.startswith("claude") else "openai")
+    prefix = "ANTHROPIC" if provider == "anthropic" else "OPENAI"
+    address = url or environment.get(f"{prefix}_BASE_URL") or None
+    if address is not None and not address.startswith(("http://", "https://")):
+        raise LocalMistake(f"the address {address!r} must begin with http:// or https://")
+    name = key_name or f"{prefix}_API_KEY"
+    key = environment.get(name, "").strip()
+    if not key and (key_name is not None or address is None):
+        mend = (
+            f"put the key of {model!r} there"
+            if key_name
+            else "put the key there, or name its variable by --api-key-env"
+        )
+        raise LocalMistake(f"the environment has no {name}: {mend}")
+    return Endpoint(provider, model, key or _NO_KEY, name, address)
