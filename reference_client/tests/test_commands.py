@@ -78,6 +78,33 @@ def test_tools_are_shown_as_loaded_or_deferred_where_they_are_loaded_on_demand(
     assert "deferred" in run("tools", "--config", config).output
 
 
+def test_stats_tell_what_listing_costs_and_what_finding_on_demand_saves(
+    run: Run, reference_server: StdioTarget, plain_server: StdioTarget, write_configuration: Write
+):
+    many = {"command": reference_server.command, "args": [*reference_server.args], "defer_loading": True}
+    config = write_configuration(
+        {"plain": {"command": plain_server.command, "args": [*plain_server.args]}, "many": many}
+    )
+    document = json.loads(config.read_text()) | {"tool_discovery": {"enabled": True}}
+    config.write_text(json.dumps(document))
+    outcome = run("stats", "--config", config, "--json")
+    assert outcome.code == 0
+    servers, first = outcome.json["servers"], outcome.json["firstRequest"]
+    assert list(servers) == ["many", "plain"]  # the dearest first
+    for count in ("definitions", "tokens"):
+        assert first["listed"][count] == servers["many"][count] + servers["plain"][count]
+    # `search_tools`, and beside it the tools of the server that is not deferred.
+    assert first["asConfigured"]["definitions"] == servers["plain"]["definitions"] + 1
+    assert first["onDemand"]["definitions"] == 1
+    assert first["onDemand"]["tokens"] < first["asConfigured"]["tokens"] < first["listed"]["tokens"]
+    assert "less" in run("stats", "--config", config).errors
+
+
+def test_stats_of_few_tools_say_that_nothing_is_saved(run: Run, plain_server: StdioTarget, write_configuration: Write):
+    config = write_configuration({"plain": {"command": plain_server.command, "args": [*plain_server.args]}})
+    assert "saves nothing" in run("stats", "--config", config).errors
+
+
 def test_search_prints_ranked_tools_and_every_server_as_json(run: Run, config: Path):
     outcome = run("search", "add two numbers", "--config", config, "--limit", "3", "--json")
     answer = outcome.json

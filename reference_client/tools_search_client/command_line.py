@@ -34,6 +34,7 @@ Start here:
   tools-search-client servers --config mcp.json              what do my servers offer?
   tools-search-client search "commit my changes" --config mcp.json
   tools-search-client call git__git_log '{"repo_path": "."}' --config mcp.json
+  tools-search-client stats --config mcp.json                what do they cost a model?
   tools-search-client chat --config mcp.json -m MODEL        a model finds and calls them
 
 mcp.json is the file that your host already has (`mcpServers`). A single server is reached with --url or started
