@@ -111,6 +111,7 @@ def catalog_server(catalog: Catalog, answer: Answer = canned_answer) -> Server[A
     )
     limits = catalog.limits
     ToolsSearch(
+        ranker=limits.ranker,
         settings=lambda: catalog.settings,
         default_limit=limits.default_limit,
         max_limit=limits.max_limit,

@@ -27,6 +27,7 @@ from tools_search_server.limits import CURSOR_KEY_VARIABLE, Limits, read_cursor_
 from tools_search_server.logs import LogFormat, log_to_stderr
 from tools_search_server.mendable import Mendable
 from tools_search_server.redis_address import DEFAULT_CHANNEL, REDIS_VARIABLE, redis_address
+from tools_search_server.semantic_ranker import semantic_ranker
 from tools_search_server.serving import Address, Program, serve
 from tools_search_server.status_command import status
 from tools_search_server.token_command import token
@@ -83,6 +84,7 @@ class _AddressType(click.ParamType[Address]):
 @click.option("--page-size", type=click.IntRange(1, 1000), default=100, show_default=True, help="Tools per list page.")
 @click.option("--default-limit", type=click.IntRange(1, 20), default=10, show_default=True, help="Tools per search.")
 @click.option("--max-limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Most tools per search.")
+@click.option("--semantic", is_flag=True, help="Rank by meaning as well, in English; needs the extra [semantic].")
 @click.option("--cursor-key-file", type=_FILE, metavar="FILE", help="Key of search cursors, shared by replicas.")
 @click.option("--redis", metavar="URL", help="Tell replicas of list changes through this Redis server.")
 @click.option("--redis-channel", metavar="NAME", default=DEFAULT_CHANNEL, show_default=True,
@@ -116,6 +118,7 @@ def command(
     page_size: int,
     default_limit: int,
     max_limit: int,
+    semantic: bool,
     cursor_key_file: Path | None,
     redis: str | None,
     redis_channel: str,
@@ -148,7 +151,8 @@ def command(
         raise click.UsageError(message + "Use 127.0.0.1, or add --allow-remote if that is meant.")
     log_to_stderr(log_format)
     try:
-        limits = Limits(page_size, min(default_limit, max_limit), max_limit, read_cursor_key(cursor_key_file))
+        key, ranker = read_cursor_key(cursor_key_file), semantic_ranker() if semantic else None
+        limits = Limits(page_size, min(default_limit, max_limit), max_limit, key, ranker)
         redis_at = redis_address(redis, redis_channel)
         laziness = None if only_check else Laziness(for_all=lazy, idle_seconds=idle_stop)
         options = GatewayOptions(start_deadline, call_timeout, toolset, index_at_most, laziness, redis_at)

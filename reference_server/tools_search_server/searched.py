@@ -41,6 +41,7 @@ class Searched:
         self.caching = CacheHint(ttl_ms=_TTL_MS, scope="private" if gateway.access.principals else "public")
         """How long a listing may be trusted, and whether by others."""
         self.search = ToolsSearch(
+            ranker=limits.ranker,
             settings=lambda: self.views.settings(limits.max_limit),
             default_limit=limits.default_limit,
             max_limit=limits.max_limit,

@@ -1,0 +1,37 @@
+"""What of a definition is embedded."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from mcp_types import Tool
+
+__all__ = ["query_text", "tool_text"]
+
+_MOST_CHARS: Final = 2_000
+"""Characters of a description or a query that are read; small models read about a thousand."""
+
+_MOST_NAME_CHARS: Final = 200
+_COMPOUND: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_\-./:]+")
+
+
+def tool_text(tool: Tool) -> str:
+    """Return the name in words, the title and the description: never blank, and fit for any encoder."""
+    title = tool.title or (tool.annotations.title if tool.annotations else None) or ""
+    parts = (_words(tool.name), _words(title), (tool.description or "")[:_MOST_CHARS].strip())
+    return _encodable(". ".join(part for part in parts if part)) or "tool"
+
+
+def query_text(query: str) -> str:
+    """Return what is embedded of a query."""
+    return _encodable(query[:_MOST_CHARS])
+
+
+def _words(name: str) -> str:
+    return " ".join(_COMPOUND.sub(" ", name[:_MOST_NAME_CHARS]).split())
+
+
+def _encodable(text: str) -> str:
+    """Return `text` without surrogates that have no other half, which no encoder takes."""
+    return text.encode("utf-8", "replace").decode("utf-8")
