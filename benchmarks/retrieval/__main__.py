@@ -11,13 +11,14 @@ from typing import Any, Final
 import click
 from mcp_ext_tools_search.ranking import FieldedRanker, PlainRanker, Ranker
 
+from benchmarks.retrieval.by_meaning import by_meaning
 from benchmarks.retrieval.datasets import read_dataset
 from benchmarks.retrieval.measure import Measurement, measure
 from benchmarks.retrieval.metrics import DEPTH, Quality, mean_quality
 
 __all__ = ["RANKERS", "main"]
 
-RANKERS: Final[Mapping[str, Ranker]] = {"fielded": FieldedRanker(), "plain": PlainRanker()}
+RANKERS: Final[Mapping[str, Ranker]] = {"fielded": FieldedRanker(), "plain": PlainRanker(), "semantic": by_meaning}
 
 _HEADINGS: Final[tuple[str, ...]] = (
     "dataset",

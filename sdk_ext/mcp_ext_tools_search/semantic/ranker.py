@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from mcp_types import Tool
@@ -12,15 +12,19 @@ from numpy.typing import NDArray
 
 from mcp_ext_tools_search.ranking import FieldedRanker, Hit, Ranker, ToolIndex, UpdatableIndex
 from mcp_ext_tools_search.ranking.hits import LazyHits, names_of, scores_of
-from mcp_ext_tools_search.semantic.embedder import Embedder
-from mcp_ext_tools_search.semantic.fusion import UNIT, cosines, standard_scores
-from mcp_ext_tools_search.semantic.texts import query_text, tool_text
+from mcp_ext_tools_search.semantic.embedder import Embedder, Vectors
+from mcp_ext_tools_search.semantic.fusion import UNIT, standard_scores
+from mcp_ext_tools_search.semantic.text_vectors import TextVectors
+from mcp_ext_tools_search.semantic.texts import group_text, query_text, tool_text
 from mcp_ext_tools_search.semantic.vector_store import Entry, VectorStore
 
 __all__ = ["SemanticRanker"]
 
 _WEIGHT: Final = 1.5
 """What meaning counts, where words count 1."""
+
+_GROUP_PART: Final = 2
+"""The meaning of a tool's group counts one part in so many of its own; where all have one group it changes nothing."""
 
 _NEAR: Final = 1.0
 """Standard deviations above the mean from which on a tool is found that shares no word with the query."""
@@ -60,28 +64,33 @@ class SemanticRanker:
         return self._store.settle(seconds)
 
 
+_Entries: TypeAlias = tuple[Entry, Entry]
+"""Of a tool's own text, and of its group or else of its own text again."""
+
+
 class _SemanticIndex:
     def __init__(
-        self, embedder: Embedder, store: VectorStore, lexical: ToolIndex, entries: Mapping[str, Entry]
+        self, embedder: Embedder, store: VectorStore, lexical: ToolIndex, entries: Mapping[str, _Entries]
     ) -> None:
         self._embedder = embedder
         self._store = store
         self._lexical = lexical
-        self._names: list[str] = sorted(entries)
+        self._names = sorted(entries)
         self._slots = {name: slot for slot, name in enumerate(self._names)}
-        self._entries: list[Entry] = [entries[name] for name in self._names]
-        self._vectors: NDArray[np.float32] | None = None
+        self._own = TextVectors([entries[name][0] for name in self._names])
+        self._groups = TextVectors([entries[name][1] for name in self._names])
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
         """Return the visible tools that share a word with `query`, and those that mean much the same, best first."""
         hits = self._lexical.search(query, visible=visible)
         shown = self._shown(visible)
-        if not len(shown) or not self._embedder.knows(query) or not self._is_ready(shown):
+        if not len(shown) or not self._embedder.knows(query):
+            return hits
+        # Only of the visible tools: whether others have vectors makes no difference to what a caller gets.
+        if not self._own.are_ready(shown) or not self._groups.are_ready(shown):
             return hits
         asked = self._store.query_vector(query_text(query))
-        if asked is None:
-            return hits
-        return self._fused(hits, shown, cosines(self._rows(shown), asked))
+        return hits if asked is None else self._fused(hits, shown, asked)
 
     def _shown(self, visible: Collection[str] | None) -> NDArray[np.intp]:
         """Return the slots of the visible tools, which are in the order of names."""
@@ -89,31 +98,17 @@ class _SemanticIndex:
             return np.arange(len(self._names))
         return np.flatnonzero(np.fromiter(map(visible.__contains__, self._names), np.bool_, len(self._names)))
 
-    def _is_ready(self, shown: NDArray[np.intp]) -> bool:
-        """Tell whether the visible tools have vectors: those of others make no difference to what a caller gets."""
-        return self._vectors is not None or all(self._entries[slot].row is not None for slot in _whole(shown))
-
-    def _rows(self, shown: NDArray[np.intp]) -> NDArray[np.float32]:
-        if self._vectors is None:
-            if len(shown) < len(self._entries):
-                return self._stacked(shown)
-            self._vectors = self._stacked(shown)
-        return self._vectors if len(shown) == len(self._vectors) else self._vectors[shown]
-
-    def _stacked(self, shown: NDArray[np.intp]) -> NDArray[np.float32]:
-        rows = [row for slot in _whole(shown) if (row := self._entries[slot].row) is not None]
-        return np.stack(rows).astype(np.float32)
-
-    def _fused(self, hits: Sequence[Hit], shown: NDArray[np.intp], near: NDArray[np.int64]) -> Sequence[Hit]:
-        """Return the answer from that of the words and the cosines of the visible tools."""
+    def _fused(self, hits: Sequence[Hit], shown: NDArray[np.intp], asked: Vectors) -> Sequence[Hit]:
+        """Return the answer from that of the words and the vectors of the visible tools."""
         places = np.full(len(self._names), -1, dtype=np.intp)
         found = [self._slots[name] for name in names_of(hits)]
         places[found] = np.arange(len(found))
         said = np.zeros(len(self._names), dtype=np.int64)
         said[found] = np.rint(np.asarray(scores_of(hits)) * UNIT)
-        meant = standard_scores(near)
+        own = self._own.cosines(asked, shown)
+        meant = standard_scores(own + self._groups.cosines(asked, shown) // _GROUP_PART)
         total = standard_scores(said[shown]) + _WEIGHT * meant
-        fits = (places[shown] >= 0) | ((meant >= _NEAR) & (near >= self._embedder.least_cosine * UNIT))
+        fits = (places[shown] >= 0) | ((meant >= _NEAR) & (own >= self._embedder.least_cosine * UNIT))
         order = np.flatnonzero(fits)
         order = order[np.argsort(-total[order], kind="stable")]  # slots are in the order of names, which break ties
         if not len(order):
@@ -122,15 +117,15 @@ class _SemanticIndex:
         spread = float(total[order[0]]) - least
         shares: list[float] = ((total[order] - least) / spread if spread else np.ones(len(order))).tolist()
 
-        def hit(own: int) -> Hit:
-            place = int(places[slots[own]])
-            return Hit(self._names[slots[own]], shares[own], hits[place].matched if place >= 0 else ())
+        def hit(rank: int) -> Hit:
+            place = int(places[slots[rank]])
+            return Hit(self._names[slots[rank]], shares[rank], hits[place].matched if place >= 0 else ())
 
         fitting = frozenset(slots)
         return LazyHits(
             len(slots),
             lambda: [self._names[slot] for slot in slots],
-            lambda page: [hit(own) for own in page],
+            lambda page: [hit(rank) for rank in page],
             finds=lambda name: self._slots.get(name, -1) in fitting,
             scores=lambda: shares,
         )
@@ -138,27 +133,30 @@ class _SemanticIndex:
 
 class _UpdatableSemanticIndex(_SemanticIndex):
     def __init__(
-        self, embedder: Embedder, store: VectorStore, lexical: UpdatableIndex, entries: Mapping[str, Entry]
+        self, embedder: Embedder, store: VectorStore, lexical: UpdatableIndex, entries: Mapping[str, _Entries]
     ) -> None:
         super().__init__(embedder, store, lexical, entries)
         self._updatable = lexical
 
     def updated(self, removed: Collection[str], added: Sequence[Tool]) -> ToolIndex:
         """Return an index without the tools named in `removed` and with `added`, which alone are embedded."""
-        kept = {name: self._entries[slot] for name, slot in self._slots.items() if name not in removed}
+        all_entries = zip(self._names, self._own.entries, self._groups.entries, strict=True)
+        kept = {name: (own, group) for name, own, group in all_entries if name not in removed}
         entries = kept | _entries(self._store, added)
         return _indexed(self._embedder, self._store, self._updatable.updated(removed, added), entries)
 
 
-def _indexed(embedder: Embedder, store: VectorStore, lexical: ToolIndex, entries: Mapping[str, Entry]) -> ToolIndex:
+def _indexed(embedder: Embedder, store: VectorStore, lexical: ToolIndex, entries: Mapping[str, _Entries]) -> ToolIndex:
     if isinstance(lexical, UpdatableIndex):
         return _UpdatableSemanticIndex(embedder, store, lexical, entries)
     return _SemanticIndex(embedder, store, lexical, entries)
 
 
-def _entries(store: VectorStore, tools: Sequence[Tool]) -> dict[str, Entry]:
-    made = store.entries([tool_text(tool) for tool in tools])
-    return {tool.name: entry for tool, entry in zip(tools, made, strict=True)}
+def _entries(store: VectorStore, tools: Sequence[Tool]) -> dict[str, _Entries]:
+    texts = [tool_text(tool) for tool in tools]
+    own = store.entries(texts)
+    groups = store.entries([group_text(tool) or text for tool, text in zip(tools, texts, strict=True)])
+    return {tool.name: (text, group) for tool, text, group in zip(tools, own, groups, strict=True)}
 
 
 def _whole(numbers: NDArray[np.intp]) -> list[int]:

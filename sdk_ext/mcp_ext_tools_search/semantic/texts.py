@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final, cast
 
 from mcp_types import Tool
 
-__all__ = ["query_text", "tool_text"]
+from mcp_ext_tools_search.types import EXTENSION_ID
+
+__all__ = ["group_text", "query_text", "tool_text"]
 
 _MOST_CHARS: Final = 2_000
 """Characters of a description or a query that are read; small models read about a thousand."""
@@ -21,6 +23,13 @@ def tool_text(tool: Tool) -> str:
     title = tool.title or (tool.annotations.title if tool.annotations else None) or ""
     parts = (_words(tool.name), _words(title), (tool.description or "")[:_MOST_CHARS].strip())
     return _encodable(". ".join(part for part in parts if part)) or "tool"
+
+
+def group_text(tool: Tool) -> str | None:
+    """Return the group that is published with a tool, in words, if there is one."""
+    published = (tool.meta or {}).get(EXTENSION_ID)
+    group = cast("dict[str, Any]", published).get("group") if isinstance(published, dict) else None
+    return (_encodable(_words(group)) or None) if isinstance(group, str) else None
 
 
 def query_text(query: str) -> str:

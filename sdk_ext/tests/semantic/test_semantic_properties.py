@@ -12,17 +12,22 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from mcp_ext_tools_search.ranking import UpdatableIndex, floored
 from mcp_ext_tools_search.semantic import Embedder, SemanticRanker
 from mcp_ext_tools_search.semantic.fusion import UNIT, cosines, standard_scores
+from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
 
 from .conftest import SECONDS, Meanings
 
 _WORD = st.sampled_from(["car", "automobile", "mail", "letter", "weather", "forecast", "file", "send", "the"])
 _TEXT = st.lists(_WORD, max_size=4).map(" ".join)
+_ROW = st.lists(st.integers(-99, 99), min_size=7, max_size=7).filter(any)
 _NAME = st.builds("{}_{}".format, _WORD, _WORD)
 
 
 def _tool(name: str, description: str) -> Tool:
-    return Tool(name=name, description=description, input_schema={"type": "object"})
+    """Return a tool; the first word of its description is its group, if it has more."""
+    group, _, rest = description.partition(" ")
+    meta = {EXTENSION_ID: {"group": group}} if rest else None
+    return Tool(name=name, description=description, input_schema={"type": "object"}, _meta=meta)
 
 
 class ChangingCatalogue(RuleBasedStateMachine):
@@ -60,9 +65,11 @@ TestChangingCatalogue = ChangingCatalogue.TestCase
 TestChangingCatalogue.settings = settings(max_examples=30, stateful_step_count=8, deadline=None)
 
 
-@given(st.lists(st.lists(st.floats(-1, 1), min_size=7, max_size=7).filter(any), min_size=1, max_size=6), st.randoms())
+@given(
+    st.lists(st.lists(st.integers(-99, 99), min_size=7, max_size=7).filter(any), min_size=1, max_size=6), st.randoms()
+)
 @settings(deadline=None)
-def test_products_are_the_same_in_any_order_of_numbers_and_batches(rows: list[list[float]], random: Random) -> None:
+def test_products_are_the_same_in_any_order_of_numbers_and_batches(rows: list[list[int]], random: Random) -> None:
     embedder = Embedder("numbers", lambda texts: np.array([rows[int(text)] for text in texts]))
     vectors = embedder.vectors([str(row) for row in range(len(rows))])
     order = random.sample(range(7), 7)
