@@ -69,6 +69,14 @@ def _of_another_embedder(content: bytes) -> bytes:
     return content.replace(b"meanings 1", b"meanings 2")
 
 
+def _emptied(_content: bytes) -> bytes:
+    return b""
+
+
+def _of_noise(_content: bytes) -> bytes:
+    return b"\xff" * 9
+
+
 def _with_a_huge_count(content: bytes) -> bytes:
     header, _, body = content.partition(b"\n")
     return json.dumps(json.loads(header) | {"count": 10**9}).encode() + b"\n" + body
@@ -81,8 +89,8 @@ def _with_a_huge_count(content: bytes) -> bytes:
         _with_a_changed_byte,
         _of_another_embedder,
         _with_a_huge_count,
-        lambda _: b"",
-        lambda _: b"\xff" * 9,
+        _emptied,
+        _of_noise,
     ],
 )
 def test_a_damaged_or_foreign_file_is_passed_over_and_replaced(

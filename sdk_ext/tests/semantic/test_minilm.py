@@ -29,6 +29,9 @@ def test_the_model_finds_what_is_said_in_other_words(make_tool: Callable[..., To
 
 
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(minilm, "find_spec", lambda _name: None)
+    def missing(_name: str) -> None:
+        return None
+
+    monkeypatch.setattr(minilm, "find_spec", missing)
     with pytest.raises(minilm.MissingExtra, match=r"mcp-ext-tools-search\[semantic\]"):
         minilm.minilm()

@@ -200,7 +200,7 @@ def test_many_threads_get_the_same_answer(embedder: Embedder, tools: list[Tool])
     assert ranker.settle(SECONDS)
     queries = ["automobile", "letter", "something of a car"] * 20
     with ThreadPoolExecutor(max_workers=4) as threads:
-        answers = list(threads.map(lambda query: list(index.search(query)), queries))
+        answers = list(map(list, threads.map(index.search, queries)))
     assert answers == answers[:3] * 20
 
 
