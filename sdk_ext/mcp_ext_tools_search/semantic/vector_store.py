@@ -20,8 +20,11 @@ __all__ = ["Entry", "VectorStore"]
 
 logger = logging.getLogger(__name__)
 
-_AT_ONCE: Final = 16
+_AT_ONCE: Final = 8
 """Texts that are embedded together: a query waits for that many at most."""
+
+_POLITE_SECONDS: Final = 1.0
+"""How long queries are let go first, so that tools get their vectors even if queries never end."""
 
 _SAVED_EVERY: Final = 1_000
 """Vectors after which they are written to disk, so that little is lost when the process ends before all are made."""
@@ -62,14 +65,15 @@ class VectorStore:
         self._queue = deque[ReferenceType[Entry]]()
         self._is_working = False
         self._has_complained = False
+        self._queries = OrderedDict[str, Vectors]()
+        self._asking = 0
         # These belong to the working thread.
         self._known = OrderedDict[bytes, Vectors]()
         self._unproved: dict[bytes, Vectors] | None = None
         self._unsaved = 0
         self._trusts_file = True
-        # These belong to whoever holds this lock, under which the embedder is called.
+        # Whoever holds this calls the embedder, and compares the length of its vectors.
         self._model = threading.Lock()
-        self._queries = OrderedDict[str, Vectors]()
         self._numbers: int | None = None
 
     def entries(self, texts: Sequence[str]) -> list[Entry]:
@@ -92,18 +96,26 @@ class VectorStore:
 
     def query_vector(self, query: str) -> Vectors | None:
         """Return the vector of `query` in a row of its own, or `None` where the embedder fails."""
-        with self._model:
-            vector = self._queries.get(query)
-            try:
-                vector = self._even(self._embedder.query_vector(query)) if vector is None else vector
-            except EmbedderError as error:
-                self._complain(error)
-                return None
+        with self._changed:
+            if query in self._queries:
+                self._queries.move_to_end(query)
+                return self._queries[query]
+            self._asking += 1
+        try:
+            with self._model:
+                vector = self._even(self._embedder.query_vector(query))
+        except EmbedderError as error:
+            self._complain(error)
+            return None
+        finally:
+            with self._changed:
+                self._asking -= 1
+                self._changed.notify_all()
+        with self._changed:
             self._queries[query] = vector
-            self._queries.move_to_end(query)
             if len(self._queries) > _QUERIES:
                 self._queries.popitem(last=False)
-            return vector
+        return vector
 
     def settle(self, seconds: float | None = None) -> bool:
         """Wait until nothing is left to embed, and return whether that has come."""
@@ -130,7 +142,8 @@ class VectorStore:
     def _next(self) -> list[Entry]:
         """Return a few entries that are still wanted, or nothing where no more are."""
         batch: list[Entry] = []
-        with self._lock:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._asking, _POLITE_SECONDS)
             while self._queue and len(batch) < _AT_ONCE:
                 entry = self._queue.popleft()()
                 if entry is not None:

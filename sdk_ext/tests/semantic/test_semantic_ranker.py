@@ -100,8 +100,12 @@ def test_scores_fall_from_one_and_a_page_is_what_the_whole_answer_has_there(
     assert list(hits[1:3]) == list(hits)[1:3]
 
 
-def _shaped(shape: tuple[int, ...], value: float = 1.0) -> Callable[[Sequence[str]], NDArray[np.float64]]:
-    return lambda _texts: np.full(shape, value)
+def _shaped(*shape: int) -> Callable[[Sequence[str]], NDArray[np.float64]]:
+    return lambda _texts: np.ones(shape)
+
+
+def _filled(value: float) -> Callable[[Sequence[str]], NDArray[np.float64]]:
+    return lambda texts: np.full((len(texts), 5), value)
 
 
 def _failing(_texts: Sequence[str]) -> NDArray[np.float64]:
@@ -111,12 +115,12 @@ def _failing(_texts: Sequence[str]) -> NDArray[np.float64]:
 @pytest.mark.parametrize(
     ("embed", "said"),
     [
-        (_shaped((9,)), "shape (9,)"),
-        (_shaped((3, 5)), "shape (3, 5)"),
-        (_shaped((9, 0)), "shape (9, 0)"),
-        (_shaped((9, 5), np.nan), "not finite"),
-        (_shaped((9, 5), np.inf), "not finite"),
-        (_shaped((9, 5), 0.0), "without a direction"),
+        (_shaped(9), "shape (9,)"),
+        (_shaped(3, 5), "shape (3, 5)"),
+        (_shaped(9, 0), "shape (9, 0)"),
+        (_filled(np.nan), "not finite"),
+        (_filled(np.inf), "not finite"),
+        (_filled(0.0), "without a direction"),
         (_failing, "RuntimeError: out of memory"),
     ],
 )
@@ -146,7 +150,7 @@ def test_an_embedder_that_fails_for_a_query_leaves_it_to_the_words(meanings: Mea
 
 
 def test_queries_of_another_length_than_the_tools_are_refused(meanings: Meanings, tools: list[Tool]) -> None:
-    ranker = SemanticRanker(Embedder("uneven", meanings, embed_queries=_shaped((1, 3))))
+    ranker = SemanticRanker(Embedder("uneven", meanings, embed_queries=_shaped(1, 3)))
     index = ranker(tools)
     assert ranker.settle(SECONDS)
     assert list(index.search("rent a car")) == list(FieldedRanker()(tools).search("rent a car"))
