@@ -7,9 +7,10 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+import click
 from mcp_ext_tools_search.ranking import ToolIndex
 from mcp_ext_tools_search.semantic import SemanticRanker
-from mcp_ext_tools_search.semantic.minilm import minilm
+from mcp_ext_tools_search.semantic.minilm import MissingExtra, minilm
 from mcp_types import Tool
 
 __all__ = ["by_meaning"]
@@ -22,7 +23,7 @@ def by_meaning(tools: Sequence[Tool], /) -> ToolIndex:
     """Index `tools` and wait until all have vectors.
 
     Raises:
-        MissingExtra: The extra is not installed.
+        click.ClickException: The extra is not installed.
     """
     index = _ranker()(tools)
     _ranker().settle()
@@ -31,4 +32,7 @@ def by_meaning(tools: Sequence[Tool], /) -> ToolIndex:
 
 @cache
 def _ranker() -> SemanticRanker:
-    return SemanticRanker(minilm(), folder=_FOLDER)
+    try:
+        return SemanticRanker(minilm(), folder=_FOLDER)
+    except MissingExtra as error:
+        raise click.ClickException(str(error)) from None

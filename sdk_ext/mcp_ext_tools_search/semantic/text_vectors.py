@@ -34,16 +34,16 @@ class TextVectors:
             return True
         return all(self._distinct[number].row is not None for number in _wanted(self._which[slots]))
 
-    def cosines(self, query: Vectors, slots: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return the cosine of each of these slots, which are ready, with `query`."""
+    def cosines(self, queries: Vectors, slots: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Return a row for each of these slots, which are ready: the cosines with `queries`."""
         which = self._which[slots]
         if self._vectors is not None:
-            return cosines(self._vectors, query)[which]
+            return cosines(self._vectors, queries)[which]
         wanted = _wanted(which)
         vectors = np.stack([row for number in wanted if (row := self._distinct[number].row) is not None])
         if len(wanted) == len(self._distinct):
             self._vectors = vectors.astype(np.float32)
-        return cosines(vectors.astype(np.float32), query)[np.searchsorted(wanted, which)]
+        return cosines(vectors.astype(np.float32), queries)[np.searchsorted(wanted, which)]
 
 
 def _wanted(which: NDArray[np.intp]) -> list[int]:

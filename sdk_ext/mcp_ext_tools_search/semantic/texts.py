@@ -9,11 +9,16 @@ from mcp_types import Tool
 
 from mcp_ext_tools_search.types import EXTENSION_ID
 
-__all__ = ["group_text", "query_text", "tool_text"]
+__all__ = ["group_text", "query_texts", "tool_text"]
 
 _MOST_CHARS: Final = 2_000
 """Characters of a description or a query that are read; small models read about a thousand."""
 
+_MOST_SENTENCES: Final = 6
+_LEAST_WORDS: Final = 4
+"""Words that a sentence has to have to say what it is about."""
+
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 _MOST_NAME_CHARS: Final = 200
 _COMPOUND: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_\-./:]+")
 
@@ -32,9 +37,11 @@ def group_text(tool: Tool) -> str | None:
     return (_encodable(_words(group)) or None) if isinstance(group, str) else None
 
 
-def query_text(query: str) -> str:
-    """Return what is embedded of a query."""
-    return _encodable(query[:_MOST_CHARS])
+def query_texts(query: str) -> list[str]:
+    """Return the sentences of a query, each of which may ask for another tool; the whole where there is but one."""
+    whole = _encodable(query[:_MOST_CHARS])
+    sentences = [part for part in _SENTENCE_END.split(whole) if len(part.split()) >= _LEAST_WORDS]
+    return sentences[:_MOST_SENTENCES] if len(sentences) > 1 else [whole]
 
 
 def _words(name: str) -> str:

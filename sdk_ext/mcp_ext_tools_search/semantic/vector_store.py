@@ -15,6 +15,7 @@ from weakref import ReferenceType, WeakValueDictionary, ref
 
 from mcp_ext_tools_search.semantic.embedder import STEPS, Embedder, EmbedderError, Vectors
 from mcp_ext_tools_search.semantic.kept_vectors import MOST_VECTORS, KeptVectors, text_digest
+from mcp_ext_tools_search.semantic.texts import query_texts
 
 __all__ = ["Entry", "VectorStore"]
 
@@ -94,8 +95,8 @@ class VectorStore:
                 threading.Thread(target=self._work, name="embedding of tools", daemon=True).start()
         return found
 
-    def query_vector(self, query: str) -> Vectors | None:
-        """Return the vector of `query` in a row of its own, or `None` where the embedder fails."""
+    def query_vectors(self, query: str) -> Vectors | None:
+        """Return the vectors of the sentences of `query`, or `None` where the embedder fails."""
         with self._changed:
             if query in self._queries:
                 self._queries.move_to_end(query)
@@ -103,7 +104,7 @@ class VectorStore:
             self._asking += 1
         try:
             with self._model:
-                vector = self._even(self._embedder.query_vector(query))
+                vectors = self._even(self._embedder.query_vectors(query_texts(query)))
         except EmbedderError as error:
             self._complain(error)
             return None
@@ -112,10 +113,10 @@ class VectorStore:
                 self._asking -= 1
                 self._changed.notify_all()
         with self._changed:
-            self._queries[query] = vector
+            self._queries[query] = vectors
             if len(self._queries) > _QUERIES:
                 self._queries.popitem(last=False)
-        return vector
+        return vectors
 
     def settle(self, seconds: float | None = None) -> bool:
         """Wait until nothing is left to embed, and return whether that has come."""

@@ -175,6 +175,17 @@ def test_only_what_is_new_is_embedded_and_a_query_once(
     assert names(changed.search("letter")) == []
 
 
+def test_each_sentence_of_a_query_may_ask_for_another_tool(
+    embedder: Embedder, meanings: Meanings, tools: list[Tool]
+) -> None:
+    ranker = SemanticRanker(embedder)
+    index = ranker(tools)
+    assert ranker.settle(SECONDS)
+    sentences = ["Automobile automobile automobile automobile.", "Letter letter letter letter!"]
+    assert set(names(index.search(" ".join(sentences)))) == {"rent_car", "send_mail"}
+    assert meanings.texts[-2:] == sentences
+
+
 def test_names_without_words_and_broken_text_are_embedded_all_the_same(embedder: Embedder, make_tool: MakeTool) -> None:
     ranker = SemanticRanker(embedder)
     index = ranker([make_tool("_"), make_tool("a", "\ud83d half"), make_tool("car")])
