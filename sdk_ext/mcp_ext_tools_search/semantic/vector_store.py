@@ -11,7 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
-from weakref import ReferenceType, WeakValueDictionary, ref
+from weakref import ReferenceType, WeakValueDictionary, finalize, ref
 
 from mcp_ext_tools_search.semantic.embedder import STEPS, Embedder, EmbedderError, Vectors
 from mcp_ext_tools_search.semantic.kept_vectors import MOST_VECTORS, KeptVectors, text_digest
@@ -29,6 +29,9 @@ _POLITE_SECONDS: Final = 1.0
 
 _SAVED_EVERY: Final = 1_000
 """Vectors after which they are written to disk, so that little is lost when the process ends before all are made."""
+
+_FAREWELL_SECONDS: Final = 2.0
+"""How long the end of the process waits for what is being embedded."""
 
 _QUERIES: Final = 256
 """Queries whose vectors are remembered: those of the pages of one search."""
@@ -76,6 +79,8 @@ class VectorStore:
         # Whoever holds this calls the embedder, and compares the length of its vectors.
         self._model = threading.Lock()
         self._numbers: int | None = None
+        self._farewell = threading.Event()
+        finalize(self, _end, self._farewell, self._model)
 
     def entries(self, texts: Sequence[str]) -> list[Entry]:
         """Return the entries of `texts`; those without a vector get theirs later."""
@@ -126,7 +131,7 @@ class VectorStore:
     def _work(self) -> None:
         """Give each queued text its vector, until none is left or the embedder fails."""
         try:
-            while True:
+            while not self._farewell.is_set():
                 batch = self._next()
                 self._give(batch)
                 if not batch or self._unsaved >= _SAVED_EVERY:
@@ -223,3 +228,9 @@ class VectorStore:
             is_first, self._has_complained = not self._has_complained, True
         if is_first:
             logger.error("tools are ranked by their words alone: %s", error)
+
+
+def _end(farewell: threading.Event, model: threading.Lock) -> None:
+    """Let no call of the embedder begin, and wait for one: a process that ends inside a model's own code may abort."""
+    farewell.set()
+    model.acquire(timeout=_FAREWELL_SECONDS)

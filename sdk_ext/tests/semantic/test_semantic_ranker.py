@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -217,6 +219,29 @@ def test_many_threads_get_the_same_answer(embedder: Embedder, tools: list[Tool])
     with ThreadPoolExecutor(max_workers=4) as threads:
         answers = list(map(list, threads.map(index.search, queries)))
     assert answers == answers[:3] * 20
+
+
+def test_a_process_ends_between_two_calls_of_the_embedder() -> None:
+    ending = """
+import threading, time
+import numpy as np
+from mcp_ext_tools_search.semantic import Embedder, SemanticRanker
+from mcp_types import Tool
+
+began = threading.Event()
+
+def embed(texts):
+    began.set()
+    time.sleep(0.2)
+    print("made", flush=True)
+    return np.ones((len(texts), 3))
+
+tools = [Tool(name=str(number), input_schema={}) for number in range(1000)]
+index = SemanticRanker(Embedder("slow", embed))(tools)
+began.wait()
+"""
+    ended = subprocess.run([sys.executable, "-c", ending], capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "made\n", "")
 
 
 @pytest.mark.anyio
