@@ -11,6 +11,7 @@ from typing import Any, Final
 import click
 from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, PlainRanker, Ranker
 
+from benchmarks.retrieval.by_meaning import by_meaning
 from benchmarks.retrieval.datasets import SMALL, read_dataset
 from benchmarks.retrieval.measure import Measurement, measure
 from benchmarks.retrieval.metrics import DEPTH, Quality, mean_quality
@@ -21,6 +22,7 @@ RANKERS: Final[Mapping[str, Ranker]] = {
     "fielded": FieldedRanker(least_confidence=DEFAULT_LEAST_CONFIDENCE),
     "fielded-never-silent": FieldedRanker(),
     "plain": PlainRanker(),
+    "semantic": by_meaning,
 }
 
 _HEADINGS: Final[tuple[str, ...]] = (

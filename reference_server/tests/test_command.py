@@ -37,6 +37,22 @@ def test_help_shows_how_to_start() -> None:
         assert word in shown.stdout
 
 
+def test_ranking_by_meaning_without_its_extra_is_refused_with_what_to_install() -> None:
+    without = """
+import runpy
+from mcp_ext_tools_search.semantic import minilm
+
+minilm.find_spec = lambda name: None
+runpy.run_module("tools_search_server", run_name="__main__")
+"""
+    shown = subprocess.run(
+        [sys.executable, "-c", without, "--semantic"], capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert "--semantic: cannot be served. " in shown.stderr
+    assert "pip install 'mcp-ext-tools-search[semantic]'" in shown.stderr
+
+
 @pytest.mark.parametrize("imported", ["click", "mcp", "uvicorn", "tools_search_server.gateway"])
 def test_ctrl_c_while_the_program_is_still_being_loaded_ends_it_in_one_line(imported: str) -> None:
     interrupted = """

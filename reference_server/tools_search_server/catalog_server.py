@@ -12,7 +12,6 @@ from importlib.metadata import version
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from mcp.server import Server, ServerRequestContext
-from mcp_ext_tools_search.ranking import FieldedRanker
 from mcp_ext_tools_search.server import Catalogue, Listing, ToolsSearch
 from mcp_ext_tools_search.types import EXTENSION_ID, ServerSettings
 from mcp_types import (
@@ -112,7 +111,7 @@ def catalog_server(catalog: Catalog, answer: Answer = canned_answer) -> Server[A
     )
     limits = catalog.limits
     ToolsSearch(
-        ranker=FieldedRanker(least_confidence=limits.least_confidence),
+        ranker=limits.ranker,
         settings=lambda: catalog.settings,
         default_limit=limits.default_limit,
         max_limit=limits.max_limit,

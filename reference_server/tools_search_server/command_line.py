@@ -27,6 +27,7 @@ from tools_search_server.lazy_upstream import IDLE_SECONDS, Laziness
 from tools_search_server.limits import CURSOR_KEY_VARIABLE, Limits, read_cursor_key
 from tools_search_server.logs import LogFormat, log_to_stderr
 from tools_search_server.mendable import Mendable
+from tools_search_server.ranker_choice import chosen_ranker
 from tools_search_server.redis_address import DEFAULT_CHANNEL, REDIS_VARIABLE, redis_address
 from tools_search_server.serving import Address, Program, serve
 from tools_search_server.status_command import status
@@ -84,8 +85,9 @@ class _AddressType(click.ParamType[Address]):
 @click.option("--page-size", type=click.IntRange(1, 1000), default=100, show_default=True, help="Tools per list page.")
 @click.option("--default-limit", type=click.IntRange(1, 20), default=10, show_default=True, help="Tools per search.")
 @click.option("--max-limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Most tools per search.")
-@click.option("--least-confidence", type=click.FloatRange(0, 1), default=DEFAULT_LEAST_CONFIDENCE, show_default=True,
-              help="Find nothing where it is less likely that any tool fits.")  # fmt: skip
+@click.option("--least-confidence", type=click.FloatRange(0, 1), metavar="SHARE",
+              help=f"Find nothing where it is less likely that any tool fits.  [default: {DEFAULT_LEAST_CONFIDENCE}]")  # fmt: skip
+@click.option("--semantic", is_flag=True, help="Rank by meaning as well, in English; needs the extra [semantic].")
 @click.option("--cursor-key-file", type=_FILE, metavar="FILE", help="Key of search cursors, shared by replicas.")
 @click.option("--redis", metavar="URL", help="Tell replicas of list changes through this Redis server.")
 @click.option("--redis-channel", metavar="NAME", default=DEFAULT_CHANNEL, show_default=True,
@@ -119,7 +121,8 @@ def command(
     page_size: int,
     default_limit: int,
     max_limit: int,
-    least_confidence: float,
+    least_confidence: float | None,
+    semantic: bool,
     cursor_key_file: Path | None,
     redis: str | None,
     redis_channel: str,
@@ -153,7 +156,8 @@ def command(
     log_to_stderr(log_format)
     try:
         cursor_key = read_cursor_key(cursor_key_file)
-        limits = Limits(page_size, min(default_limit, max_limit), max_limit, cursor_key, least_confidence)
+        ranker = chosen_ranker(semantic=semantic, least_confidence=least_confidence)
+        limits = Limits(page_size, min(default_limit, max_limit), max_limit, cursor_key, ranker)
         redis_at = redis_address(redis, redis_channel)
         laziness = None if only_check else Laziness(for_all=lazy, idle_seconds=idle_stop)
         options = GatewayOptions(start_deadline, call_timeout, toolset, index_at_most, laziness, redis_at)

@@ -1,4 +1,4 @@
-"""How much one page holds, the key that authenticates search cursors, and what is too little to be found."""
+"""How much one page holds, the key that authenticates search cursors, and what ranks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE
+from mcp_ext_tools_search.ranking import Ranker
 
 from tools_search_server.mendable import Mendable
 
@@ -20,7 +20,7 @@ _MIN_KEY_BYTES: Final = 32
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of the pages of `tools/list` and `tools/search`, and of what a search finds."""
+    """Bounds of the pages of `tools/list` and `tools/search`, and what goes with them."""
 
     page_size: int = 100
     """Tools on one page of `tools/list`."""
@@ -34,8 +34,8 @@ class Limits:
     cursor_key: bytes | None = None
     """Shared by replicas, so that each honours the others' cursors; `None` for a key of this process alone."""
 
-    least_confidence: float = DEFAULT_LEAST_CONFIDENCE
-    """In [0, 1]: a search finds nothing where it is less likely that any tool fits."""
+    ranker: Ranker | None = None
+    """Orders what a search finds; `None` for the default."""
 
 
 def read_cursor_key(file: Path | None) -> bytes | None:

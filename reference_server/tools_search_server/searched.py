@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from mcp.server import ServerRequestContext
 from mcp.server.caching import CacheHint
-from mcp_ext_tools_search.ranking import FieldedRanker, Hit
+from mcp_ext_tools_search.ranking import Hit
 from mcp_ext_tools_search.server import Answer, Listing, ToolsSearch
 
 from tools_search_server.gateway import Gateway, Offer
@@ -41,7 +41,7 @@ class Searched:
         self.caching = CacheHint(ttl_ms=_TTL_MS, scope="private" if gateway.access.principals else "public")
         """How long a listing may be trusted, and whether by others."""
         self.search = ToolsSearch(
-            ranker=FieldedRanker(least_confidence=limits.least_confidence),
+            ranker=limits.ranker,
             settings=lambda: self.views.settings(limits.max_limit),
             default_limit=limits.default_limit,
             max_limit=limits.max_limit,

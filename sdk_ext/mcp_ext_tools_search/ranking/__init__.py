@@ -2,7 +2,7 @@
 
 from mcp_ext_tools_search.ranking.fielded import DEFAULT_LEAST_CONFIDENCE, FieldedRanker
 from mcp_ext_tools_search.ranking.floor import Floor, floored, with_floor
-from mcp_ext_tools_search.ranking.interface import Hit, Ranker, ToolIndex, UpdatableIndex
+from mcp_ext_tools_search.ranking.interface import Hit, Ranker, SlowRanker, ToolIndex, UpdatableIndex
 from mcp_ext_tools_search.ranking.plain import PlainRanker
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Hit",
     "PlainRanker",
     "Ranker",
+    "SlowRanker",
     "ToolIndex",
     "UpdatableIndex",
     "floored",

@@ -165,10 +165,20 @@ def _ranked(roster: Roster, order: _Order, scores: Scores) -> Sequence[Hit]:
         slot = roster.slot(name)
         return slot is not None and bool(scores.total[slot] > 0)
 
+    def scores_of_all() -> list[float]:
+        return (scores.total.take(order.best(len(order))) / best).tolist()
+
     def digest() -> bytes:
         return hashlib.sha256(roster.digests.take(order.best(len(order))).tobytes()).digest()
 
-    return LazyHits(len(order), lambda: roster.names_of(order.best(len(order))), hits_at, finds=finds, digest=digest)
+    return LazyHits(
+        len(order),
+        lambda: roster.names_of(order.best(len(order))),
+        hits_at,
+        finds=finds,
+        digest=digest,
+        scores=scores_of_all,
+    )
 
 
 class _Order:

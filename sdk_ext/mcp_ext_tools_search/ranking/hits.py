@@ -8,7 +8,7 @@ from typing import Final, cast, overload
 
 from mcp_ext_tools_search.ranking.interface import Hit
 
-__all__ = ["LazyHits", "names_of", "none_of"]
+__all__ = ["LazyHits", "names_of", "none_of", "scores_of"]
 
 _FEW: Final = 64
 """Names that are looked up one by one; for more it pays to read those of all hits."""
@@ -23,6 +23,7 @@ class LazyHits(Sequence[Hit]):
         hits_at: Makes the hits at some places; called again for each look.
         finds: Tells whether the tool of a name is among them, for less than reading all names.
         digest: Returns what other tools, or another order, have another of: the same in every process.
+        scores: Returns the scores of all hits, for less than making the hits.
     """
 
     def __init__(
@@ -33,12 +34,14 @@ class LazyHits(Sequence[Hit]):
         *,
         finds: Callable[[str], bool] | None = None,
         digest: Callable[[], bytes] | None = None,
+        scores: Callable[[], Sequence[float]] | None = None,
     ) -> None:
         self._count = count
         self._names = names
         self._hits_at = hits_at
         self.finds = finds
         self.digest = digest
+        self.scores = scores
 
     @cached_property
     def names(self) -> Sequence[str]:
@@ -70,6 +73,11 @@ class LazyHits(Sequence[Hit]):
 def names_of(hits: Sequence[Hit]) -> Sequence[str]:
     """Return the names of the tools in `hits`, in order, without making a hit that was not looked at."""
     return hits.names if isinstance(hits, LazyHits) else [hit.name for hit in hits]
+
+
+def scores_of(hits: Sequence[Hit]) -> Sequence[float]:
+    """Return the scores of `hits`, in order."""
+    return hits.scores() if isinstance(hits, LazyHits) and hits.scores is not None else [hit.score for hit in hits]
 
 
 def none_of(names: Collection[str], hits: Sequence[Hit]) -> list[str]:

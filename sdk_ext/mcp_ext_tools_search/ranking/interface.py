@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from mcp_types import Tool
 
-__all__ = ["Hit", "Ranker", "ToolIndex", "UpdatableIndex"]
+__all__ = ["Hit", "Ranker", "SlowRanker", "ToolIndex", "UpdatableIndex"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,4 +66,14 @@ class Ranker(Protocol):
 
     def __call__(self, tools: Sequence[Tool], /) -> ToolIndex:
         """Index `tools`, whose names are unique."""
+        ...
+
+
+@runtime_checkable
+class SlowRanker(Protocol):
+    """What a ranker says of itself whose indexes take so long that no search of them belongs on an event loop."""
+
+    @property
+    def is_slow(self) -> Literal[True]:
+        """Always true: a ranker without it is slow in large catalogues only."""
         ...

@@ -12,7 +12,7 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 
-from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex, floored
+from mcp_ext_tools_search.ranking import Hit, Ranker, SlowRanker, ToolIndex, floored
 from mcp_ext_tools_search.ranking.hits import LazyHits
 from mcp_ext_tools_search.server.catalogue import Catalogue
 from mcp_ext_tools_search.server.indexing import Indexed, indexed
@@ -39,6 +39,7 @@ class IndexCache:
 
     def __init__(self, ranker: Ranker, *, max_concurrency: int) -> None:
         self._ranker = floored(ranker)
+        self._large = 0 if isinstance(ranker, SlowRanker) else _LARGE
         self._limiter = anyio.CapacityLimiter(max_concurrency)
         self._lock = threading.Lock()
         self._indexes: OrderedDict[bytes, Future[Indexed]] = OrderedDict()
@@ -55,7 +56,7 @@ class IndexCache:
                 same; all parts of a catalogue share one index.
         """
         work = partial(self._rank, tools, query, catalogue)
-        if max(len(tools), 0 if catalogue is None else len(catalogue.tools)) < _LARGE:
+        if max(len(tools), 0 if catalogue is None else len(catalogue.tools)) < self._large:
             return work()
         return await anyio.to_thread.run_sync(work, limiter=self._limiter)
 

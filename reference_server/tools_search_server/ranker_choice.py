@@ -1,0 +1,34 @@
+"""What orders what a search finds, as an operator asks for it."""
+
+from __future__ import annotations
+
+from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, Ranker
+from mcp_ext_tools_search.semantic import SemanticRanker
+from mcp_ext_tools_search.semantic.minilm import MissingExtra, minilm
+
+from tools_search_server.listing_cache import cache_folder
+from tools_search_server.mendable import Mendable
+
+__all__ = ["chosen_ranker"]
+
+
+def chosen_ranker(*, semantic: bool, least_confidence: float | None) -> Ranker:
+    """Return the default ranker, or the one by meaning, whose model is loaded when it is first needed.
+
+    Args:
+        semantic: Whether meaning counts beside words; vectors are kept among this user's caches.
+        least_confidence: Where it is less likely that any tool fits, the default ranker finds nothing.
+
+    Raises:
+        Mendable: The extra is not installed, or both are asked for.
+    """
+    if not semantic:
+        least = DEFAULT_LEAST_CONFIDENCE if least_confidence is None else least_confidence
+        return FieldedRanker(least_confidence=least)
+    if least_confidence is not None:
+        reason = "The ranking by meaning has a bound of its own, and --least-confidence is for that by words."
+        raise Mendable("--semantic", "", "cannot be used with --least-confidence", reason)
+    try:
+        return SemanticRanker(minilm(), folder=cache_folder())
+    except MissingExtra as error:
+        raise Mendable("--semantic", "", "cannot be served", str(error)) from None

@@ -1,0 +1,138 @@
+"""Vectors are kept for the next start, and nothing of a file is taken on trust."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mcp_ext_tools_search.semantic import Embedder, SemanticRanker
+from mcp_ext_tools_search.semantic.kept_vectors import KeptVectors
+from mcp_types import Tool
+
+from .conftest import SECONDS, Meanings
+
+
+@pytest.fixture
+def tools(make_tool: Callable[..., Tool]) -> list[Tool]:
+    return [make_tool("rent_car"), make_tool("send_mail"), make_tool("look")]
+
+
+def embedded(embedder: Embedder, tools: list[Tool], folder: Path) -> list[str]:
+    """Index `tools` in a process that has just started, and return what "automobile" finds."""
+    ranker = SemanticRanker(embedder, folder=folder)
+    index = ranker(tools)
+    assert ranker.settle(SECONDS)
+    return [hit.name for hit in index.search("automobile")]
+
+
+@pytest.fixture
+def file(embedder: Embedder, tools: list[Tool], tmp_path: Path) -> Path:
+    embedded(embedder, tools, tmp_path / "cache")
+    return KeptVectors(embedder.name, tmp_path / "cache").path
+
+
+def test_a_second_start_embeds_one_tool_to_prove_the_file_and_the_query(
+    file: Path, meanings: Meanings, embedder: Embedder, tools: list[Tool]
+) -> None:
+    meanings.texts.clear()
+    assert embedded(embedder, tools, file.parent) == ["rent_car"]
+    assert meanings.texts == ["rent car", "automobile"]
+
+
+def test_the_file_is_of_this_user_alone(file: Path) -> None:
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert [*file.parent.iterdir()] == [file]
+
+
+def test_what_another_process_kept_meanwhile_stays(
+    file: Path, meanings: Meanings, embedder: Embedder, make_tool: Callable[..., Tool], tools: list[Tool]
+) -> None:
+    embedded(embedder, [make_tool("forecast")], file.parent)
+    meanings.texts.clear()
+    embedded(embedder, [*tools, make_tool("forecast")], file.parent)
+    assert meanings.texts == ["rent car", "automobile"]
+
+
+def _without_end(content: bytes) -> bytes:
+    return content[:-1]
+
+
+def _with_a_changed_byte(content: bytes) -> bytes:
+    return content[:-1] + bytes([content[-1] ^ 1])
+
+
+def _of_another_embedder(content: bytes) -> bytes:
+    return content.replace(b"meanings 1", b"meanings 2")
+
+
+def _emptied(_content: bytes) -> bytes:
+    return b""
+
+
+def _of_noise(_content: bytes) -> bytes:
+    return b"\xff" * 9
+
+
+def _with_a_huge_count(content: bytes) -> bytes:
+    header, _, body = content.partition(b"\n")
+    return json.dumps(json.loads(header) | {"count": 10**9}).encode() + b"\n" + body
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        _without_end,
+        _with_a_changed_byte,
+        _of_another_embedder,
+        _with_a_huge_count,
+        _emptied,
+        _of_noise,
+    ],
+)
+def test_a_damaged_or_foreign_file_is_passed_over_and_replaced(
+    file: Path,
+    spoil: Callable[[bytes], bytes],
+    meanings: Meanings,
+    embedder: Embedder,
+    tools: list[Tool],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    good = file.read_bytes()
+    file.write_bytes(spoil(good))
+    meanings.texts.clear()
+    assert embedded(embedder, tools, file.parent) == ["rent_car"]
+    assert meanings.texts == ["rent car", "send mail", "look", "automobile"]
+    assert "is passed over" in caplog.text
+    assert len(KeptVectors(embedder.name, file.parent).load()) == 3
+
+
+def test_a_file_that_others_may_write_is_passed_over(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file.chmod(0o622)
+    with caplog.at_level(logging.WARNING):
+        assert KeptVectors("meanings 1", file.parent).load() == {}
+    assert "others may have written it" in caplog.text
+
+
+def test_vectors_that_the_embedder_would_not_make_are_not_believed(
+    file: Path, meanings: Meanings, embedder: Embedder, tools: list[Tool]
+) -> None:
+    kept = KeptVectors(embedder.name, file.parent)
+    kept.save({digest: np.roll(row, 1) for digest, row in kept.load().items()})
+    meanings.texts.clear()
+    assert embedded(embedder, tools, file.parent) == ["rent_car"]
+    assert meanings.texts == ["rent car", "rent car", "send mail", "look", "automobile"]
+    meanings.texts.clear()
+    embedded(embedder, tools, file.parent)
+    assert meanings.texts == ["rent car", "automobile"]
+
+
+def test_a_folder_that_cannot_be_written_is_done_without(
+    embedder: Embedder, tools: list[Tool], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "taken").write_text("a file")
+    assert embedded(embedder, tools, tmp_path / "taken") == ["rent_car"]
+    assert "vectors are not kept" in caplog.text
