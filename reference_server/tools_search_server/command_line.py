@@ -86,7 +86,7 @@ class _AddressType(click.ParamType[Address]):
 @click.option("--default-limit", type=click.IntRange(1, 20), default=10, show_default=True, help="Tools per search.")
 @click.option("--max-limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Most tools per search.")
 @click.option("--least-confidence", type=click.FloatRange(0, 1), metavar="SHARE",
-              help=f"Find nothing where it is less likely that any tool fits.  [default: {DEFAULT_LEAST_CONFIDENCE}]")  # fmt: skip
+              help=f"Find nothing where a tool fits less likely; default {DEFAULT_LEAST_CONFIDENCE}.")  # fmt: skip
 @click.option("--semantic", is_flag=True, help="Rank by meaning as well, in English; needs the extra [semantic].")
 @click.option("--cursor-key-file", type=_FILE, metavar="FILE", help="Key of search cursors, shared by replicas.")
 @click.option("--redis", metavar="URL", help="Tell replicas of list changes through this Redis server.")
