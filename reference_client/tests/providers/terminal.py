@@ -47,7 +47,7 @@ class Terminal:
             stdout=theirs,
             stderr=theirs,
             start_new_session=True,
-            env={**os.environ, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1", **environment},
+            env={**_without_a_size(os.environ), "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1", **environment},
         )
         os.close(theirs)
         self.raw = ""
@@ -112,6 +112,11 @@ class Terminal:
             return False
         self.raw += data.decode(errors="replace")
         return bool(data)
+
+
+def _without_a_size(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment that leaves it to the terminal how wide it is, as those of test runners do not."""
+    return {name: value for name, value in environment.items() if name not in ("COLUMNS", "LINES")}
 
 
 def _shown(raw: str) -> str:
