@@ -11,10 +11,12 @@ from typing import Any, Final
 import click
 from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, PlainRanker, Ranker
 
+from benchmarks.bootstrap import Estimate
 from benchmarks.retrieval.by_meaning import by_meaning
-from benchmarks.retrieval.datasets import SMALL, read_dataset
+from benchmarks.retrieval.datasets import SMALL, Dataset, read_dataset
 from benchmarks.retrieval.measure import Measurement, measure
 from benchmarks.retrieval.metrics import DEPTH, Quality, mean_quality
+from benchmarks.retrieval.peers import PEERS
 
 __all__ = ["RANKERS", "main"]
 
@@ -30,6 +32,7 @@ _HEADINGS: Final[tuple[str, ...]] = (
     "tools",
     "queries",
     "nDCG@10",
+    "95 %",
     "R@1",
     "R@5",
     "R@10",
@@ -54,20 +57,64 @@ _DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
     help="Dataset; may be repeated. [default: the small own one]",
 )
 @click.option("--split", type=click.Choice(["dev", "test", "all"]), default="dev", show_default=True)
-@click.option("--ranker", type=click.Choice(sorted(RANKERS)), default="fielded", show_default=True)
+@click.option(
+    "--ranker",
+    "rankers",
+    type=click.Choice([*RANKERS, *PEERS]),
+    multiple=True,
+    default=["fielded"],
+    show_default=True,
+    help="May be repeated, for a comparison.",
+)
 @click.option("--depth", type=click.IntRange(min=DEPTH), default=100, show_default=True, help="Hits read per query.")
 @click.option("--json", "json_file", type=_FILE, help="Write the figures here.")
 @click.option("--run", "run_file", type=_FILE, help="Write the ranked lists here, one query per line.")
 def main(
-    directories: Sequence[Path], split: str, ranker: str, depth: int, json_file: Path | None, run_file: Path | None
+    directories: Sequence[Path],
+    split: str,
+    rankers: Sequence[str],
+    depth: int,
+    json_file: Path | None,
+    run_file: Path | None,
 ) -> None:
     """Measure how well a ranking finds the right tools in catalogues with labelled queries."""
-    measurements = [measure(read_dataset(path, split), RANKERS[ranker], depth=depth) for path in directories]
-    click.echo(f"{ranker}, {split}\n{_table(measurements)}")
+    if run_file and len(rankers) > 1:
+        raise click.UsageError("--run writes the lists of one --ranker.")
+    datasets = [read_dataset(path, split) for path in directories]
+    measured: dict[str, list[Measurement]] = {}
+    for ranker in dict.fromkeys(rankers):
+        measured[ranker] = [_measured(dataset, ranker, depth) for dataset in datasets]
+        click.echo(f"{ranker}, {split}\n{_table(measured[ranker])}")
+    if len(measured) > 1:
+        click.echo(f"\nnDCG@10 on {split}\n\n{_comparison(measured)}")
     if json_file:
-        json_file.write_text(json.dumps(_report(measurements, ranker, split), indent=2) + "\n", encoding="utf-8")
+        reports = [_report(one, ranker, split) for ranker, one in measured.items()]
+        json_file.write_text(json.dumps(reports if len(reports) > 1 else reports[0], indent=2) + "\n", encoding="utf-8")
     if run_file:
-        run_file.write_text("".join(_run_lines(measurements)), encoding="utf-8")
+        run_file.write_text("".join(_run_lines(measured[rankers[0]])), encoding="utf-8")
+
+
+def _measured(dataset: Dataset, ranker: str, depth: int) -> Measurement:
+    if ranker in RANKERS:
+        return measure(dataset, RANKERS[ranker], depth=depth)
+    try:
+        return measure(dataset, PEERS[ranker], depth=depth, has_floor=False)
+    except ModuleNotFoundError as error:
+        raise click.UsageError(f"{ranker} needs {error.name}: pip install '.[benchmark]'") from error
+
+
+def _comparison(measured: Mapping[str, Sequence[Measurement]]) -> str:
+    """Return one table of all rankers, in Markdown."""
+    names = [one.dataset for one in next(iter(measured.values()))]
+    rows = [["", *names, "mean"], ["---", *["--:"] * (len(names) + 1)]]
+    for ranker, own in measured.items():
+        figures = [f"{one.ndcg.mean:.3f} ({_bounds(one.ndcg)})" for one in own]
+        rows.append([ranker, *figures, f"{mean_quality([one.quality for one in own]).ndcg_at_10:.3f}"])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _bounds(estimate: Estimate) -> str:
+    return f"{estimate.low:.2f}-{estimate.high:.2f}"
 
 
 def _table(measurements: Sequence[Measurement]) -> str:
@@ -76,9 +123,11 @@ def _table(measurements: Sequence[Measurement]) -> str:
         counts = (one.dataset, str(one.tools), str(one.queries))
         times = (f"{one.build_seconds:.2f}", f"{one.p50_ms:.2f}", f"{one.p95_ms:.2f}")
         silence = (str(one.unservable), f"{one.silent:.3f}" if one.unservable else "")
-        rows.append((*counts, *_figures(one.quality), *silence, *times))
+        first, *others = _figures(one.quality)
+        rows.append((*counts, first, _bounds(one.ndcg), *others, *silence, *times))
     if len(measurements) > 1:
-        rows.append(("mean", "", "", *_figures(mean_quality([one.quality for one in measurements])), *[""] * 5))
+        first, *others = _figures(mean_quality([one.quality for one in measurements]))
+        rows.append(("mean", "", "", first, "", *others, *[""] * 5))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(_line(row, widths) for row in rows)
 

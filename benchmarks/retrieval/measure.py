@@ -9,6 +9,7 @@ from time import perf_counter
 
 from mcp_ext_tools_search.ranking import Ranker, floored
 
+from benchmarks.bootstrap import Estimate, estimate
 from benchmarks.retrieval.datasets import Dataset, Query
 from benchmarks.retrieval.metrics import DEPTH, Quality, mean_quality, quality
 
@@ -36,6 +37,9 @@ class Measurement:
     """Those that a tool serves."""
 
     quality: Quality
+    ndcg: Estimate
+    """The first figure of `quality`, with its bounds."""
+
     unservable: int
     """Queries that no tool serves."""
 
@@ -48,13 +52,13 @@ class Measurement:
     answers: Sequence[Answer]
 
 
-def measure(dataset: Dataset, ranker: Ranker, *, depth: int = DEPTH) -> Measurement:
-    """Index the catalogue with `ranker`, the draft's matching floor under it, and put every query to it.
+def measure(dataset: Dataset, ranker: Ranker, *, depth: int = DEPTH, has_floor: bool = True) -> Measurement:
+    """Index the catalogue with `ranker`, by default with the draft's matching floor, and put every query to it.
 
     The time of a query is that of the search and of the first `depth` hits, which make a page.
     """
     started = perf_counter()
-    index = floored(ranker)(dataset.tools)
+    index = (floored(ranker) if has_floor else ranker)(dataset.tools)
     built = perf_counter() - started
     answers: list[Answer] = []
     for query in dataset.queries:
@@ -63,13 +67,15 @@ def measure(dataset: Dataset, ranker: Ranker, *, depth: int = DEPTH) -> Measurem
         seconds = perf_counter() - started
         answers.append(Answer(query, [dataset.ids[hit.name] for hit in page], seconds))
     served = [answer for answer in answers if answer.query.relevant]
+    qualities = [quality(answer.ranked, answer.query.relevant) for answer in served]
     silent = [not answer.ranked for answer in answers if not answer.query.relevant]
     milliseconds = [answer.seconds * 1000 for answer in answers]
     return Measurement(
         dataset=dataset.name,
         tools=len(dataset.tools),
         queries=len(served),
-        quality=mean_quality([quality(answer.ranked, answer.query.relevant) for answer in served]),
+        quality=mean_quality(qualities),
+        ndcg=estimate([one.ndcg_at_10 for one in qualities] or [0.0]),
         unservable=len(silent),
         silent=fmean(silent) if silent else 0.0,
         build_seconds=built,

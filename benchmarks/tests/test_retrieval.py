@@ -4,19 +4,21 @@ import json
 from collections.abc import Mapping, Sequence
 from math import log2
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner
 from mcp_ext_tools_search.ranking import FieldedRanker
 from mcp_ext_tools_search.ranking.terms import terms
 from mcp_ext_tools_search.types import EXTENSION_ID
+from mcp_types import Tool
 from pydantic import ValidationError
 
 from benchmarks.retrieval.__main__ import main
 from benchmarks.retrieval.datasets import read_dataset
 from benchmarks.retrieval.measure import measure
 from benchmarks.retrieval.metrics import Quality, mean_quality, quality
+from benchmarks.retrieval.peers import PEERS, Peer
 
 _TOOLS: list[Mapping[str, Any]] = [
     {"id": "mail::send", "server": "mail", "name": "send", "description": "Send a message.", "inputSchema": {}},
@@ -123,3 +125,35 @@ def test_the_command_prints_a_table_and_writes_both_files(directory: Path):
 
 def test_a_directory_that_is_missing_is_a_usage_error():
     assert CliRunner().invoke(main, ["--data", "no/such/directory"]).exit_code == 2
+
+
+def test_several_rankings_are_put_side_by_side_with_bounds(directory: Path):
+    options = ["--data", str(directory), "--split", "all", "--ranker", "plain", "--ranker", "rank-bm25"]
+    outcome = CliRunner().invoke(main, [*options, "--json", str(directory / "figures.json")])
+    assert outcome.exit_code == 0, outcome.output
+    rows = [line.strip("| ").split(" | ") for line in outcome.output.splitlines() if line.startswith("| ")]
+    assert [row[0] for row in rows[2:]] == ["plain", "rank-bm25"]
+    assert all("(" in row[1] for row in rows[2:])
+    reports = json.loads((directory / "figures.json").read_text())
+    assert [report["ranker"] for report in reports] == ["plain", "rank-bm25"]
+    ndcg = reports[0]["datasets"][0]["ndcg"]
+    assert ndcg["low"] <= ndcg["mean"] <= ndcg["high"]
+
+
+def test_the_lists_of_one_ranking_alone_can_be_written(directory: Path):
+    options = ["--ranker", "plain", "--ranker", "fielded", "--run", str(directory / "run.jsonl")]
+    outcome = CliRunner().invoke(main, ["--data", str(directory), *options])
+    assert outcome.exit_code == 2
+    assert "one --ranker" in outcome.output
+
+
+def test_an_engine_that_is_not_installed_is_named_with_what_installs_it(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def missing(_: Sequence[Tool]) -> Peer:
+        raise ModuleNotFoundError("No module named 'tantivy'", name="tantivy")
+
+    monkeypatch.setitem(cast("dict[str, Any]", PEERS), "tantivy", missing)
+    outcome = CliRunner().invoke(main, ["--data", str(directory), "--ranker", "tantivy"])
+    assert outcome.exit_code == 2
+    assert "pip install '.[benchmark]'" in outcome.output
