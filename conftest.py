@@ -1,8 +1,13 @@
-"""What every test folder shares: one event loop, chosen once."""
+"""What every test folder shares: one event loop, chosen once, and properties that are tested without a clock."""
 
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says what else the machine does, and nothing of the property.
+settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("no clock")
 
 
 def pytest_configure() -> None:
