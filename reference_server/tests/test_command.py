@@ -50,7 +50,7 @@ runpy.run_module("tools_search_server", run_name="__main__")
     )
     assert (shown.returncode, shown.stdout) == (2, "")
     assert "--semantic: cannot be served. " in shown.stderr
-    assert "pip install 'mcp-ext-tools-search[semantic]'" in shown.stderr
+    assert "pip install '.[semantic]'" in shown.stderr
 
 
 @pytest.mark.parametrize("imported", ["click", "mcp", "uvicorn", "tools_search_server.gateway"])

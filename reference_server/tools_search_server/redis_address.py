@@ -55,7 +55,7 @@ def connector(url: str, *, answer_seconds: float) -> Callable[[], Any]:
         from redis.asyncio.retry import Retry
         from redis.backoff import NoBackoff
     except ImportError:
-        advice = "Install it: pip install 'mcp-ext-tools-search[redis]'."
+        advice = "Install the distribution with its extra [redis]; from a clone: pip install '.[redis]'."
         raise Mendable("--redis", "", "needs the package `redis`, which is not installed", advice) from None
 
     def connect() -> Any:

@@ -12,7 +12,7 @@ from mcp_types import CallToolResult, TextContent
 from tools_search_client.commands.outcome import EXIT_CODES, EXIT_FAILED, EXIT_OK, leave
 from tools_search_client.commands.running import interruptible_question, run_until_signal
 from tools_search_client.commands.screen import print_json, print_note, print_text
-from tools_search_client.commands.targets import Target, server_options
+from tools_search_client.commands.targets import Target, call_timeout_option, server_options
 from tools_search_client.errors import LocalMistake
 from tools_search_client.federation import open_federation
 from tools_search_client.reports import FederatedTool
@@ -29,14 +29,7 @@ class Unconfirmed(LocalMistake):
 @click.argument("name")
 @click.argument("arguments", metavar="[JSON_ARGS]", default="{}")
 @click.option("--yes", is_flag=True, help="Do not ask, whatever the tool may change.")
-@click.option(
-    "--call-timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=300.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long the tool itself may take.",
-)
+@call_timeout_option
 @server_options
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object instead.")
 def call(name: str, arguments: str, target: Target, *, yes: bool, call_timeout: float, as_json: bool) -> None:

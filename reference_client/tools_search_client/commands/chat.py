@@ -11,7 +11,7 @@ import click
 
 from tools_search_client.chat.endpoint import PROVIDERS, SHOWN_BY, Provider, ShownBy, choose_endpoint
 from tools_search_client.commands.screen import print_json
-from tools_search_client.commands.targets import Target, server_options
+from tools_search_client.commands.targets import Target, call_timeout_option, server_options
 from tools_search_client.configuration import Configuration
 from tools_search_client.conversation.wording import SYSTEM_PROMPT_LINE
 
@@ -77,14 +77,7 @@ Exit codes:
     metavar="CHARS",
     help="Most text of one tool's result that the model is sent.",
 )
-@click.option(
-    "--call-timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=300.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long a tool may take.",
-)
+@call_timeout_option
 @server_options
 @click.option("--json", "as_json", is_flag=True, help="Print the answer to QUESTION as one JSON object instead.")
 def chat(

