@@ -14,15 +14,17 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Final
 
+import numpy as np
 from mcp_types import Tool
 
 from mcp_ext_tools_search.ranking.confidence import COMPARED, Signs, confidence, signs
 from mcp_ext_tools_search.ranking.documents import Documents
 from mcp_ext_tools_search.ranking.hits import LazyHits
 from mcp_ext_tools_search.ranking.interface import Hit
-from mcp_ext_tools_search.ranking.layout import Entries
+from mcp_ext_tools_search.ranking.lookups import Lookups
 from mcp_ext_tools_search.ranking.order import Order
 from mcp_ext_tools_search.ranking.own_floor import OwnFloor
+from mcp_ext_tools_search.ranking.postings import Found
 from mcp_ext_tools_search.ranking.queries import WeighedQuery, Weigher
 from mcp_ext_tools_search.ranking.roster import Roster
 from mcp_ext_tools_search.ranking.scoring import Scores, score
@@ -70,7 +72,8 @@ class FieldedIndex:
         self._least_confidence = least_confidence
         self._lock = Lock()
         self._sets = OrderedDict[frozenset[str] | None, _Seen]()
-        self._remembered: dict[int, list[Entries]] = {}
+        self._lookups = Lookups(documents.vocabulary, len(documents.containing))
+        self._remembered: dict[int, Found] = {}
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
         """Return the visible tools that share a meaningful word with `query`, best first; the first scores 1.
@@ -103,8 +106,8 @@ class FieldedIndex:
         floor = self._floor.updated(documents, removed, added)
         return FieldedIndex(documents, floor, least_confidence=self._least_confidence)
 
-    def _found(self, terms: Sequence[int]) -> list[list[Entries]]:
-        """Return the postings of each of `terms`, in parts; where they are is remembered."""
+    def _found(self, terms: Sequence[int]) -> list[Found]:
+        """Return the postings of each of `terms`; where they are is remembered."""
         remembered = self._remembered
         missing = [term for term in terms if term not in remembered]
         if missing:
@@ -121,7 +124,7 @@ class FieldedIndex:
         seen = self._sets.get(key)
         if seen is None:
             statistics = statistics_of(self._documents, key)
-            seen = _Seen(statistics, Weigher(self._documents.vocabulary, statistics))
+            seen = _Seen(statistics, Weigher(self._documents.vocabulary, self._lookups, statistics))
         with self._lock:
             self._sets[key] = seen
             self._sets.move_to_end(key)
@@ -154,10 +157,11 @@ class FieldedRanker:
 
 
 def _ranked(roster: Roster, order: Order, scores: Scores) -> Sequence[Hit]:
-    best = float(scores.total.max())
+    best = float(scores.total[order.best(1)[0]])
 
     def hits_at(places: range) -> list[Hit]:
-        slots = order.best(max(places, default=-1) + 1)[places]
+        best_slots = order.best(max(places[0], places[-1]) + 1 if places else 0)
+        slots = best_slots.take(np.arange(places.start, places.stop, places.step))
         shares = scores.total.take(slots) / best
         found = zip(roster.names_of(slots), shares.tolist(), scores.matched(slots), strict=True)
         return [Hit(name, share, members) for name, share, members in found]

@@ -39,6 +39,9 @@ _STEPS_MASK: Final = (1 << _STEP_BITS) - 1
 _REST_MASK: Final = (1 << _SLOT_SHIFT) - 1
 _ENTRY_MASK: Final = (1 << _TERM_SHIFT) - 1
 
+_AT_A_TIME: Final = 1 << 16
+"""Entries that fit into a processor's cache."""
+
 MOST: Final = 1 << _SLOT_BITS
 """Slots, and terms, that one index can hold: a catalogue of millions is a case for a search engine."""
 
@@ -79,7 +82,7 @@ def entries_of(keys: NDArray[np.int64]) -> Entries:
 
 def slots_of(entries: Entries) -> NDArray[np.int64]:
     """Return the slots of their tools."""
-    return (entries >> _SLOT_SHIFT).astype(np.int64)
+    return np.right_shift(entries, _SLOT_SHIFT, dtype=np.int64)
 
 
 def steps_of(entries: Entries) -> Entries:
@@ -94,7 +97,9 @@ def members_of(entries: Entries) -> Entries:
 
 def same_slot_as(entries: Entries, slot: int) -> NDArray[np.intp]:
     """Return the places of the entries of one slot."""
-    return np.flatnonzero(entries >> _SLOT_SHIFT == slot)
+    starts = range(0, len(entries), _AT_A_TIME)
+    places = [np.flatnonzero(entries[start : start + _AT_A_TIME] >> _SLOT_SHIFT == slot) + start for start in starts]
+    return np.concatenate([np.zeros(0, dtype=np.intp), *places])
 
 
 def with_slots(entries: Entries, slots: NDArray[np.int64]) -> Entries:

@@ -63,7 +63,9 @@ class OwnFloor:
             visible: By slot, the tools that may be found.
         """
         wanted = list(dict.fromkeys(terms(query)))
-        missing = dict(self._plain_having(wanted, looked_up, visible)) | dict(self._others_having(wanted, visible))
+        missing = dict(self._plain_having(wanted, looked_up, visible)) | dict(
+            self._others_having(wanted, hits, visible)
+        )
         if names := none_of(sorted(missing), hits):
             score = hits[-1].score if hits else 1.0
             hits = [*hits, *(Hit(name, score, missing[name]) for name in names)]
@@ -93,13 +95,13 @@ class OwnFloor:
         return zip(names, map(members_in, united.tolist()), strict=True)
 
     def _others_having(
-        self, wanted: Sequence[str], visible: NDArray[np.bool_] | None
+        self, wanted: Sequence[str], hits: Sequence[Hit], visible: NDArray[np.bool_] | None
     ) -> Iterable[tuple[str, tuple[str, ...]]]:
-        """Return the tools that are not plain and have all of these terms, each with its members that match."""
+        """Return the tools beside `hits` that are not plain and have all of these terms, with the members of each."""
         if not len(self._others):
             return ()
-        names = [name for name in self._others.having_all(wanted) if self._sees(visible, name)]
-        return zip(names, self._others.matched(wanted, names), strict=True)
+        names = none_of([name for name in self._others.having_all(wanted) if self._sees(visible, name)], hits)
+        return zip(names, self._others.matched(wanted, names), strict=True) if names else ()
 
     def _sees(self, visible: NDArray[np.bool_] | None, name: str) -> bool:
         slot = self._documents.roster.slot(name)

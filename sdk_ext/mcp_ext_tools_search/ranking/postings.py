@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,17 @@ from numpy.typing import NDArray
 from mcp_ext_tools_search.ranking.layout import Entries, members_of, same_slot_as, slots_of
 from mcp_ext_tools_search.ranking.segments import Segment, joined
 
-__all__ = ["Postings"]
+__all__ = ["Found", "Postings"]
 
 _RATIO: Final = 8
+
+
+class Found(NamedTuple):
+    """The postings of one term."""
+
+    count: int
+    parts: Sequence[Entries]
+    """By slot, those of each segment by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +46,22 @@ class Postings:
             size += len(self.segments[first])
         return Postings((*self.segments[:first], joined([*self.segments[first:], added])))
 
-    def of(self, terms: Sequence[int]) -> list[list[Entries]]:
-        """Return the postings of each of `terms`, by slot, those of each segment by themselves."""
-        numbers = np.array(terms, dtype=np.int64)
+    def of(self, terms: Sequence[int]) -> list[Found]:
+        """Return the postings of each of `terms`."""
+        numbers = np.array(terms, dtype=np.int32)
         by_segment = [segment.of_terms(numbers) for segment in self.segments]
-        return [list(parts) for parts in zip(*by_segment, strict=True)] if by_segment else [[] for _ in terms]
+        found = zip(*by_segment, strict=True) if by_segment else (() for _ in terms)
+        return [Found(sum(map(len, parts)), parts) for parts in found]
 
     def having_all(self, terms: Sequence[int]) -> NDArray[np.int64]:
         """Return the slots that have every one of `terms`, of which there is at least one."""
         # From the rarest on, looking up what is left: the postings of common terms are not even read.
-        rarest, *others = sorted(self.of(terms), key=lambda parts: sum(map(len, parts)))
-        slots = slots_of(_one(rarest))
-        for parts in others:
+        rarest, *others = sorted(self.of(terms), key=lambda found: found.count)
+        slots = np.concatenate([np.zeros(0, dtype=np.int64), *map(slots_of, rarest.parts)])
+        for found in others:
             if not len(slots):
                 break
-            slots = slots[_members(parts, slots) > 0]
+            slots = slots[_members(found, slots) > 0]
         return slots
 
     def members(self, term: int, slots: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -69,7 +78,7 @@ class Postings:
     def terms_of(self, slot: int) -> NDArray[np.int64]:
         """Return the terms that one slot has, in no order."""
         found = [
-            segment.terms[segment.ends.searchsorted(same_slot_as(segment.entries, slot), side="right")]
+            segment.terms[segment.bounds.searchsorted(same_slot_as(segment.entries, slot), side="right") - 1]
             for segment in self.segments
         ]
         return np.concatenate([np.zeros(0, dtype=np.int64), *found])
@@ -83,13 +92,9 @@ class Postings:
         return Postings((joined(left),) if left else ())
 
 
-def _one(parts: Sequence[Entries]) -> Entries:
-    return np.concatenate([np.zeros(0, dtype=np.uint32), *parts])
-
-
-def _members(parts: Sequence[Entries], slots: NDArray[np.int64]) -> NDArray[np.int64]:
+def _members(found: Found, slots: NDArray[np.int64]) -> NDArray[np.int64]:
     bits = np.zeros(len(slots), dtype=np.int64)
-    for part in filter(len, parts):
+    for part in filter(len, found.parts):
         own = slots_of(part)
         places = np.minimum(own.searchsorted(slots), len(own) - 1)
         bits |= np.where(own[places] == slots, members_of(part)[places], 0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from mcp_ext_tools_search.ranking.analysis import NAME_BIT
 from mcp_ext_tools_search.ranking.fields import members_in
 from mcp_ext_tools_search.ranking.layout import MOST, Entries, members_of, slots_of, steps_of
+from mcp_ext_tools_search.ranking.postings import Found
 from mcp_ext_tools_search.ranking.queries import WeighedQuery
 from mcp_ext_tools_search.ranking.statistics import SATURATION, Statistics
 
@@ -52,30 +52,30 @@ class Scores:
         places = np.zeros(len(self.total), dtype=np.int32)
         places[slots] = np.arange(1, len(slots) + 1)
         owners = places.take(self.slots)
-        wanted = (owners > 0).nonzero()[0]
+        wanted = owners.nonzero()[0]
         bits = np.zeros(len(slots) + 1, dtype=np.int64)
         np.bitwise_or.at(bits, owners.take(wanted), members_of(self.postings.take(wanted)))
         return [members_in(own) for own in bits[1:].tolist()]
 
 
-def score(found: Sequence[Sequence[Entries]], statistics: Statistics, query: WeighedQuery) -> Scores:
+def score(found: Sequence[Found], statistics: Statistics, query: WeighedQuery) -> Scores:
     """Score every visible tool for a query of at least one term.
 
     The sums of a tool run in the order of the query's terms, so equal tools get equal scores whatever else is in the
     index. Postings of hidden tools are summed too, which costs less than sorting them out, and dropped at the end.
 
     Args:
-        found: The postings of each term of the query, in parts.
+        found: The postings of each term of the query.
         statistics: What is counted over the visible tools.
         query: What to look up.
     """
-    counts = np.array([sum(map(len, parts)) for parts in found])
-    postings = np.concatenate([*chain.from_iterable(found)])
+    counts = np.array([one.count for one in found])
+    postings = np.concatenate([part for one in found for part in one.parts])
     slots = slots_of(postings)
     total = _bm25(postings, slots, np.array(query.values).repeat(counts), statistics.saturation)
     covered = np.array(query.covered).repeat(counts[: len(query.covered)])
     own = slots[: len(covered)]
-    in_name = (postings[: len(covered)] & NAME_BIT > 0).nonzero()[0]
+    in_name = (postings[: len(covered)] & NAME_BIT).nonzero()[0]
     # How much of its name the query says, by idf, and how much of the query a tool covers.
     said = _sums(own.take(in_name), covered.take(in_name), len(total))
     said /= statistics.name_idf

@@ -20,8 +20,8 @@ class Segment:
     terms: NDArray[np.int32]
     """Numbers of the terms, in order."""
 
-    ends: NDArray[np.int64]
-    """Where the entries of each term end; they begin where those of the term before it end."""
+    bounds: NDArray[np.int64]
+    """Where the entries of each term begin, and behind the last one the end of all: one more than there are terms."""
 
     entries: Entries
 
@@ -29,8 +29,8 @@ class Segment:
     def of(cls, keys: NDArray[np.int64]) -> Segment:
         """Return the postings of these keys, which are in order."""
         terms = terms_of(keys)
-        ends = np.flatnonzero(np.diff(terms, append=-1)) + 1
-        return cls(terms[ends - 1].astype(np.int32), ends, entries_of(keys))
+        starts = np.flatnonzero(np.diff(terms, prepend=-1))
+        return cls(terms[starts].astype(np.int32), np.append(starts, len(keys)), entries_of(keys))
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -38,23 +38,20 @@ class Segment:
     @property
     def counts(self) -> NDArray[np.int64]:
         """By place in `terms`, how many tools have the term."""
-        return np.diff(self.ends, prepend=0)
+        return np.diff(self.bounds)
 
-    def of_terms(self, terms: NDArray[np.int64]) -> list[Entries]:
+    def of_terms(self, terms: NDArray[np.int32]) -> list[Entries]:
         """Return the entries of each of `terms`, which may be none."""
-        if not len(self.terms):
-            return [self.entries] * len(terms)
-        places = np.minimum(self.terms.searchsorted(terms), len(self.terms) - 1)
-        ends = self.ends[places]
-        starts = np.where(self.terms[places] == terms, np.where(places > 0, self.ends[places - 1], 0), ends)
-        bounds: list[tuple[int, int]] = np.stack((starts, ends), axis=1).tolist()
-        return [self.entries[start:end] for start, end in bounds]
+        # A term that is not there has the same place from the left and from the right.
+        starts: list[int] = self.bounds[self.terms.searchsorted(terms)].tolist()
+        ends: list[int] = self.bounds[self.terms.searchsorted(terms, side="right")].tolist()
+        return [self.entries[start:end] for start, end in zip(starts, ends, strict=True)]
 
     def counts_in(self, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return by place in `terms` how many of the slots `kept` have the term."""
         if not len(self.terms):
-            return self.ends
-        return np.add.reduceat(kept[slots_of(self.entries)], self.ends - self.counts, dtype=np.int64)
+            return self.counts
+        return np.add.reduceat(kept[slots_of(self.entries)], self.bounds[:-1], dtype=np.int64)
 
     def only(self, kept: NDArray[np.bool_], new_terms: NDArray[np.int64], new_slots: NDArray[np.int64]) -> Segment:
         """Return the postings of the slots `kept`, with new numbers for the old ones, in the order of these."""
@@ -63,7 +60,7 @@ class Segment:
         slots = slots_of(self.entries)
         left = kept[slots]
         entries = with_slots(self.entries[left], new_slots[slots[left]])
-        return Segment(new_terms[self.terms[used]].astype(np.int32), np.cumsum(counts[used]), entries)
+        return Segment(new_terms[self.terms[used]].astype(np.int32), _bounds(counts[used]), entries)
 
 
 def joined(segments: Sequence[Segment]) -> Segment:
@@ -78,14 +75,18 @@ def joined(segments: Sequence[Segment]) -> Segment:
     counts = np.zeros(len(terms), dtype=np.int64)
     for segment, places in zip(segments, own_places, strict=True):
         counts[places] += segment.counts
-    ends = np.cumsum(counts)
-    filled = ends - counts
+    bounds = _bounds(counts)
+    filled = bounds[:-1].copy()
     dtype = np.result_type(np.uint32, *(segment.entries for segment in segments))
     entries = np.empty(int(counts.sum()), dtype=dtype)
     for segment, places in zip(segments, own_places, strict=True):
         entries[ragged(filled[places], segment.counts)] = segment.entries
         filled[places] += segment.counts
-    return Segment(terms, ends, entries)
+    return Segment(terms, bounds, entries)
+
+
+def _bounds(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(lengths)))
 
 
 def ragged(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
