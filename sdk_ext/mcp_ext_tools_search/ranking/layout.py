@@ -26,7 +26,7 @@ __all__ = [
     "with_slots",
 ]
 
-Entries = NDArray[np.uint32] | NDArray[np.int64]
+Entries = NDArray[np.uint32 | np.int64]
 """Postings of one term or of several, without its number: narrow where the slots allow it."""
 
 _MEMBER_BITS: Final = 6

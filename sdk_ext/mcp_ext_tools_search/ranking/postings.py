@@ -24,7 +24,7 @@ _RATIO: Final = 8
 class Found(NamedTuple):
     """The postings of one term."""
 
-    count: int
+    total: int
     parts: Sequence[Entries]
     """By slot, those of each segment by themselves."""
 
@@ -56,7 +56,7 @@ class Postings:
     def having_all(self, terms: Sequence[int]) -> NDArray[np.int64]:
         """Return the slots that have every one of `terms`, of which there is at least one."""
         # From the rarest on, looking up what is left: the postings of common terms are not even read.
-        rarest, *others = sorted(self.of(terms), key=lambda found: found.count)
+        rarest, *others = sorted(self.of(terms), key=lambda found: found.total)
         slots = np.concatenate([np.zeros(0, dtype=np.int64), *map(slots_of, rarest.parts)])
         for found in others:
             if not len(slots):
@@ -75,13 +75,13 @@ class Postings:
             counts[segment.terms] += segment.counts if kept is None else segment.counts_in(kept)
         return counts
 
-    def terms_of(self, slot: int) -> NDArray[np.int64]:
+    def terms_of(self, slot: int) -> NDArray[np.int32]:
         """Return the terms that one slot has, in no order."""
         found = [
             segment.terms[segment.bounds.searchsorted(same_slot_as(segment.entries, slot), side="right") - 1]
             for segment in self.segments
         ]
-        return np.concatenate([np.zeros(0, dtype=np.int64), *found])
+        return np.concatenate([np.zeros(0, dtype=np.int32), *found])
 
     def renumbered(self, terms: NDArray[np.int64], slots: NDArray[np.int64], kept: NDArray[np.bool_]) -> Postings:
         """Return the postings of the slots `kept`, with the numbers that `terms` and `slots` have for the old ones.

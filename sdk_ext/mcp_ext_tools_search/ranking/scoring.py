@@ -69,7 +69,7 @@ def score(found: Sequence[Found], statistics: Statistics, query: WeighedQuery) -
         statistics: What is counted over the visible tools.
         query: What to look up.
     """
-    counts = np.array([one.count for one in found])
+    counts = np.array([one.total for one in found])
     postings = np.concatenate([part for one in found for part in one.parts])
     slots = slots_of(postings)
     total = _bm25(postings, slots, np.array(query.values).repeat(counts), statistics.saturation)

@@ -46,8 +46,9 @@ def _scores(
     numbers = {term: number for number, term in enumerate(idf)}
     postings = Postings()
     for slots in np.array_split(np.arange(len(words)), parts):
-        lengths = [len(words[slot]) for slot in slots]
-        own = np.array([numbers[word] for slot in slots for word in words[slot]], dtype=np.int64)
+        texts = words[slots[0] : slots[-1] + 1]
+        lengths = [len(text) for text in texts]
+        own = np.array([numbers[word] for text in texts for word in text], dtype=np.int64)
         whole = np.full(len(own), STEPS)
         added = summed(keys(own, np.repeat(slots, lengths), whole, np.zeros_like(own)))
         postings = postings.with_added(Segment.of(added))
