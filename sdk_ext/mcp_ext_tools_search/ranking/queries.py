@@ -11,9 +11,9 @@ from mcp_ext_tools_search.ranking.generic_words import GENERIC_STEMS
 from mcp_ext_tools_search.ranking.memo import Memo
 from mcp_ext_tools_search.ranking.statistics import Statistics
 from mcp_ext_tools_search.ranking.stems import stem
-from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS
+from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS, without_fillers
 from mcp_ext_tools_search.ranking.synonyms import related_verbs
-from mcp_ext_tools_search.ranking.tokens import is_unspaced, words
+from mcp_ext_tools_search.ranking.tokens import is_character, is_unspaced, words
 from mcp_ext_tools_search.ranking.vocabulary import Vocabulary, may_be_misspelt, surface
 
 __all__ = ["LONGEST_QUERY", "WeighedQuery", "Weigher"]
@@ -30,6 +30,7 @@ MOST_CORRECTIONS: Final = 12
 _AS_WRITTEN: Final = 0.5
 _RELATED_VERB: Final = 0.3
 _CORRECTION: Final = 0.8
+_FILLER: Final = 0.5
 _CORRECTIONS_PER_WORD: Final = 2
 _GENERIC_EVIDENCE: Final = 0.15
 _GENERIC_SIZE: Final = 0.5
@@ -74,27 +75,34 @@ class Weigher:
     def weigh(self, query: str) -> WeighedQuery:
         """Return what to look up for `query`; no term where it shares none with the visible tools."""
         counts: dict[str, int] = {}
-        for word in islice(words(query[:LONGEST_QUERY]), LONGEST_QUERY):
+        query = query[:LONGEST_QUERY]
+        for word in islice(words(query), LONGEST_QUERY):
             counts[word] = counts.get(word, 0) + 1
-        meant = list(islice((word for word in counts if word not in STOP_WORDS), MOST_WORDS))
+        # Of a long request rather all pairs of characters than half of them and their characters.
+        ordered = counts if query.isascii() else sorted(counts, key=is_character)
+        meant = list(islice((word for word in ordered if word not in STOP_WORDS), MOST_WORDS))
         if meant:
-            return self._weigh_words({word: counts[word] for word in meant})
+            return self._weigh_words({word: counts[word] for word in meant}, query)
         known, _ = self._known({surface(word): 1.0 for word in islice(counts, MOST_WORDS)})
         idf = [self._idf[number] for number in known]
         return WeighedQuery([*known], idf, idf, sum(idf))
 
-    def _weigh_words(self, counts: Mapping[str, int]) -> WeighedQuery:
+    def _weigh_words(self, counts: Mapping[str, int], query: str) -> WeighedQuery:
+        unspaced = frozenset(filter(is_unspaced, counts))
+        characters = frozenset(filter(is_character, unspaced))
+        fillers = unspaced.difference(words(without_fillers(query))) if unspaced else ()
         said: dict[str, int] = {}
         for word, count in counts.items():
             stemmed = stem(word)
             said[stemmed] = said.get(stemmed, 0) + count
         weights = {stemmed: _saturated(count) for stemmed, count in said.items()}
+        weights.update({word: weights[word] * _FILLER for word in fillers})
         weighed = WeighedQuery()
-        known, unknown = self._known(weights)
+        known, unknown = self._known({word: weight for word, weight in weights.items() if word not in characters})
         self._add(weighed, known.items())
         weighed.covered += [self._idf[number] for number in known]
         weighed.total_idf = sum(weighed.covered) + self._rarest * len(unknown)
-        for stemmed in unknown[:MOST_CORRECTIONS]:
+        for stemmed in [word for word in unknown if word not in unspaced][:MOST_CORRECTIONS]:
             corrections = self._corrections[stemmed]
             self._add(weighed, [(number, weights[stemmed] * share) for number, share in corrections])
             weighed.covered += [share * self._idf[number] for number, share in corrections]
@@ -102,7 +110,9 @@ class Weigher:
         for stemmed, weight in weights.items():
             if verbs := related_verbs(stemmed):
                 self._add(weighed, self._known(dict.fromkeys(verbs, weight * _RELATED_VERB))[0].items())
-        as_written = {surface(word): _saturated(count) * _AS_WRITTEN for word, count in counts.items()}
+        written = {word: _saturated(count) for word, count in counts.items() if word not in unspaced}
+        written.update({word: weights[word] for word in counts if word in characters})
+        as_written = {surface(word): weight * _AS_WRITTEN for word, weight in written.items()}
         self._add(weighed, self._known(as_written)[0].items())
         return weighed
 

@@ -10,13 +10,16 @@ from typing import Final
 
 from mcp_ext_tools_search.ranking.memo import Memo
 
-__all__ = ["LONGEST_WORD", "is_unspaced", "runs", "words", "words_of"]
+__all__ = ["LONGEST_WORD", "is_character", "is_unspaced", "runs", "words", "words_of"]
 
 LONGEST_WORD: Final = 64
 """Characters of a word that count: what is longer is a blob, not a word."""
 
 _ASCII_RUN: Final = re.compile(rf"([A-Za-z0-9]{{1,{LONGEST_WORD}}})[A-Za-z0-9]*")
 _PART_OF_SHAPE: Final = re.compile(r"U+(?!l)|U?l+|9+")
+
+# The characters of Chinese, and of words in Japanese: each has a meaning of its own.
+_HAN: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 
 # Scripts that put no space between words; Hangul has spaces, but glues particles to its nouns.
 _UNSPACED: Final = (
@@ -25,9 +28,10 @@ _UNSPACED: Final = (
     "\u1100-\u11ff\uac00-\ud7ff"  # Hangul
     "\u1780-\u17ff"  # Khmer
     "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"  # Kana
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+    f"{_HAN}"
 )
 _STRETCH: Final = re.compile(f"([{_UNSPACED}]+)|[^{_UNSPACED}]+")
+_CHARACTER: Final = re.compile(f"[{_HAN}]")
 
 # Latin letters that Unicode does not take apart into a base and an accent.
 _UNDECOMPOSED: Final = {
@@ -50,7 +54,8 @@ def words(text: str) -> Iterator[str]:
 
     A word is a run of letters, digits and the marks that belong to them, after NFKC and without accents. A run that is
     written in parts, as `getUserInfo` or `sha256`, gives itself and then its parts; a run of a script without spaces
-    gives its pairs of neighbouring characters.
+    gives its pairs of neighbouring characters, and then each Chinese character: people say 查 for what is described as
+    查询 or 查找.
     """
     of_run = _OF_SPACED.__getitem__ if text.isascii() else words_of
     return chain.from_iterable(map(of_run, runs(text)))
@@ -73,6 +78,11 @@ def is_unspaced(word: str) -> bool:
     return match is not None and match.group(1) is not None
 
 
+def is_character(word: str) -> bool:
+    """Tell whether `word` is one Chinese character, which is mostly a part of a word."""
+    return len(word) == 1 and not word.isascii() and _CHARACTER.match(word) is not None
+
+
 def words_of(run: str) -> tuple[str, ...]:
     """Return the words of one run; a text has the words of its runs."""
     if run.isascii():
@@ -81,7 +91,7 @@ def words_of(run: str) -> tuple[str, ...]:
 
 
 def _of_stretch(stretch: re.Match[str]) -> Iterable[str]:
-    return _pairs(stretch.group()) if stretch.group(1) else _OF_SPACED[stretch.group()[:LONGEST_WORD]]
+    return _of_unspaced(stretch.group()) if stretch.group(1) else _OF_SPACED[stretch.group()[:LONGEST_WORD]]
 
 
 def _spaced(run: str) -> tuple[str, ...]:
@@ -94,11 +104,11 @@ def _spaced(run: str) -> tuple[str, ...]:
     return (whole, *parts) if len(parts) > 1 else (whole,)
 
 
-def _pairs(stretch: str) -> Iterator[str]:
+def _of_unspaced(stretch: str) -> Iterable[str]:
+    """Return the pairs of neighbours, and then the Chinese characters; a character that is alone is one word."""
     if len(stretch) == 1:
-        yield stretch
-    for first, second in pairwise(stretch):
-        yield first + second
+        return (stretch,)
+    return chain(map("".join, pairwise(stretch)), _CHARACTER.findall(stretch))
 
 
 def _unless_accent(code: int) -> str | None:

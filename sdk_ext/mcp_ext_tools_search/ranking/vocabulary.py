@@ -11,6 +11,7 @@ from mcp_ext_tools_search.ranking.postings import MOST
 from mcp_ext_tools_search.ranking.spelling import Spelling
 from mcp_ext_tools_search.ranking.stems import stem
 from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS
+from mcp_ext_tools_search.ranking.tokens import is_character
 
 __all__ = ["NO_STEM", "Vocabulary", "may_be_misspelt", "surface"]
 
@@ -60,7 +61,7 @@ class Vocabulary:
         as_written = self.numbers.get(surface(word))
         if as_written is None:
             as_written = self._new(surface(word), is_surface=True)
-        if word in STOP_WORDS:
+        if word in STOP_WORDS or is_character(word):
             return as_written, NO_STEM
         stemmed = stem(word)
         number = self.numbers.get(stemmed)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp_ext_tools_search.ranking.tokens import LONGEST_WORD, words
+from mcp_ext_tools_search.ranking.tokens import LONGEST_WORD, is_character, words
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,9 @@ from mcp_ext_tools_search.ranking.tokens import LONGEST_WORD, words
         ("Ещё Ёлка Йод", ["еще", "елка", "иод"]),
         ("\u0645\u064e\u0631\u0652\u062d\u064e\u0628\u0627", ["\u0645\u0631\u062d\u0628\u0627"]),
         ("\u0939\u093f\u0928\u094d\u0926\u0940", ["\u0939\u093f\u0928\u094d\u0926\u0940"]),
-        ("天气预报", ["天气", "气预", "预报"]),
-        ("用bing搜索", ["用", "bing", "搜索"]),
+        ("天气预报", ["天气", "气预", "预报", "天", "气", "预", "报"]),
+        ("用bing搜索", ["用", "bing", "搜索", "搜", "索"]),
+        ("ログ検索", ["ログ", "グ検", "検索", "検", "索"]),
         ("データ", ["デー", "ータ"]),
         ("\u304c\u3067", ["\u304c\u3067"]),  # voicing marks spell, so they stay
         ("날씨를", ["날씨", "씨를"]),
@@ -31,6 +32,14 @@ from mcp_ext_tools_search.ranking.tokens import LONGEST_WORD, words
 )
 def test_words_suit_the_script_they_are_written_in(text: str, expected: list[str]):
     assert list(words(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [("查", True), ("検", True), ("查询", False), ("か", False), ("시", False), ("é", False), ("a", False)],
+)
+def test_only_one_chinese_character_is_a_character(word: str, expected: bool):
+    assert is_character(word) == expected
 
 
 def test_a_blob_is_cut():
