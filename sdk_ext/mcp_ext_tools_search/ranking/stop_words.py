@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from mcp_ext_tools_search.ranking.traditional import simplified
+
 __all__ = ["STOP_WORDS", "without_fillers"]
 
 _ARTICLES_AND_PRONOUNS: Final = """
@@ -33,13 +35,13 @@ STOP_WORDS: Final = frozenset(
 )
 """Folded words that neither index nor query counts, as long as a query has any other."""
 
-_CHINESE_PRONOUNS: Final = "我 你 您 这 那 這"
-_CHINESE_PARTICLES: Final = "的 了 吗 呢 吧 嗎"
-_CHINESE_QUESTIONS: Final = "什么 怎么 如何 哪 多少 谁 能不能 能否 什麼 怎麼 誰"
-_CHINESE_REQUESTS: Final = "请 帮我 帮忙 麻烦 谢谢 想 需要 希望 可以 告诉 一下 一个 請 幫我 幫忙 麻煩 謝謝 告訴 一個"
+_CHINESE_PRONOUNS: Final = "我 你 您 这 那"
+_CHINESE_PARTICLES: Final = "的 了 吗 呢 吧"
+_CHINESE_QUESTIONS: Final = "什么 怎么 如何 哪 多少 谁 能不能 能否"
+_CHINESE_REQUESTS: Final = "请 帮我 帮忙 麻烦 谢谢 想 需要 希望 可以 告诉 一下 一个"
 
 # What begins or ends with one of these, and is a word of its own.
-_NO_FILLERS: Final = "申请 邀请 请求 请假 申請 邀請 請求 請假 了解 目的 标的"
+_NO_FILLERS: Final = "申请 邀请 请求 请假 了解 目的 标的"
 
 _FILLERS: Final = re.compile(
     "({})|{}".format(
@@ -50,8 +52,8 @@ _FILLERS: Final = re.compile(
 
 
 def without_fillers(text: str) -> str:
-    """Return `text` with a space for each filler, as stop words are called here where no spaces part the words.
+    """Return `text` in simplified characters, with a space for each filler: the stop words of texts without spaces.
 
     Since nothing tells where a word ends, a filler may be a part of one: what it touches counts less, not nothing.
     """
-    return _FILLERS.sub(lambda found: found.group(1) or " ", text)
+    return _FILLERS.sub(lambda found: found.group(1) or " ", simplified(text))

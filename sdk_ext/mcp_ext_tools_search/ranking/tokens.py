@@ -9,6 +9,7 @@ from itertools import chain, pairwise
 from typing import Final
 
 from mcp_ext_tools_search.ranking.memo import Memo
+from mcp_ext_tools_search.ranking.traditional import SIMPLIFIED
 
 __all__ = ["LONGEST_WORD", "is_character", "is_unspaced", "runs", "words", "words_of"]
 
@@ -52,10 +53,10 @@ _UNDECOMPOSED: Final = {
 def words(text: str) -> Iterator[str]:
     """Return the words of `text`, case folded, in their order, repetitions included.
 
-    A word is a run of letters, digits and the marks that belong to them, after NFKC and without accents. A run that is
-    written in parts, as `getUserInfo` or `sha256`, gives itself and then its parts; a run of a script without spaces
-    gives its pairs of neighbouring characters, and then each Chinese character: people say 查 for what is described as
-    查询 or 查找.
+    A word is a run of letters, digits and the marks that belong to them, after NFKC, without accents and in simplified
+    characters. A run that is written in parts, as `getUserInfo` or `sha256`, gives itself and then its parts; a run of
+    a script without spaces gives its pairs of neighbouring characters, and then each Chinese character: people
+    say 查 for what is described as 查询 or 查找.
     """
     of_run = _OF_SPACED.__getitem__ if text.isascii() else words_of
     return chain.from_iterable(map(of_run, runs(text)))
@@ -119,7 +120,7 @@ def _unless_accent(code: int) -> str | None:
     character = chr(code)
     combining = unicodedata.combining(character)
     is_accent = 10 <= combining <= 36 or combining >= 200
-    return None if is_accent else _UNDECOMPOSED.get(character, character)
+    return None if is_accent else _UNDECOMPOSED.get(character) or SIMPLIFIED.get(character, character)
 
 
 def _or_space(code: int) -> str:

@@ -189,6 +189,8 @@ def chinese(make_tool: Callable[..., Tool]) -> ToolIndex:
         ("拉个群", "create_chat"),
         ("我想请你帮我撤回消息。谢谢", "recall_message"),
         ("查", "get_weather"),
+        ("請幫我傳送訊息給大家", "send_message"),
+        ("預報", "get_weather"),
     ],
 )
 def test_a_chinese_request_finds_what_says_the_same_in_other_words(chinese: ToolIndex, query: str, best: str):

@@ -23,6 +23,7 @@ from mcp_ext_tools_search.ranking.tokens import LONGEST_WORD, is_character, word
         ("\u0939\u093f\u0928\u094d\u0926\u0940", ["\u0939\u093f\u0928\u094d\u0926\u0940"]),
         ("天气预报", ["天气", "气预", "预报", "天", "气", "预", "报"]),
         ("用bing搜索", ["用", "bing", "搜索", "搜", "索"]),
+        ("檢索", ["检索", "检", "索"]),
         ("ログ検索", ["ログ", "グ検", "検索", "検", "索"]),
         ("データ", ["デー", "ータ"]),
         ("\u304c\u3067", ["\u304c\u3067"]),  # voicing marks spell, so they stay
