@@ -19,20 +19,23 @@ LONGEST_WORD: Final = 64
 _ASCII_RUN: Final = re.compile(rf"([A-Za-z0-9]{{1,{LONGEST_WORD}}})[A-Za-z0-9]*")
 _PART_OF_SHAPE: Final = re.compile(r"U+(?!l)|U?l+|9+")
 
-# The characters of Chinese, and of words in Japanese: each has a meaning of its own.
-_HAN: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+# Of Chinese, of much of Japanese and of Korean: each may be a word, or the part that says most.
+_CHARACTERS: Final = (
+    "\uac00-\ud7a3"  # Hangul
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+)
 
 # Scripts that put no space between words; Hangul has spaces, but glues particles to its nouns.
 _UNSPACED: Final = (
     "\u0e00-\u0eff"  # Thai, Lao
     "\u1000-\u109f"  # Myanmar
-    "\u1100-\u11ff\uac00-\ud7ff"  # Hangul
+    "\u1100-\u11ff\ud7a4-\ud7ff"  # Hangul that is not written as a syllable
     "\u1780-\u17ff"  # Khmer
     "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"  # Kana
-    f"{_HAN}"
+    f"{_CHARACTERS}"
 )
 _STRETCH: Final = re.compile(f"([{_UNSPACED}]+)|[^{_UNSPACED}]+")
-_CHARACTER: Final = re.compile(f"[{_HAN}]")
+_CHARACTER: Final = re.compile(f"[{_CHARACTERS}]")
 
 # Latin letters that Unicode does not take apart into a base and an accent.
 _UNDECOMPOSED: Final = {
@@ -55,8 +58,8 @@ def words(text: str) -> Iterator[str]:
 
     A word is a run of letters, digits and the marks that belong to them, after NFKC, without accents and in simplified
     characters. A run that is written in parts, as `getUserInfo` or `sha256`, gives itself and then its parts; a run of
-    a script without spaces gives its pairs of neighbouring characters, and then each Chinese character: people
-    say 查 for what is described as 查询 or 查找.
+    a script without spaces gives its pairs of neighbouring characters, and then each that is Chinese or a syllable of
+    Korean: people say 查 for what is described as 查询 or 查找.
     """
     of_run = _OF_SPACED.__getitem__ if text.isascii() else words_of
     return chain.from_iterable(map(of_run, runs(text)))
@@ -80,7 +83,7 @@ def is_unspaced(word: str) -> bool:
 
 
 def is_character(word: str) -> bool:
-    """Tell whether `word` is one Chinese character, which is mostly a part of a word."""
+    """Tell whether `word` is one Chinese character or syllable of Korean, which is mostly a part of a word."""
     return len(word) == 1 and not word.isascii() and _CHARACTER.match(word) is not None
 
 
@@ -106,7 +109,7 @@ def _spaced(run: str) -> tuple[str, ...]:
 
 
 def _of_unspaced(stretch: str) -> Iterable[str]:
-    """Return the pairs of neighbours, and then the Chinese characters; a character that is alone is one word."""
+    """Return the pairs of neighbours, and then the characters; one that is alone is one word."""
     if len(stretch) == 1:
         return (stretch,)
     return chain(map("".join, pairwise(stretch)), _CHARACTER.findall(stretch))

@@ -197,6 +197,11 @@ def test_a_chinese_request_finds_what_says_the_same_in_other_words(chinese: Tool
     assert chinese.search(query)[0].name == best
 
 
+def test_a_korean_noun_of_one_syllable_is_found_behind_a_particle(make_tool: Callable[..., Tool]):
+    tools = [make_tool("rain", "비 예보를 조회합니다"), make_tool("roads", "도로 상황을 조회합니다")]
+    assert FieldedRanker()(tools).search("내일 비가 올까?")[0].name == "rain"
+
+
 def test_a_filler_counts_less_than_what_is_asked_for(chinese: ToolIndex):
     assert chinese.search("帮我查天气")[0].name == "get_weather"
     assert chinese.search("帮我")[0].name == "help"

@@ -27,7 +27,7 @@ from mcp_ext_tools_search.ranking.tokens import LONGEST_WORD, is_character, word
         ("ログ検索", ["ログ", "グ検", "検索", "検", "索"]),
         ("データ", ["デー", "ータ"]),
         ("\u304c\u3067", ["\u304c\u3067"]),  # voicing marks spell, so they stay
-        ("날씨를", ["날씨", "씨를"]),
+        ("날씨를", ["날씨", "씨를", "날", "씨", "를"]),
         ("", []),
     ],
 )
@@ -37,9 +37,9 @@ def test_words_suit_the_script_they_are_written_in(text: str, expected: list[str
 
 @pytest.mark.parametrize(
     ("word", "expected"),
-    [("查", True), ("検", True), ("查询", False), ("か", False), ("시", False), ("é", False), ("a", False)],
+    [("查", True), ("検", True), ("비", True), ("查询", False), ("か", False), ("ก", False), ("é", False)],
 )
-def test_only_one_chinese_character_is_a_character(word: str, expected: bool):
+def test_a_character_is_one_of_chinese_or_a_syllable_of_korean(word: str, expected: bool):
     assert is_character(word) == expected
 
 
