@@ -88,9 +88,9 @@ class Weigher:
         return WeighedQuery([*known], idf, idf, sum(idf))
 
     def _weigh_words(self, counts: Mapping[str, int], query: str) -> WeighedQuery:
-        unspaced = frozenset(filter(is_unspaced, counts))
+        unspaced = frozenset[str]() if query.isascii() else frozenset(filter(is_unspaced, counts))
         characters = frozenset(filter(is_character, unspaced))
-        fillers = unspaced.difference(words(without_fillers(query))) if unspaced else ()
+        fillers = unspaced.difference(words(without_fillers(query))) if unspaced else unspaced
         said: dict[str, int] = {}
         for word, count in counts.items():
             stemmed = stem(word)
@@ -98,7 +98,9 @@ class Weigher:
         weights = {stemmed: _saturated(count) for stemmed, count in said.items()}
         weights.update({word: weights[word] * _FILLER for word in fillers})
         weighed = WeighedQuery()
-        known, unknown = self._known({word: weight for word, weight in weights.items() if word not in characters})
+        known, unknown = self._known(
+            {stemmed: weight for stemmed, weight in weights.items() if stemmed not in characters}
+        )
         self._add(weighed, known.items())
         weighed.covered += [self._idf[number] for number in known]
         weighed.total_idf = sum(weighed.covered) + self._rarest * len(unknown)
@@ -110,9 +112,11 @@ class Weigher:
         for stemmed, weight in weights.items():
             if verbs := related_verbs(stemmed):
                 self._add(weighed, self._known(dict.fromkeys(verbs, weight * _RELATED_VERB))[0].items())
-        written = {word: _saturated(count) for word, count in counts.items() if word not in unspaced}
-        written.update({word: weights[word] for word in counts if word in characters})
-        as_written = {surface(word): weight * _AS_WRITTEN for word, weight in written.items()}
+        as_written = {
+            surface(word): (weights[word] if word in characters else _saturated(count)) * _AS_WRITTEN
+            for word, count in counts.items()
+            if word in characters or word not in unspaced
+        }
         self._add(weighed, self._known(as_written)[0].items())
         return weighed
 
