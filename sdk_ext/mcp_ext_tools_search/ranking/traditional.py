@@ -44,7 +44,7 @@ _PAIRS: Final = """
     暢畅 霧雾 丟丢 諮咨 潔洁 窩窝 飄飘 膚肤 磚砖 贏赢 擠挤 獅狮 診诊 籃篮 喚唤 俠侠 樞枢 欄栏
 """
 
-SIMPLIFIED: Final[Mapping[str, str]] = MappingProxyType(dict(map(tuple, _PAIRS.split())))
+SIMPLIFIED: Final[Mapping[str, str]] = MappingProxyType({pair[0]: pair[1] for pair in _PAIRS.split()})
 """The simplified characters, by the traditional ones that they stand for."""
 
 _TABLE: Final = str.maketrans(dict(SIMPLIFIED))
