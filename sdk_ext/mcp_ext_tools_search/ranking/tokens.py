@@ -9,9 +9,9 @@ from itertools import chain, pairwise
 from typing import Final
 
 from mcp_ext_tools_search.ranking.memo import Memo
-from mcp_ext_tools_search.ranking.traditional import SIMPLIFIED
+from mcp_ext_tools_search.ranking.traditional import SIMPLIFIED, simplified
 
-__all__ = ["LONGEST_WORD", "is_character", "is_unspaced", "runs", "words", "words_of"]
+__all__ = ["LONGEST_WORD", "is_character", "is_unspaced", "runs", "wholes", "words", "words_of"]
 
 LONGEST_WORD: Final = 64
 """Characters of a word that count: what is longer is a blob, not a word."""
@@ -94,6 +94,17 @@ def words_of(run: str) -> tuple[str, ...]:
     return tuple(chain.from_iterable(map(_of_stretch, _STRETCH.finditer(run))))
 
 
+def wholes(run: str) -> Iterable[str]:
+    """Return the words that a folded run of letters and digits has in common with itself written in any letter case.
+
+    That is without the parts that it is written in, and with what is longer than `LONGEST_WORD`.
+    """
+    if run.isascii():
+        return (run,)
+    stretches = _STRETCH.finditer(simplified(run))
+    return chain.from_iterable(_pairs(found.group()) if found.group(1) else (found.group(),) for found in stretches)
+
+
 def _of_stretch(stretch: re.Match[str]) -> Iterable[str]:
     return _of_unspaced(stretch.group()) if stretch.group(1) else _OF_SPACED[stretch.group()[:LONGEST_WORD]]
 
@@ -110,9 +121,11 @@ def _spaced(run: str) -> tuple[str, ...]:
 
 def _of_unspaced(stretch: str) -> Iterable[str]:
     """Return the pairs of neighbours, and then the characters; one that is alone is one word."""
-    if len(stretch) == 1:
-        return (stretch,)
-    return chain(map("".join, pairwise(stretch)), _CHARACTER.findall(stretch))
+    return chain(_pairs(stretch), _CHARACTER.findall(stretch) if len(stretch) > 1 else ())
+
+
+def _pairs(stretch: str) -> Iterable[str]:
+    return map("".join, pairwise(stretch)) if len(stretch) > 1 else (stretch,)
 
 
 def _unless_accent(code: int) -> str | None:

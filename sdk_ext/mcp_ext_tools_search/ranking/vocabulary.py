@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from threading import Lock
 from typing import Final
 
-from mcp_ext_tools_search.ranking.postings import MOST
+from mcp_ext_tools_search.ranking.layout import MOST
 from mcp_ext_tools_search.ranking.spelling import Spelling
 from mcp_ext_tools_search.ranking.stems import stem
 from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS
-from mcp_ext_tools_search.ranking.tokens import is_character
+from mcp_ext_tools_search.ranking.tokens import is_character, is_unspaced
 
-__all__ = ["NO_STEM", "Vocabulary", "may_be_misspelt", "surface"]
+__all__ = ["NO_STEM", "Vocabulary", "lookup_key", "may_be_misspelt", "surface"]
 
 NO_STEM: Final = -1
 """Stands where a stop word would have its stem."""
@@ -26,9 +26,14 @@ def surface(word: str) -> str:
     return "=" + word
 
 
+def lookup_key(word: str) -> str:
+    """Return the key by which queries find `word` as it is written: its stem, if that is no other word's as well."""
+    return word if is_unspaced(word) and not is_character(word) else surface(word)
+
+
 def may_be_misspelt(stemmed: str) -> bool:
-    """Tell whether a word is long enough for a slip in it to be told from another word."""
-    return len(stemmed) >= _SHORTEST_CORRECTED
+    """Tell whether a word is long enough for a slip in it to be told from another word, and no number."""
+    return len(stemmed) >= _SHORTEST_CORRECTED and not stemmed.isdigit()
 
 
 class Vocabulary:
@@ -42,6 +47,8 @@ class Vocabulary:
         self.numbers: dict[str, int] = {}
         self.spelling = Spelling()
         """Stems that a request may have meant."""
+        self.spelled = array("i")
+        """By number of a word in `spelling`, the number of the term."""
         self.lock = Lock()
         """Held by whoever adds words."""
         self.is_surface = array("b")
@@ -53,7 +60,8 @@ class Vocabulary:
     def add(self, word: str) -> tuple[int, int]:
         """Return the numbers of `word` as it is written and of its stem, which for a stop word is `NO_STEM`.
 
-        A stop word is kept as it is written, for queries of nothing else.
+        A stop word is kept as it is written, for queries of nothing else, and so is a character, which is counted in
+        the pairs that it is in.
 
         Raises:
             ValueError: There are more terms than one index can hold.
@@ -78,9 +86,10 @@ class Vocabulary:
         number = len(self.is_surface)
         if number >= MOST:
             raise ValueError(f"these tools have more than {MOST} different words")
-        # In this order, as other threads may be looking: what spelling finds has a number.
         self.is_surface.append(is_surface)
         self.numbers[term] = number
         if not is_surface and may_be_misspelt(term) and term.isalpha():
+            # In this order, as other threads may be looking: what has a number can be found.
             self.spelling.add(term)
+            self.spelled.append(number)
         return number
