@@ -90,16 +90,16 @@ class Weigher:
             known = stems.get(word.stem)
             stems[word.stem] = word, count if known is None else known[1] + count
         said = [(word, _saturated(count)) for word, count in stems.values()]
+        weighed = WeighedQuery()
         if any(word.is_unspaced for word, _ in found):
             content = frozenset(words(without_fillers(query)))
             found, said = _with_light_fillers(found, content), _with_light_fillers(said, content)
-        weighed = WeighedQuery()
+        else:
+            weighed.size = len(said) - _GENERIC_SIZE * len([word for word, _ in said if word.is_generic])
         unknown = self._add_stems(weighed, said)
         weighed.total_idf = sum(weighed.covered) + self._rarest * len(unknown)
         if unknown:
             self._add_corrections(weighed, [word for word in unknown if not word[0].is_unspaced][:MOST_CORRECTIONS])
-        if not any(word.is_unspaced for word, _ in found):
-            weighed.size = len(said) - _GENERIC_SIZE * len([word for word, _ in said if word.is_generic])
         self._add_relatives(
             weighed, [(number, weight * _RELATED_VERB) for word, weight in said for number in word.verbs]
         )
