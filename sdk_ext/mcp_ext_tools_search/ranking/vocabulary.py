@@ -11,8 +11,9 @@ from mcp_ext_tools_search.ranking.layout import MOST
 from mcp_ext_tools_search.ranking.spelling import Spelling
 from mcp_ext_tools_search.ranking.stems import stem
 from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS
+from mcp_ext_tools_search.ranking.tokens import is_character, is_unspaced
 
-__all__ = ["NO_STEM", "Vocabulary", "may_be_misspelt", "surface"]
+__all__ = ["NO_STEM", "Vocabulary", "lookup_key", "may_be_misspelt", "surface"]
 
 NO_STEM: Final = -1
 """Stands where a stop word would have its stem."""
@@ -23,6 +24,11 @@ _SHORTEST_CORRECTED: Final = 4
 def surface(word: str) -> str:
     """Return the key of `word` as it is written, which no stem can be."""
     return "=" + word
+
+
+def lookup_key(word: str) -> str:
+    """Return the key by which queries find `word` as it is written: its stem, if that is no other word's as well."""
+    return word if is_unspaced(word) and not is_character(word) else surface(word)
 
 
 def may_be_misspelt(stemmed: str) -> bool:
@@ -54,7 +60,8 @@ class Vocabulary:
     def add(self, word: str) -> tuple[int, int]:
         """Return the numbers of `word` as it is written and of its stem, which for a stop word is `NO_STEM`.
 
-        A stop word is kept as it is written, for queries of nothing else.
+        A stop word is kept as it is written, for queries of nothing else, and so is a character, which is counted in
+        the pairs that it is in.
 
         Raises:
             ValueError: There are more terms than one index can hold.
@@ -62,7 +69,7 @@ class Vocabulary:
         as_written = self.numbers.get(surface(word))
         if as_written is None:
             as_written = self._new(surface(word), is_surface=True)
-        if word in STOP_WORDS:
+        if word in STOP_WORDS or is_character(word):
             return as_written, NO_STEM
         stemmed = stem(word)
         number = self.numbers.get(stemmed)
