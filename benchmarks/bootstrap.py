@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bounded", "Estimate", "estimate", "percentile", "ratio_of_medians"]
+__all__ = ["Bounded", "Estimate", "estimate", "mean_of_means", "percentile", "ratio_of_medians"]
 
 _RESAMPLES: Final = 1_000
 _SEED: Final = 2026
@@ -40,6 +40,13 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(fmean(values), low, high)
 
 
+def mean_of_means(groups: Sequence[Sequence[float]]) -> Estimate:
+    """Return the mean of the means of `groups`, each of which has a value at least; samples keep their sizes."""
+    means = [np.asarray(own)[_drawn(len(own), group)].mean(axis=1) for group, own in enumerate(groups)]
+    low, high = _bounds(np.mean(means, axis=0))
+    return Estimate(fmean(map(fmean, groups)), low, high)
+
+
 def percentile(values: Sequence[float], percent: float) -> Bounded:
     """Return the percentile of `values`, of which there is at least one."""
     own = np.asarray(values)
@@ -61,8 +68,8 @@ def ratio_of_medians(values: Sequence[float], base: Sequence[float]) -> Bounded:
     return Bounded(float(np.median(own) / np.median(other)), low, high)
 
 
-def _drawn(number: int) -> NDArray[np.int64]:
-    return np.random.default_rng(_SEED).integers(number, size=(_RESAMPLES, number))
+def _drawn(number: int, group: int = 0) -> NDArray[np.int64]:
+    return np.random.default_rng(_SEED + group).integers(number, size=(_RESAMPLES, number))
 
 
 def _bounds(figures: NDArray[Any]) -> tuple[float, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
@@ -16,12 +16,13 @@ from benchmarks.endtoend.run import measure_size
 from benchmarks.endtoend.tables import page
 from benchmarks.provenance import provenance, versions
 from benchmarks.retrieval.datasets import SMALL
-from benchmarks.speed.corpus import read_corpus
+from benchmarks.speed.corpus import Corpus, read_corpus
 
 __all__ = ["main"]
 
 _SEED: Final = 2026
 _QUERIES: Final = 1_000
+_LONGEST: Final = 1_024
 _PACKAGES: Final = ("mcp", "mcp-types", "pydantic", "anyio", "uvicorn", "starlette", "httpx2", "bpe-openai")
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -49,10 +50,7 @@ def main(
     JSON that is answered, and that of the SDK, which checks what it reads. The tables are Markdown.
     """
     before = provenance()
-    measured = [
-        anyio.run(measure_size, read_corpus(directories, size, queries=_QUERIES, seed=_SEED), requests)
-        for size in map(int, sizes.split(","))
-    ]
+    measured = [anyio.run(measure_size, _corpus(directories, size), requests) for size in map(int, sizes.split(","))]
     click.echo(page(measured))
     if json_file:
         taken = {**before, "load_after": provenance()["machine"]["load"], "versions": versions(_PACKAGES)}
@@ -60,6 +58,12 @@ def main(
         json_file.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
     if plot_file:
         draw(measured, plot_file)
+
+
+def _corpus(directories: Sequence[Path], size: int) -> Corpus:
+    """Return tools, and requests of a length that every server accepts."""
+    corpus = read_corpus(directories, size, queries=_QUERIES, seed=_SEED)
+    return replace(corpus, queries=[query for query in corpus.queries if len(query) <= _LONGEST])
 
 
 if __name__ == "__main__":

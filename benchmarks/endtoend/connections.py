@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from typing import Any, Final, Literal, Protocol
 
 from mcp import Client
@@ -87,7 +87,8 @@ async def connection(transport: str, client: str, server: Sequence[str]) -> Asyn
         with running([sys.executable, *argv, "--port", str(port)], port) as url:
             await accepting(port)
             if client == "raw":
-                yield _Raw(RawHTTP(port))
+                with closing(RawHTTP(port)) as wire:
+                    yield _Raw(wire)
             else:
                 async with opened(url) as connected_client:
                     yield _SDK(connected_client)

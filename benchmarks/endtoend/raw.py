@@ -69,7 +69,7 @@ class RawStdio:
 
 
 class RawHTTP:
-    """One connection that is kept open."""
+    """One connection, which is kept open until it is closed."""
 
     def __init__(self, port: int) -> None:
         self._connection = HTTPConnection("127.0.0.1", port, timeout=_DEADLINE_SECONDS)
@@ -91,6 +91,10 @@ class RawHTTP:
         self._connection.request("POST", "/mcp", _request(next(self._ids), method, params), headers)
         answer = self._connection.getresponse().read()
         return _result(answer), len(answer)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
 
 
 @contextmanager

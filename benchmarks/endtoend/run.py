@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +13,7 @@ from typing import Final
 from benchmarks.endtoend.connections import CLIENTS, TRANSPORTS, connection
 from benchmarks.endtoend.measure import Row, measure, measure_whole
 from benchmarks.endtoend.parts import Parts, parts
-from benchmarks.endtoend.requests import DO_NOTHING, LIMITS, search_of, ways_of
+from benchmarks.endtoend.requests import DO_NOTHING, LIMITS, Way, search_of, ways_of
 from benchmarks.endtoend.weights import Weight, weigh
 from benchmarks.speed.corpus import Corpus
 
@@ -61,20 +61,22 @@ async def measure_size(corpus: Corpus, requests: int) -> Size:
         del tools
         gc.collect()
         gc.freeze()  # the catalogue is not the client's, so that looking through it is not its work either
-        measured: list[Connected] = []
-        for transport in TRANSPORTS:
-            for client in CLIENTS:
-                async with connection(transport, client, [str(file)]) as opened:
-                    rows = await measure(opened, ways, requests)
-                    measured.append(
-                        Connected(transport, client, [*rows, await measure_whole(opened, rows[0], _WHOLE_LISTS)])
-                    )
-        most = search_of(LIMITS[-1])
+        connected = [
+            await _connected(str(file), ways, requests, transport, client)
+            for transport in TRANSPORTS
+            for client in CLIENTS
+        ]
+        few = {way: ways[way] for way in (DO_NOTHING, search_of(LIMITS[-1]))}
         async with connection("stdio", "raw", [str(file), "--relists"]) as opened:
-            few = {way: ways[way] for way in (DO_NOTHING, most)}
             rows = await measure(opened, few, max(2, requests // _RELISTING_PART))
         async with connection("stdio", "raw", [str(file)]) as opened:
             weights = await weigh(opened, ways, min(requests, _WEIGHED))
             own = await parts(opened, corpus.tools, queries[:requests])
     gc.unfreeze()
-    return Size(len(corpus.tools), measured, Connected("stdio", "raw", rows), weights, own)
+    return Size(len(corpus.tools), connected, Connected("stdio", "raw", rows), weights, own)
+
+
+async def _connected(file: str, ways: Mapping[str, Way], requests: int, transport: str, client: str) -> Connected:
+    async with connection(transport, client, [file]) as opened:
+        rows = await measure(opened, ways, requests)
+        return Connected(transport, client, [*rows, await measure_whole(opened, rows[0], _WHOLE_LISTS)])

@@ -22,18 +22,21 @@ class Recording:
     def __init__(self) -> None:
         self.indexed: list[list[str]] = []
         self.threads: set[int] = set()
+        self.searching: list[int] = []
 
     def __call__(self, tools: Sequence[Tool], /) -> ToolIndex:
         self.indexed.append([tool.name for tool in tools])
         self.threads.add(threading.get_ident())
-        return _Everything([tool.name for tool in tools])
+        return _Everything([tool.name for tool in tools], self.searching)
 
 
 class _Everything:
-    def __init__(self, names: list[str]) -> None:
+    def __init__(self, names: list[str], searching: list[int] | None = None) -> None:
         self._names = names
+        self._searching = [] if searching is None else searching
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
+        self._searching.append(threading.get_ident())
         return [Hit(name, 1.0) for name in self._names]
 
 
@@ -91,6 +94,21 @@ async def test_small_catalogues_are_ranked_in_place_and_large_ones_in_a_thread(
     assert ranker.threads == {threading.get_ident()}
     await cache.rank(_listing(300), "tool")
     assert len(ranker.threads) == 2
+
+
+async def test_a_catalogue_that_is_indexed_is_searched_in_place_unless_it_is_vast(
+    cache: IndexCache, ranker: Recording
+) -> None:
+    catalogue, vast = Catalogue(_listing(300)), Catalogue(_listing(20_000))
+    own = threading.get_ident()
+    for _ in range(2):
+        await cache.rank(catalogue.tools, "tool", catalogue=catalogue)
+    assert [thread == own for thread in ranker.searching] == [False, True]
+    part = {name: tool for name, tool in catalogue.tools.items() if name != "tool_7"}
+    await cache.rank(part, "tool", catalogue=catalogue)
+    for _ in range(2):
+        await cache.rank(vast.tools, "tool", catalogue=vast)
+    assert own not in ranker.searching[2:]
 
 
 async def test_searches_at_the_same_time_share_one_index(cache: IndexCache, ranker: Recording) -> None:

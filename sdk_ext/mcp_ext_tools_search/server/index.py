@@ -25,6 +25,10 @@ _KEPT: Final = 8
 _LARGE: Final = 200
 """Number of tools from which on ranking leaves the event loop for a thread."""
 
+_QUICK: Final = 20_000
+"""Number of tools up to which it stays if the index is there. A search takes about a millisecond then, in which it
+holds the interpreter's lock wherever it is, and the way to a thread and back takes a good part of that."""
+
 
 class IndexCache:
     """Ranks the tools of any listing, and indexes it only when its content has not been seen lately.
@@ -39,7 +43,7 @@ class IndexCache:
 
     def __init__(self, ranker: Ranker, *, max_concurrency: int) -> None:
         self._ranker = floored(ranker)
-        self._large = 0 if isinstance(ranker, SlowRanker) else _LARGE
+        self._large, self._quick = (0, 0) if isinstance(ranker, SlowRanker) else (_LARGE, _QUICK)
         self._limiter = anyio.CapacityLimiter(max_concurrency)
         self._lock = threading.Lock()
         self._indexes: OrderedDict[bytes, Future[Indexed]] = OrderedDict()
@@ -58,7 +62,17 @@ class IndexCache:
         work = partial(self._rank, tools, query, catalogue)
         if max(len(tools), 0 if catalogue is None else len(catalogue.tools)) < self._large:
             return work()
+        if len(tools) < self._quick and self._is_indexed(tools, catalogue):
+            return work()
         return await anyio.to_thread.run_sync(work, limiter=self._limiter)
+
+    def _is_indexed(self, tools: Mapping[str, dict[str, Any]], catalogue: Catalogue | None) -> bool:
+        """Tell whether these tools are all of a catalogue whose index is there, without comparing any."""
+        if catalogue is None or tools is not catalogue.tools or not catalogue.is_digested:
+            return False
+        with self._lock:
+            pending = self._indexes.get(catalogue.digest)
+        return pending is not None and pending.done()
 
     def _rank(self, tools: Mapping[str, dict[str, Any]], query: str, catalogue: Catalogue | None) -> Sequence[Hit]:
         if catalogue is None or not catalogue.covers(tools):
