@@ -28,7 +28,7 @@ _DEADLINE_SECONDS: Final = 120
 """For one answer; the first search has to wait until the tools are indexed."""
 _END_SECONDS: Final = 20
 
-_ENVELOPE: Final = {
+_ENVELOPE: Final[Mapping[str, Any]] = {
     PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
     CLIENT_INFO_META_KEY: {"name": "benchmark", "version": "0"},
     CLIENT_CAPABILITIES_META_KEY: {"extensions": {EXTENSION_ID: {}}},
