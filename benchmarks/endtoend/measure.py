@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter, process_time
 from typing import Final
 
 from benchmarks.bootstrap import Bounded, percentile, ratio_of_medians
 from benchmarks.endtoend.connections import Connection
-from benchmarks.endtoend.requests import DO_NOTHING, WHOLE, Way, whole_list
+from benchmarks.endtoend.requests import DO_NOTHING, FIRST_PAGE, WHOLE, Way, whole_list
 from benchmarks.endtoend.server import PROCESSOR_TIME
 
-__all__ = ["Row", "measure", "measure_whole"]
+__all__ = ["Row", "measure", "measure_lists"]
 
 _SEED: Final = 2026
 _BLOCKS: Final = 5
@@ -60,22 +60,39 @@ async def measure(connection: Connection, ways: Mapping[str, Way], requests: int
     ]
 
 
-async def measure_whole(connection: Connection, nothing: Row, times: int) -> Row:
-    """Read the whole list so many times; its ratio is to the median of `nothing`, taken as it is."""
+async def measure_lists(connection: Connection, nothing: Row, times: int) -> list[Row]:
+    """Read the first page of the list and the whole list so many times, each by itself.
+
+    Pages are so large that whatever comes after one is slowed down. Ratios are to the median of `nothing`, taken as it
+    is.
+    """
+    first = await _measure_alone(lambda: connection.ask("tools/list", {}), connection, times)
+    whole = await _measure_alone(lambda: whole_list(connection), connection, times)
+    return [_beside(nothing, FIRST_PAGE, *first), _beside(nothing, WHOLE, *whole)]
+
+
+async def _measure_alone(
+    ask: Callable[[], Awaitable[object]], connection: Connection, times: int
+) -> tuple[list[float], float, float]:
+    """Return the milliseconds of each, and what one takes of the server's processor and of the client's."""
     took: list[float] = []
     client = server = 0.0
     for _ in range(times):
         server -= await _processor_seconds_of_asking(connection)
         before, own = await _processor_seconds(connection), process_time()
         began = perf_counter()
-        await whole_list(connection)
+        await ask()
         took.append(1000 * (perf_counter() - began))
         client += process_time() - own
         server += await _processor_seconds(connection) - before
+    return took, 1000 * server / times, 1000 * client / times
+
+
+def _beside(nothing: Row, way: str, took: Sequence[float], server_ms: float, client_ms: float) -> Row:
     p50, p95 = _percentiles(took)
     base = nothing.p50_ms.value
     ratio = Bounded(p50.value / base, p50.low / base, p50.high / base)
-    return Row(WHOLE, times, p50, p95, ratio, 1000 * server / times, 1000 * client / times)
+    return Row(way, len(took), p50, p95, ratio, server_ms, client_ms)
 
 
 def _percentiles(milliseconds: Sequence[float]) -> tuple[Bounded, Bounded]:

@@ -35,7 +35,7 @@ def draw(sizes: Sequence[Size], file: Path) -> None:
             axes.set_xticks(tools, [f"{number:,}" for number in tools])
             axes.minorticks_off()
             axes.grid(alpha=0.3)
-        panels[2].legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
+        panels[2].legend(fontsize=7, handlelength=4, loc="center left", bbox_to_anchor=(1, 0.5))
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
 
 

@@ -10,12 +10,13 @@ from mcp_ext_tools_search.types import METHOD
 from benchmarks.endtoend.connections import Connection
 from benchmarks.endtoend.server import NOTHING
 
-__all__ = ["DO_NOTHING", "LIMITS", "WHOLE", "Way", "search_of", "ways_of", "whole_list"]
+__all__ = ["DO_NOTHING", "FIRST_PAGE", "LIMITS", "WHOLE", "Way", "search_of", "ways_of", "whole_list"]
 
 LIMITS: Final = (1, 5, 10)
 """Tools of a page; ten is what a server answers where nothing is said."""
 
 DO_NOTHING: Final = "nothing"
+FIRST_PAGE: Final = "first page of the list"
 WHOLE: Final = "the whole list"
 
 Way: TypeAlias = Callable[[int], tuple[str, Mapping[str, Any]]]
@@ -23,12 +24,12 @@ Way: TypeAlias = Callable[[int], tuple[str, Mapping[str, Any]]]
 
 
 def ways_of(queries: Sequence[str]) -> Mapping[str, Way]:
-    """Return each kind of request; searches of one turn have different queries."""
+    """Return each kind of request that takes turns; searches of one turn have different queries."""
     searches = {
         search_of(limit): _search(queries, limit, place * len(queries) // len(LIMITS))
         for place, limit in enumerate(LIMITS)
     }
-    return {DO_NOTHING: lambda _turn: (NOTHING, {}), **searches, "first page of the list": lambda _: ("tools/list", {})}
+    return {DO_NOTHING: lambda _turn: (NOTHING, {}), **searches}
 
 
 def search_of(limit: int) -> str:

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from benchmarks.endtoend.connections import CLIENTS, TRANSPORTS, connection
-from benchmarks.endtoend.measure import Row, measure, measure_whole
+from benchmarks.endtoend.measure import Row, measure, measure_lists
 from benchmarks.endtoend.parts import Parts, parts
 from benchmarks.endtoend.requests import DO_NOTHING, LIMITS, Way, search_of, ways_of
 from benchmarks.endtoend.weights import Weight, weigh
@@ -19,7 +19,7 @@ from benchmarks.speed.corpus import Corpus
 
 __all__ = ["Connected", "Size", "measure_size"]
 
-_WHOLE_LISTS: Final = 5
+_LISTS: Final = 10
 _RELISTING_PART: Final = 10
 _WEIGHED: Final = 100
 
@@ -49,7 +49,7 @@ class Size:
 async def measure_size(corpus: Corpus, requests: int) -> Size:
     """Serve the tools of `corpus`, and put each kind of request so many times over each connection.
 
-    Each connection has a server of its own, one after the other. The whole list is read a few times, and the server
+    Each connection has a server of its own, one after the other. The list is read a few times, and the server
     that lists first is asked a tenth as often.
     """
     queries = corpus.queries
@@ -79,4 +79,4 @@ async def measure_size(corpus: Corpus, requests: int) -> Size:
 async def _connected(file: str, ways: Mapping[str, Way], requests: int, transport: str, client: str) -> Connected:
     async with connection(transport, client, [file]) as opened:
         rows = await measure(opened, ways, requests)
-        return Connected(transport, client, [*rows, await measure_whole(opened, rows[0], _WHOLE_LISTS)])
+        return Connected(transport, client, [*rows, *await measure_lists(opened, rows[0], _LISTS)])

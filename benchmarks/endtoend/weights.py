@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.context.requests import Request, TokenCounter
 from benchmarks.endtoend.connections import Connection
-from benchmarks.endtoend.requests import WHOLE, Way, whole_list
+from benchmarks.endtoend.requests import FIRST_PAGE, WHOLE, Way, whole_list
 
 __all__ = ["Weight", "weigh"]
 
@@ -35,8 +35,10 @@ async def weigh(connection: Connection, ways: Mapping[str, Way], requests: int) 
         answers = [await connection.ask(*request(turn)) for turn in range(requests)]
         lists = [answer.get("tools", []) for answer, _ in answers]
         weights.append(_weight(way, lists, [size for _, size in answers], count))
+    page, first = await connection.ask("tools/list", {})
     tools, size = await whole_list(connection)
-    return [*weights, _weight(WHOLE, [tools], [size], count)]
+    lists = {FIRST_PAGE: (page["tools"], first), WHOLE: (tools, size)}
+    return [*weights, *(_weight(way, [tools], [size], count) for way, (tools, size) in lists.items())]
 
 
 def _weight(
