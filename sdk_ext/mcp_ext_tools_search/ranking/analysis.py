@@ -16,8 +16,8 @@ from mcp_types import Tool
 from numpy.typing import NDArray
 
 from mcp_ext_tools_search.ranking.fields import KINDS, MEMBERS, STEPS, fields
-from mcp_ext_tools_search.ranking.postings import MOST, members_of, merged, packed, slots_of, summed, terms_of
-from mcp_ext_tools_search.ranking.rows import ragged
+from mcp_ext_tools_search.ranking.layout import MOST, entries_of, keys, members_of, slots_of, summed, terms_of
+from mcp_ext_tools_search.ranking.segments import Segment, joined, ragged
 from mcp_ext_tools_search.ranking.tokens import runs, words_of
 from mcp_ext_tools_search.ranking.vocabulary import NO_STEM, Vocabulary
 
@@ -42,17 +42,10 @@ _STEPS: Final = np.array([weight * STEPS for _, weight in KINDS], dtype=np.int64
 class Analysed:
     """What is known of some tools, whose slots follow one another."""
 
-    postings: NDArray[np.int64]
-    """Sorted."""
+    postings: Segment
 
     lengths: NDArray[np.float64]
     """By tool, the sum of the weights of its words that are no stop words."""
-
-    row_lengths: NDArray[np.int64]
-    """By tool, how many terms it has."""
-
-    rows: NDArray[np.int32]
-    """The terms of each tool, one tool after another."""
 
     name_slots: NDArray[np.int32]
     name_stems: NDArray[np.int32]
@@ -72,10 +65,8 @@ def analyse(tools: Sequence[Tool], vocabulary: Vocabulary, first: int) -> Analys
     parts = [_counted(table, vocabulary, tools[start : start + _TOGETHER], first + start) for start in starts]
     none = np.zeros(0, dtype=np.int32)
     return Analysed(
-        postings=merged([part.postings for part in parts]),
+        postings=joined([part.postings for part in parts]),
         lengths=np.concatenate([np.zeros(0), *(part.lengths for part in parts)]),
-        row_lengths=np.concatenate([none.astype(np.int64), *(part.row_lengths for part in parts)]),
-        rows=np.concatenate([none, *(part.rows for part in parts)]),
         name_slots=np.concatenate([none, *(part.name_slots for part in parts)]),
         name_stems=np.concatenate([none, *(part.name_stems for part in parts)]),
     )
@@ -118,35 +109,22 @@ def _counted(table: _Runs, vocabulary: Vocabulary, tools: Sequence[Tool], first:
     """Analyse a few tools."""
     written, stems, texts = table.words(*_runs_of(table, tools))
     # One number for the tool, the kind of text and the word, so that sorting brings equal ones together.
-    keys = np.sort((texts << _WORD_BITS | written) << _WORD_BITS | (stems + 1))
-    starts = np.flatnonzero(np.diff(keys, prepend=-1))
-    keys, counts = keys[starts], np.diff(starts, append=len(keys))
-    texts, written, stems = keys >> 2 * _WORD_BITS, (keys >> _WORD_BITS) & _WORD_MASK, (keys & _WORD_MASK) - 1
+    ordered = np.sort((texts << _WORD_BITS | written) << _WORD_BITS | (stems + 1))
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    said, counts = ordered[starts], np.diff(starts, append=len(ordered))
+    texts, written, stems = said >> 2 * _WORD_BITS, (said >> _WORD_BITS) & _WORD_MASK, (said & _WORD_MASK) - 1
     slots, kinds = first + texts // len(KINDS), texts % len(KINDS)
     steps = np.minimum(counts, _MOST_COUNTED) * _STEPS[kinds]
     has_stem = np.flatnonzero(stems != NO_STEM)
-    of_words, of_stems = (packed(terms, slots, steps, _BITS[kinds]) for terms in (written, stems))
+    of_words, of_stems = (keys(terms, slots, steps, _BITS[kinds]) for terms in (written, stems))
     postings = summed(np.concatenate((of_words, of_stems[has_stem])))
-    lengths = np.bincount(slots[has_stem] - first, (counts * _STEPS[kinds])[has_stem], len(tools)) / STEPS
-    return _arranged(postings, lengths, vocabulary, first)
-
-
-def _arranged(
-    postings: NDArray[np.int64], lengths: NDArray[np.float64], vocabulary: Vocabulary, first: int
-) -> Analysed:
-    """Return what is known with the terms of each tool side by side as well."""
-    places = slots_of(postings) - first
-    by_tool = np.argsort(places.astype(np.uint16), kind="stable")
-    terms = terms_of(postings)
     is_surface = np.frombuffer(vocabulary.is_surface[:], dtype=np.bool_)
-    in_name = by_tool[((members_of(postings) & NAME_BIT > 0) & ~is_surface[terms])[by_tool]]
+    in_name = postings[(members_of(postings) & NAME_BIT > 0) & ~is_surface[terms_of(postings)]]
     return Analysed(
-        postings=postings,
-        lengths=lengths,
-        row_lengths=np.bincount(places, minlength=len(lengths)),
-        rows=terms[by_tool].astype(np.int32),
-        name_slots=slots_of(postings[in_name]).astype(np.int32),
-        name_stems=terms[in_name].astype(np.int32),
+        postings=Segment.of(postings),
+        lengths=np.bincount(slots[has_stem] - first, (counts * _STEPS[kinds])[has_stem], len(tools)) / STEPS,
+        name_slots=slots_of(entries_of(in_name)).astype(np.int32),
+        name_stems=terms_of(in_name).astype(np.int32),
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcp_ext_tools_search.ranking.fields import STEPS
-from mcp_ext_tools_search.ranking.postings import steps_of
+from mcp_ext_tools_search.ranking.layout import steps_of
 from mcp_ext_tools_search.ranking.queries import WeighedQuery
 from mcp_ext_tools_search.ranking.scoring import Scores
 from mcp_ext_tools_search.ranking.statistics import Statistics

@@ -18,13 +18,16 @@ from numpy.typing import NDArray
 from mcp_ext_tools_search.ranking.analysis import Analysed, analyse
 from mcp_ext_tools_search.ranking.postings import Postings
 from mcp_ext_tools_search.ranking.roster import Roster
-from mcp_ext_tools_search.ranking.rows import Rows
-from mcp_ext_tools_search.ranking.vocabulary import Vocabulary
+from mcp_ext_tools_search.ranking.vocabulary import Vocabulary, surface
 
 __all__ = ["Documents"]
 
 _LEAST_TIDIED: Final = 256
 """Unused terms that are not worth tidying up."""
+
+
+_FEW: Final = 4
+"""Removed tools whose terms are looked up one tool after another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +39,6 @@ class Documents:
     postings: Postings
     lengths: NDArray[np.float64]
     """By slot, the sum of the weights of its words that are no stop words."""
-
-    rows: Rows
-    """By slot, the numbers of its terms."""
 
     name_slots: NDArray[np.int32]
     name_stems: NDArray[np.int32]
@@ -58,11 +58,9 @@ class Documents:
         ordered = sorted(tools, key=lambda tool: tool.name)
         with vocabulary.lock:
             analysed = analyse(ordered, vocabulary, 0)
-        no_ids = np.zeros(0, dtype=np.int32)
-        empty = cls(
-            vocabulary, Roster.of([]), Postings(), np.zeros(0), Rows(), no_ids, no_ids, np.zeros(0, dtype=np.int64)
-        )
-        return empty._with(analysed, Roster.of([tool.name for tool in ordered]), no_ids)
+        none = np.zeros(0, dtype=np.int32)
+        empty = cls(vocabulary, Roster.of([]), Postings(), np.zeros(0), none, none, none.astype(np.int64))
+        return empty._with(analysed, Roster.of([tool.name for tool in ordered]), removed=[])
 
     def updated(self, removed: Collection[str], added: Sequence[Tool]) -> Documents:
         """Return an index without the tools named in `removed` and with `added`, which may have names that are removed.
@@ -74,27 +72,34 @@ class Documents:
         with self.vocabulary.lock:
             analysed = analyse(added, self.vocabulary, len(self.roster.names))
         roster = self.roster.updated(slots, [tool.name for tool in added])
-        return self._with(analysed, roster, self.rows.of(np.array(slots, dtype=np.intp)))._tidied()
+        return self._with(analysed, roster, removed=slots)._tidied()
+
+    def number_of(self, word: str) -> int | None:
+        """Return the number of a word as it is written, if a tool has or had it."""
+        number = self.vocabulary.numbers.get(surface(word))
+        return None if number is None or number >= len(self.containing) else number
 
     def containing_in(self, visible: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return by number of a term how many of the tools in the slots of `visible`, all of them there, have it."""
-        hidden = self.roster.is_present & ~visible
-        size = len(self.containing)
-        if np.count_nonzero(hidden) < np.count_nonzero(visible):
-            return self.containing - np.bincount(self.rows.of(np.flatnonzero(hidden)), minlength=size)
-        return np.bincount(self.rows.of(np.flatnonzero(visible)), minlength=size)
+        return self.postings.counts(len(self.containing), visible)
 
-    def _with(self, analysed: Analysed, roster: Roster, lost: NDArray[np.int32]) -> Documents:
-        """Return an index that has what was analysed, and in which each of the terms `lost` is in one tool less."""
-        size = len(self.vocabulary)
-        containing = np.bincount(analysed.rows, minlength=size) - np.bincount(lost, minlength=size)
-        containing[: len(self.containing)] += self.containing
+    def _with(self, analysed: Analysed, roster: Roster, *, removed: Sequence[int]) -> Documents:
+        """Return an index that has what was analysed, and no longer what is in the slots `removed`."""
+        containing = np.zeros(len(self.vocabulary), dtype=np.int64)
+        containing[: len(self.containing)] = self.containing
+        containing[analysed.postings.terms] += analysed.postings.counts
+        if len(removed) > _FEW:
+            gone = np.zeros(len(self.roster.names), dtype=np.bool_)
+            gone[removed] = True
+            containing[: len(self.containing)] -= self.postings.counts(len(self.containing), gone)
+        else:
+            for slot in removed:
+                containing[self.postings.terms_of(slot)] -= 1
         return Documents(
             vocabulary=self.vocabulary,
             roster=roster,
             postings=self.postings.with_added(analysed.postings),
             lengths=np.concatenate((self.lengths, analysed.lengths)),
-            rows=self.rows.with_added(analysed.row_lengths, analysed.rows),
             name_slots=np.concatenate((self.name_slots, analysed.name_slots)),
             name_stems=np.concatenate((self.name_stems, analysed.name_stems)),
             containing=containing,
@@ -111,7 +116,6 @@ class Documents:
         kept = self.roster.is_present
         has_tools = self.containing > 0
         new_slots, new_terms = np.cumsum(kept) - 1, np.cumsum(has_tools) - 1
-        left = np.flatnonzero(kept)
         with self.vocabulary.lock:
             names = list(self.vocabulary.numbers)
         named = kept[self.name_slots]
@@ -119,8 +123,7 @@ class Documents:
             vocabulary=self.vocabulary.only(compress(names, has_tools.tolist())),
             roster=self.roster.compacted(),
             postings=self.postings.renumbered(new_terms, new_slots, kept),
-            lengths=self.lengths[left],
-            rows=Rows().with_added(self.rows.lengths_of(left), new_terms[self.rows.of(left)].astype(np.int32)),
+            lengths=self.lengths[kept],
             name_slots=new_slots[self.name_slots[named]].astype(np.int32),
             name_stems=new_terms[self.name_stems[named]].astype(np.int32),
             containing=self.containing[has_tools],

@@ -16,13 +16,15 @@ from typing import Final
 
 import numpy as np
 from mcp_types import Tool
-from numpy.typing import NDArray
 
 from mcp_ext_tools_search.ranking.confidence import COMPARED, Signs, confidence, signs
 from mcp_ext_tools_search.ranking.documents import Documents
 from mcp_ext_tools_search.ranking.hits import LazyHits
 from mcp_ext_tools_search.ranking.interface import Hit
-from mcp_ext_tools_search.ranking.postings import MOST
+from mcp_ext_tools_search.ranking.lookups import Lookups
+from mcp_ext_tools_search.ranking.order import Order
+from mcp_ext_tools_search.ranking.own_floor import OwnFloor
+from mcp_ext_tools_search.ranking.postings import Found
 from mcp_ext_tools_search.ranking.queries import WeighedQuery, Weigher
 from mcp_ext_tools_search.ranking.roster import Roster
 from mcp_ext_tools_search.ranking.scoring import Scores, score
@@ -39,12 +41,6 @@ _KEPT_SETS: Final = 16
 _MOST_REMEMBERED: Final = 16_384
 """Terms whose postings need not be looked for."""
 
-_FEW: Final = 64
-"""Hits that are sorted at once: more than most pages have."""
-
-_MUCH_LESS: Final = 32
-"""Matches per hit that is sorted from which on it pays not to sort all."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
@@ -60,7 +56,7 @@ class _Answer:
 
     query: WeighedQuery
     scores: Scores
-    order: _Order
+    order: Order
     statistics: Statistics
 
     def signs(self) -> Signs | None:
@@ -70,43 +66,48 @@ class _Answer:
 class FieldedIndex:
     """Tools ready to be searched. It never changes, so any number of threads may search it at once."""
 
-    def __init__(self, documents: Documents, *, least_confidence: float = 0.0) -> None:
+    def __init__(self, documents: Documents, floor: OwnFloor, *, least_confidence: float = 0.0) -> None:
         self._documents = documents
+        self._floor = floor
         self._least_confidence = least_confidence
         self._lock = Lock()
         self._sets = OrderedDict[frozenset[str] | None, _Seen]()
-        self._remembered: dict[int, list[NDArray[np.int64]]] = {}
+        self._lookups = Lookups(documents.vocabulary, len(documents.containing))
+        self._remembered: dict[int, Found] = {}
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
-        """Return the visible tools that share a meaningful word with `query`, best first; the first scores 1."""
-        answer = self._answer(query, visible)
-        if answer is None:
-            return ()
-        if self._least_confidence and confidence(answer.signs()) < self._least_confidence:
-            return ()
-        return _ranked(self._documents.roster, answer.order, answer.scores)
+        """Return the visible tools that share a meaningful word with `query`, best first; the first scores 1.
+
+        With them are those that the draft's matching floor asks for.
+        """
+        seen = self._seen(visible)
+        answer = self._answer(query, seen)
+        if answer is None or (self._least_confidence and confidence(answer.signs()) < self._least_confidence):
+            return self._floor.under(query, (), (), seen.statistics.visible)
+        hits = _ranked(self._documents.roster, answer.order, answer.scores)
+        return self._floor.under(query, hits, answer.query.terms, seen.statistics.visible)
 
     def signs(self, query: str, *, visible: Collection[str] | None = None) -> Signs | None:
         """Return what tells whether a visible tool serves `query` at all; nothing where nothing tells it."""
-        answer = self._answer(query, visible)
+        answer = self._answer(query, self._seen(visible))
         return None if answer is None else answer.signs()
 
-    def _answer(self, query: str, visible: Collection[str] | None) -> _Answer | None:
-        seen = self._seen(visible)
+    def _answer(self, query: str, seen: _Seen) -> _Answer | None:
         weighed = seen.weigher.weigh(query)
         if not weighed.terms:
             return None
         scores = score(self._found(weighed.terms), seen.statistics, weighed)
-        order = _Order(self._documents.roster, scores.total)
+        order = Order(self._documents.roster, scores.total)
         return _Answer(weighed, scores, order, seen.statistics) if len(order) else None
 
     def updated(self, removed: Collection[str], added: Sequence[Tool]) -> FieldedIndex:
         """Return an index without the tools named in `removed` and with `added`; this one stays as it is."""
         documents = self._documents.updated(removed, added)
-        return FieldedIndex(documents, least_confidence=self._least_confidence)
+        floor = self._floor.updated(documents, removed, added)
+        return FieldedIndex(documents, floor, least_confidence=self._least_confidence)
 
-    def _found(self, terms: Sequence[int]) -> list[list[NDArray[np.int64]]]:
-        """Return the postings of each of `terms`, in parts; where they are is remembered."""
+    def _found(self, terms: Sequence[int]) -> list[Found]:
+        """Return the postings of each of `terms`; where they are is remembered."""
         remembered = self._remembered
         missing = [term for term in terms if term not in remembered]
         if missing:
@@ -123,7 +124,7 @@ class FieldedIndex:
         seen = self._sets.get(key)
         if seen is None:
             statistics = statistics_of(self._documents, key)
-            seen = _Seen(statistics, Weigher(self._documents.vocabulary, statistics))
+            seen = _Seen(statistics, Weigher(self._documents.vocabulary, self._lookups, statistics))
         with self._lock:
             self._sets[key] = seen
             self._sets.move_to_end(key)
@@ -140,6 +141,8 @@ class FieldedRanker:
             whatever has a word of the query; `DEFAULT_LEAST_CONFIDENCE` is what servers answer with.
     """
 
+    keeps_floor: Final = True
+
     def __init__(self, *, least_confidence: float = 0.0) -> None:
         self._least_confidence = least_confidence
 
@@ -149,14 +152,16 @@ class FieldedRanker:
         Raises:
             ValueError: There are more tools, or more words, than one index can hold: millions.
         """
-        return FieldedIndex(Documents.of(tools), least_confidence=self._least_confidence)
+        documents = Documents.of(tools)
+        return FieldedIndex(documents, OwnFloor.of(documents, tools), least_confidence=self._least_confidence)
 
 
-def _ranked(roster: Roster, order: _Order, scores: Scores) -> Sequence[Hit]:
-    best = float(scores.total.max())
+def _ranked(roster: Roster, order: Order, scores: Scores) -> Sequence[Hit]:
+    best = float(scores.total[order.best(1)[0]])
 
     def hits_at(places: range) -> list[Hit]:
-        slots = order.best(max(places, default=-1) + 1)[places]
+        best_slots = order.best(max(places[0], places[-1]) + 1 if places else 0)
+        slots = best_slots.take(np.arange(places.start, places.stop, places.step))
         shares = scores.total.take(slots) / best
         found = zip(roster.names_of(slots), shares.tolist(), scores.matched(slots), strict=True)
         return [Hit(name, share, members) for name, share, members in found]
@@ -179,37 +184,3 @@ def _ranked(roster: Roster, order: _Order, scores: Scores) -> Sequence[Hit]:
         digest=digest,
         scores=scores_of_all,
     )
-
-
-class _Order:
-    """The order of the tools that score more than 0, best first; ties are broken by name.
-
-    A page is far less than all matches, so the best are sorted first, and the others when they are asked for.
-    """
-
-    def __init__(self, roster: Roster, total: NDArray[np.float64]) -> None:
-        slots = (total > 0).nonzero()[0]
-        self._by_name = roster.by_name
-        # The bits of positive numbers are ordered as the numbers are, so one integer holds a score and a rank.
-        keys = roster.ranks.take(slots) - total.take(slots).view(np.int64)
-        # One value, as several threads may look at an answer: how many of the keys are sorted, and the keys.
-        self._state: tuple[int, NDArray[np.int64]] = (0, keys)
-
-    def __len__(self) -> int:
-        return len(self._state[1])
-
-    def best(self, count: int) -> NDArray[np.int32]:
-        """Return the slots of the `count` best."""
-        done, keys = self._state
-        if count > done:
-            self._state = _, keys = _sorted(keys, max(count, _FEW))
-        return self._by_name.take(keys[:count] & (MOST - 1))
-
-
-def _sorted(keys: NDArray[np.int64], few: int) -> tuple[int, NDArray[np.int64]]:
-    """Return the keys of which the first `few` at least are sorted, and how many are."""
-    if few < len(keys) // _MUCH_LESS:
-        keys = np.partition(keys, few)
-        keys[:few].sort()
-        return few, keys
-    return len(keys), np.sort(keys)

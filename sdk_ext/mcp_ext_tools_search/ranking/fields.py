@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Final, NamedTuple, cast
 
 from mcp_types import Tool
 
 from mcp_ext_tools_search.types import EXTENSION_ID
 
-__all__ = ["KINDS", "MEMBERS", "STEPS", "Field", "fields"]
+__all__ = ["KINDS", "MEMBERS", "STEPS", "Field", "fields", "members_in"]
 
 MEMBERS: Final = ("name", "title", "description", "inputSchema", "annotations", "_meta")
 """Members of a definition that may match, in the order in which a hit tells them."""
@@ -98,6 +99,12 @@ def fields(tool: Tool) -> list[Field]:
         own = _named(tool.meta.get(EXTENSION_ID))
         found.append(Field(_CATEGORY, [text[:LONGEST_TEXT] for text in _texts((own.get("categoryDescription"),))]))
     return found
+
+
+@cache
+def members_in(bits: int) -> tuple[str, ...]:
+    """Return the members whose bits are set: those of `MEMBERS` from the lowest bit on."""
+    return tuple(member for place, member in enumerate(MEMBERS) if bits >> place & 1)
 
 
 def _first_sentence(description: str) -> tuple[str, str]:

@@ -12,11 +12,11 @@ from dataclasses import replace
 from mcp_types import Tool
 
 from mcp_ext_tools_search.ranking.hits import none_of
-from mcp_ext_tools_search.ranking.interface import Hit, Ranker, ToolIndex, UpdatableIndex
+from mcp_ext_tools_search.ranking.interface import FloorKeeper, Hit, Ranker, ToolIndex, UpdatableIndex
 from mcp_ext_tools_search.ranking.term_postings import TermPostings
 from mcp_ext_tools_search.ranking.terms import terms, trimmed
 
-__all__ = ["Floor", "floored", "with_floor"]
+__all__ = ["Floor", "floored", "led_by", "with_floor"]
 
 
 def with_floor(query: str, tools: Sequence[Tool], hits: Sequence[Hit]) -> list[Hit]:
@@ -35,8 +35,10 @@ def with_floor(query: str, tools: Sequence[Tool], hits: Sequence[Hit]) -> list[H
 def floored(ranker: Ranker) -> Ranker:
     """Return a ranker whose indexes keep the matching floor, however `ranker` orders.
 
-    Its indexes can be updated if those of `ranker` can.
+    Its indexes can be updated if those of `ranker` can. A ranker that keeps the floor itself is returned as it is.
     """
+    if isinstance(ranker, FloorKeeper):
+        return ranker
     return lambda tools: _floored(Floor(tools), ranker(tools))
 
 
@@ -70,11 +72,11 @@ class Floor:
             hits = [*hits, *(Hit(name, score, members) for name, members in zip(missing, matched, strict=True))]
         exact = trimmed(query)
         if exact in self._terms and (visible is None or exact in visible):
-            return _led_by(exact, hits)
+            return led_by(exact, hits)
         return hits
 
 
-def _led_by(name: str, hits: Sequence[Hit]) -> Sequence[Hit]:
+def led_by(name: str, hits: Sequence[Hit]) -> Sequence[Hit]:
     """Return `hits` with the tool called `name` first, whether it was found or not."""
     if hits and hits[0].name == name and hits[0].score == 1.0 and "name" in hits[0].matched:
         return hits

@@ -8,7 +8,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from mcp_types import Tool
 
-__all__ = ["Hit", "Ranker", "SlowRanker", "ToolIndex", "UpdatableIndex"]
+__all__ = ["FloorKeeper", "Hit", "Ranker", "SlowRanker", "ToolIndex", "UpdatableIndex"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,4 +76,14 @@ class SlowRanker(Protocol):
     @property
     def is_slow(self) -> Literal[True]:
         """Always true: a ranker without it is slow in large catalogues only."""
+        ...
+
+
+@runtime_checkable
+class FloorKeeper(Protocol):
+    """What a ranker says of itself whose indexes keep the draft's matching floor: none is put under them."""
+
+    @property
+    def keeps_floor(self) -> Literal[True]:
+        """Always true."""
         ...

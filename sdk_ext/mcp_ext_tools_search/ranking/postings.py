@@ -1,143 +1,101 @@
-"""Which terms occur in which tools, how much and in which members: an inverted index that grows by what is added.
+"""An inverted index: which tools have which terms, how often and where.
 
-A posting is one 64-bit number: term, slot (the number of a tool), frequency in `STEPS` and members as bits, from high
-to low. A segment is a sorted array of them, so the postings of a term are found by bisection and two segments become
-one by sorting. Additions make segments of their own, and a segment is merged with the one before it before it reaches
-an eighth of its size: there are few, and a posting is moved a few times at most (O'Neil et al., "The Log-Structured
-Merge-Tree", 1996).
+Additions make segments of their own, and a segment is joined with the one before it before it reaches an eighth of its
+size: there are few, and a posting is moved a few times at most (O'Neil et al., "The Log-Structured Merge-Tree", 1996).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MOST", "Postings", "members_of", "merged", "packed", "slots_of", "steps_of", "summed", "terms_of"]
+from mcp_ext_tools_search.ranking.layout import Entries, members_of, same_slot_as, slots_of
+from mcp_ext_tools_search.ranking.segments import Segment, joined
 
-_MEMBER_BITS: Final = 6
-_STEP_BITS: Final = 12
-_SLOT_BITS: Final = 22
-_SLOT_SHIFT: Final = _STEP_BITS + _MEMBER_BITS
-_TERM_SHIFT: Final = _SLOT_BITS + _SLOT_SHIFT
-_MEMBERS_MASK: Final = (1 << _MEMBER_BITS) - 1
-_STEPS_MASK: Final = (1 << _STEP_BITS) - 1
-_SLOT_MASK: Final = (1 << _SLOT_BITS) - 1
-
-MOST: Final = 1 << _SLOT_BITS
-"""Slots, and terms, that one index can hold: a catalogue of millions is a case for a search engine."""
+__all__ = ["Found", "Postings"]
 
 _RATIO: Final = 8
-_NONE: Final = np.zeros(0, dtype=np.int64)
 
 
-def packed(
-    terms: NDArray[np.int64], slots: NDArray[np.int64], steps: NDArray[np.int64], members: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return postings, one for each place of the four arrays."""
-    return terms << _TERM_SHIFT | slots << _SLOT_SHIFT | np.minimum(steps, _STEPS_MASK) << _MEMBER_BITS | members
+class Found(NamedTuple):
+    """The postings of one term."""
 
-
-def terms_of(postings: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the numbers of their terms."""
-    return postings >> _TERM_SHIFT
-
-
-def slots_of(postings: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the slots of their tools."""
-    return (postings >> _SLOT_SHIFT) & _SLOT_MASK
-
-
-def steps_of(postings: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return their frequencies, in `STEPS`."""
-    return (postings >> _MEMBER_BITS) & _STEPS_MASK
-
-
-def members_of(postings: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the members in which their terms occur, as bits."""
-    return postings & _MEMBERS_MASK
-
-
-def summed(postings: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return sorted postings, one for each term and slot: frequencies are added, members united."""
-    if not len(postings):
-        return postings
-    ordered = np.sort(postings)
-    places = ordered >> _SLOT_SHIFT
-    starts = np.flatnonzero(np.concatenate(([True], places[1:] != places[:-1])))
-    steps = np.add.reduceat(steps_of(ordered), starts)
-    members = np.bitwise_or.reduceat(members_of(ordered), starts)
-    return places[starts] << _SLOT_SHIFT | np.minimum(steps, _STEPS_MASK) << _MEMBER_BITS | members
-
-
-def merged(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the postings of sorted parts as one."""
-    whole = np.concatenate((_NONE, *parts))
-    # The stable sort sees the runs that are sorted already.
-    whole.sort(kind="stable")
-    return whole
+    total: int
+    parts: Sequence[Entries]
+    """By slot, those of each segment by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Postings:
     """An inverted index. It never changes: what is added makes another, which shares what is there."""
 
-    segments: tuple[NDArray[np.int64], ...] = (_NONE,)
+    segments: tuple[Segment, ...] = ()
 
-    def with_added(self, postings: NDArray[np.int64]) -> Postings:
-        """Return an index that has these postings too, sorted, of slots that this one does not have."""
-        if not len(postings):
+    def with_added(self, added: Segment) -> Postings:
+        """Return an index that has these postings too, of slots that are greater than those that this one has."""
+        if not len(added):
             return self
-        segments = [*self.segments, postings]
-        while len(segments) > 1 and len(segments[-2]) < _RATIO * len(segments[-1]):
-            last = segments.pop()
-            segments[-1] = merged((segments[-1], last))
-        return Postings(tuple(segments))
+        first = len(self.segments)
+        size = len(added)
+        while first and len(self.segments[first - 1]) < _RATIO * size:
+            first -= 1
+            size += len(self.segments[first])
+        return Postings((*self.segments[:first], joined([*self.segments[first:], added])))
 
-    def of(self, terms: Sequence[int]) -> list[list[NDArray[np.int64]]]:
-        """Return the postings of each of `terms`, those of each segment by themselves."""
-        lows = np.array(terms, dtype=np.int64) << _TERM_SHIFT
-        bounds = np.concatenate((lows, lows + (1 << _TERM_SHIFT)))
-        parts: list[list[NDArray[np.int64]]] = [[] for _ in terms]
-        for segment in self.segments:
-            ends: list[int] = segment.searchsorted(bounds).tolist()
-            for own, start, end in zip(parts, ends, ends[len(parts) :], strict=False):
-                own.append(segment[start:end])
-        return parts
+    def of(self, terms: Sequence[int]) -> list[Found]:
+        """Return the postings of each of `terms`."""
+        numbers = np.array(terms, dtype=np.int32)
+        by_segment = [segment.of_terms(numbers) for segment in self.segments]
+        found = zip(*by_segment, strict=True) if by_segment else (() for _ in terms)
+        return [Found(sum(map(len, parts)), parts) for parts in found]
 
     def having_all(self, terms: Sequence[int]) -> NDArray[np.int64]:
         """Return the slots that have every one of `terms`, of which there is at least one."""
         # From the rarest on, looking up what is left: the postings of common terms are not even read.
-        by_term = dict(zip(terms, self.of(terms), strict=True))
-        rarest, *others = sorted(terms, key=lambda term: sum(map(len, by_term[term])))
-        slots = slots_of(np.concatenate(by_term[rarest]))
-        for term in others:
+        rarest, *others = sorted(self.of(terms), key=lambda found: found.total)
+        slots = np.concatenate([np.zeros(0, dtype=np.int64), *map(slots_of, rarest.parts)])
+        for found in others:
             if not len(slots):
                 break
-            slots = slots[self.members(term, slots) > 0]
+            slots = slots[_members(found, slots) > 0]
         return slots
 
     def members(self, term: int, slots: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return for each of `slots` the members in which it has `term`, as bits; 0 where it has not."""
-        wanted = term << _TERM_SHIFT | slots << _SLOT_SHIFT
-        bits = np.zeros(len(slots), dtype=np.int64)
-        for segment in filter(len, self.segments):
-            found = segment[np.minimum(segment.searchsorted(wanted), len(segment) - 1)] - wanted
-            bits |= np.where((found >= 0) & (found < 1 << _SLOT_SHIFT), members_of(found), 0)
-        return bits
+        return _members(self.of([term])[0], slots)
 
-    def terms_in(self, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return the terms that the slots `kept` have, some of them more than once."""
-        return np.concatenate([terms_of(segment[kept[slots_of(segment)]]) for segment in self.segments])
+    def counts(self, terms: int, kept: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+        """Return by number of a term, up to `terms`, how many slots have it, of those that are `kept` if given."""
+        counts = np.zeros(terms, dtype=np.int64)
+        for segment in self.segments:
+            counts[segment.terms] += segment.counts if kept is None else segment.counts_in(kept)
+        return counts
+
+    def terms_of(self, slot: int) -> NDArray[np.int32]:
+        """Return the terms that one slot has, in no order."""
+        found = [
+            segment.terms[segment.bounds.searchsorted(same_slot_as(segment.entries, slot), side="right") - 1]
+            for segment in self.segments
+        ]
+        return np.concatenate([np.zeros(0, dtype=np.int32), *found])
 
     def renumbered(self, terms: NDArray[np.int64], slots: NDArray[np.int64], kept: NDArray[np.bool_]) -> Postings:
         """Return the postings of the slots `kept`, with the numbers that `terms` and `slots` have for the old ones.
 
         Both give new numbers in the order of the old ones.
         """
-        old = merged(self.segments)
-        old = old[kept[slots_of(old)]]
-        return Postings((packed(terms[terms_of(old)], slots[slots_of(old)], steps_of(old), members_of(old)),))
+        left = [own for segment in self.segments if len(own := segment.only(kept, terms, slots))]
+        return Postings((joined(left),) if left else ())
+
+
+def _members(found: Found, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+    bits = np.zeros(len(slots), dtype=np.int64)
+    for part in filter(len, found.parts):
+        own = slots_of(part)
+        places = np.minimum(own.searchsorted(slots), len(own) - 1)
+        bits |= np.where(own[places] == slots, members_of(part)[places], 0)
+    return bits

@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, cast
 
-from mcp_ext_tools_search.ranking.generic_words import GENERIC_STEMS
-from mcp_ext_tools_search.ranking.memo import Memo
+from mcp_ext_tools_search.ranking.corrections import Corrections
+from mcp_ext_tools_search.ranking.lookups import Lookup, Lookups
 from mcp_ext_tools_search.ranking.statistics import Statistics
-from mcp_ext_tools_search.ranking.stems import stem
 from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS
-from mcp_ext_tools_search.ranking.synonyms import related_verbs
-from mcp_ext_tools_search.ranking.tokens import is_unspaced, words
-from mcp_ext_tools_search.ranking.vocabulary import Vocabulary, may_be_misspelt, surface
+from mcp_ext_tools_search.ranking.tokens import words
+from mcp_ext_tools_search.ranking.vocabulary import Vocabulary, surface
 
 __all__ = ["LONGEST_QUERY", "WeighedQuery", "Weigher"]
 
@@ -29,8 +27,6 @@ MOST_CORRECTIONS: Final = 12
 
 _AS_WRITTEN: Final = 0.5
 _RELATED_VERB: Final = 0.3
-_CORRECTION: Final = 0.8
-_CORRECTIONS_PER_WORD: Final = 2
 _GENERIC_EVIDENCE: Final = 0.15
 _GENERIC_SIZE: Final = 0.5
 
@@ -64,12 +60,11 @@ class WeighedQuery:
 class Weigher:
     """Weighs queries by the statistics of one set of visible tools, and remembers what unknown words may have meant."""
 
-    def __init__(self, vocabulary: Vocabulary, statistics: Statistics) -> None:
-        self._vocabulary = vocabulary
+    def __init__(self, vocabulary: Vocabulary, lookups: Lookups, statistics: Statistics) -> None:
+        self._lookups = lookups
         self._idf = cast("Sequence[float]", statistics.idf.data)  # quick to read one by one
         self._rarest = statistics.rarest
-        self._corrections = Memo(self._correct)
-        self._generic = frozenset(vocabulary.numbers[word] for word in GENERIC_STEMS if word in vocabulary.numbers)
+        self._corrections = Corrections(vocabulary, statistics.idf)
 
     def weigh(self, query: str) -> WeighedQuery:
         """Return what to look up for `query`; no term where it shares none with the visible tools."""
@@ -79,73 +74,61 @@ class Weigher:
         meant = list(islice((word for word in counts if word not in STOP_WORDS), MOST_WORDS))
         if meant:
             return self._weigh_words({word: counts[word] for word in meant})
-        known, _ = self._known({surface(word): 1.0 for word in islice(counts, MOST_WORDS)})
+        numbers = (self._lookups.number(surface(word)) for word in islice(counts, MOST_WORDS))
+        known = [number for number in numbers if number is not None and self._idf[number]]
         idf = [self._idf[number] for number in known]
-        return WeighedQuery([*known], idf, idf, sum(idf))
+        return WeighedQuery(known, idf, idf, sum(idf))
 
     def _weigh_words(self, counts: Mapping[str, int]) -> WeighedQuery:
-        said: dict[str, int] = {}
-        for word, count in counts.items():
-            stemmed = stem(word)
-            said[stemmed] = said.get(stemmed, 0) + count
-        weights = {stemmed: _saturated(count) for stemmed, count in said.items()}
+        found = [(self._lookups.of[word], _saturated(count)) for word, count in counts.items()]
+        stems: dict[str, tuple[Lookup, int]] = {}
+        for (word, _), count in zip(found, counts.values(), strict=True):
+            known = stems.get(word.stem)
+            stems[word.stem] = word, count if known is None else known[1] + count
+        said = [(word, _saturated(count)) for word, count in stems.values()]
         weighed = WeighedQuery()
-        known, unknown = self._known(weights)
-        self._add(weighed, known.items())
-        weighed.covered += [self._idf[number] for number in known]
+        unknown = self._add_stems(weighed, said)
         weighed.total_idf = sum(weighed.covered) + self._rarest * len(unknown)
-        for stemmed in unknown[:MOST_CORRECTIONS]:
-            corrections = self._corrections[stemmed]
-            self._add(weighed, [(number, weights[stemmed] * share) for number, share in corrections])
-            weighed.covered += [share * self._idf[number] for number, share in corrections]
-        self._judge(weighed, weights)
-        for stemmed, weight in weights.items():
-            if verbs := related_verbs(stemmed):
-                self._add(weighed, self._known(dict.fromkeys(verbs, weight * _RELATED_VERB))[0].items())
-        as_written = {surface(word): _saturated(count) * _AS_WRITTEN for word, count in counts.items()}
-        self._add(weighed, self._known(as_written)[0].items())
+        if unknown:
+            self._add_corrections(weighed, unknown[:MOST_CORRECTIONS])
+        if not any(word.is_unspaced for word, _ in found):
+            weighed.size = len(said) - _GENERIC_SIZE * len([word for word, _ in said if word.is_generic])
+        self._add_relatives(
+            weighed, [(number, weight * _RELATED_VERB) for word, weight in said for number in word.verbs]
+        )
+        as_written = [(word.as_written, weight * _AS_WRITTEN) for word, weight in found if word.as_written is not None]
+        self._add_relatives(weighed, as_written)
         return weighed
 
-    def _judge(self, weighed: WeighedQuery, stems: Iterable[str]) -> None:
-        """Note what the words of a query tell, for knowing when nothing fits."""
-        covering = zip(weighed.terms, weighed.covered, strict=False)
-        told = [(idf / self._rarest, number in self._generic) for number, idf in covering]
-        weighed.evidence = [part * _GENERIC_EVIDENCE if is_generic else part for part, is_generic in told]
-        words = list(stems)
-        if not any(map(is_unspaced, words)):
-            weighed.size = len(words) - _GENERIC_SIZE * sum(word in GENERIC_STEMS for word in words)
-
-    def _add(self, weighed: WeighedQuery, weights: Iterable[tuple[int, float]]) -> None:
-        """Look up terms too, each with its weight."""
-        for number, weight in weights:
-            weighed.terms.append(number)
-            weighed.values.append(weight * self._idf[number])
-
-    def _known(self, weights: Mapping[str, float]) -> tuple[dict[int, float], list[str]]:
-        """Return the weights of the terms that a visible tool has, by number, and the terms that none has."""
-        known: dict[int, float] = {}
-        unknown: list[str] = []
-        find, idf, size = self._vocabulary.numbers.get, self._idf, len(self._idf)
-        for term, weight in weights.items():
-            number = find(term)
-            # Greater numbers have been given since this index was made.
-            if number is not None and number < size and idf[number]:
-                known[number] = weight
+    def _add_stems(self, weighed: WeighedQuery, stems: Iterable[tuple[Lookup, float]]) -> list[tuple[str, float]]:
+        """Look up stems, each with its weight; return those that no visible tool has."""
+        unknown: list[tuple[str, float]] = []
+        for word, weight in stems:
+            if word.number is not None and (idf := self._idf[word.number]):
+                weighed.terms.append(word.number)
+                weighed.values.append(weight * idf)
+                weighed.covered.append(idf)
+                weighed.evidence.append(idf / self._rarest * (_GENERIC_EVIDENCE if word.is_generic else 1.0))
             else:
-                unknown.append(term)
-        return known, unknown
+                unknown.append((word.stem, weight))
+        return unknown
 
-    def _correct(self, stemmed: str) -> list[tuple[int, float]]:
-        """Return the terms that an unknown word may be a slip for, each with what it is worth."""
-        if not may_be_misspelt(stemmed):
-            return []
-        numbers = self._vocabulary.numbers
+    def _add_corrections(self, weighed: WeighedQuery, unknown: Sequence[tuple[str, float]]) -> None:
+        """Look up what unknown stems may have meant."""
+        for stemmed, weight in unknown:
+            for number, share, is_generic in self._corrections.of(stemmed):
+                idf = self._idf[number]
+                weighed.terms.append(number)
+                weighed.values.append(weight * share * idf)
+                weighed.covered.append(share * idf)
+                weighed.evidence.append(share * idf / self._rarest * (_GENERIC_EVIDENCE if is_generic else 1.0))
 
-        def known(word: str) -> bool:
-            return numbers[word] < len(self._idf) and self._idf[numbers[word]] > 0
-
-        nearest = self._vocabulary.spelling.nearest(stemmed, _CORRECTIONS_PER_WORD, known)
-        return [(numbers[word], _CORRECTION * likeness) for word, likeness in nearest]
+    def _add_relatives(self, weighed: WeighedQuery, weights: Iterable[tuple[int, float]]) -> None:
+        """Look up terms that cover nothing of the query, those of them that a visible tool has."""
+        for number, weight in weights:
+            if idf := self._idf[number]:
+                weighed.terms.append(number)
+                weighed.values.append(weight * idf)
 
 
 def _saturated(count: int) -> float:

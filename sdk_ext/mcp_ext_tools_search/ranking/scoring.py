@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from itertools import chain
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mcp_ext_tools_search.ranking.analysis import NAME_BIT
-from mcp_ext_tools_search.ranking.fields import MEMBERS
-from mcp_ext_tools_search.ranking.postings import MOST, members_of, slots_of, steps_of
+from mcp_ext_tools_search.ranking.fields import members_in
+from mcp_ext_tools_search.ranking.layout import MOST, Entries, members_of, slots_of, steps_of
+from mcp_ext_tools_search.ranking.postings import Found
 from mcp_ext_tools_search.ranking.queries import WeighedQuery
 from mcp_ext_tools_search.ranking.statistics import SATURATION, Statistics
 
@@ -37,7 +36,7 @@ class Scores:
     slots: NDArray[np.int64]
     """For each posting that was found, the slot of its tool."""
 
-    postings: NDArray[np.int64]
+    postings: Entries
 
     covering: NDArray[np.intp]
     """For each term that covers a part of the query, how many of the postings are its: they come first."""
@@ -53,30 +52,30 @@ class Scores:
         places = np.zeros(len(self.total), dtype=np.int32)
         places[slots] = np.arange(1, len(slots) + 1)
         owners = places.take(self.slots)
-        wanted = (owners > 0).nonzero()[0]
+        wanted = owners.nonzero()[0]
         bits = np.zeros(len(slots) + 1, dtype=np.int64)
         np.bitwise_or.at(bits, owners.take(wanted), members_of(self.postings.take(wanted)))
-        return [_members_in(own) for own in bits[1:].tolist()]
+        return [members_in(own) for own in bits[1:].tolist()]
 
 
-def score(found: Sequence[Sequence[NDArray[np.int64]]], statistics: Statistics, query: WeighedQuery) -> Scores:
+def score(found: Sequence[Found], statistics: Statistics, query: WeighedQuery) -> Scores:
     """Score every visible tool for a query of at least one term.
 
     The sums of a tool run in the order of the query's terms, so equal tools get equal scores whatever else is in the
     index. Postings of hidden tools are summed too, which costs less than sorting them out, and dropped at the end.
 
     Args:
-        found: The postings of each term of the query, in parts.
+        found: The postings of each term of the query.
         statistics: What is counted over the visible tools.
         query: What to look up.
     """
-    counts = np.array([sum(map(len, parts)) for parts in found])
-    postings = np.concatenate([*chain.from_iterable(found)])
+    counts = np.array([one.total for one in found])
+    postings = np.concatenate([part for one in found for part in one.parts])
     slots = slots_of(postings)
     total = _bm25(postings, slots, np.array(query.values).repeat(counts), statistics.saturation)
     covered = np.array(query.covered).repeat(counts[: len(query.covered)])
     own = slots[: len(covered)]
-    in_name = (postings[: len(covered)] & NAME_BIT > 0).nonzero()[0]
+    in_name = (postings[: len(covered)] & NAME_BIT).nonzero()[0]
     # How much of its name the query says, by idf, and how much of the query a tool covers.
     said = _sums(own.take(in_name), covered.take(in_name), len(total))
     said /= statistics.name_idf
@@ -92,7 +91,7 @@ def score(found: Sequence[Sequence[NDArray[np.int64]]], statistics: Statistics, 
 
 
 def _bm25(
-    postings: NDArray[np.int64], slots: NDArray[np.int64], values: NDArray[np.float64], saturation: NDArray[np.float64]
+    postings: Entries, slots: NDArray[np.int64], values: NDArray[np.float64], saturation: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return the sum over the terms of value * (k1 + 1) * tf / (tf + k1 * (1 - b + b * length / average))."""
     steps = steps_of(postings).astype(np.float64)
@@ -109,8 +108,3 @@ def _sums(slots: NDArray[np.int64], values: NDArray[np.float64], count: int) -> 
     """Return for each of `count` slots the sum of its values, added in the order in which they come."""
     # Where there is no value at all the sums are integers.
     return np.bincount(slots, values, count) if len(slots) else np.zeros(count)  # pyright: ignore[reportReturnType]
-
-
-@cache
-def _members_in(bits: int) -> tuple[str, ...]:
-    return tuple(member for position, member in enumerate(MEMBERS) if bits >> position & 1)

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from array import array
-from collections import defaultdict
-from collections.abc import Callable, Iterable
-from itertools import islice
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil
+from threading import Lock
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Spelling", "is_one_slip", "trigrams"]
+from mcp_ext_tools_search.ranking.segments import ragged
+
+__all__ = ["Spelling", "is_one_slip"]
 
 _LEAST_ALIKE: Final = 0.55
 _LEAST_EXAMINED: Final = 0.2
 _MOST_EXAMINED: Final = 40
-
-
-def trigrams(word: str) -> frozenset[str]:
-    """Return the runs of three characters of `word`, its two ends marked."""
-    padded = f"^{word}$"
-    return frozenset([padded[start : start + 3] for start in range(len(padded) - 2)])
+_CHARACTER_BITS: Final = 21
+_RATIO: Final = 8
+"""A part is made anew before those after it reach one part in so many of it."""
 
 
 def is_one_slip(left: str, right: str) -> bool:
@@ -44,6 +42,40 @@ def _shared_start(left: str, right: str) -> int:
     return min(len(left), len(right))
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The trigrams of some words with consecutive numbers."""
+
+    first: int
+    count: int
+    having: Mapping[int, NDArray[np.int64]]
+    """By trigram, the numbers of the words that have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """The trigrams of all words that there were when it was made."""
+
+    parts: tuple[_Part, ...]
+    lengths: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    """By number, how many characters and how many different trigrams a word has."""
+
+    def of(self, words: Sequence[str]) -> _Index:
+        """Return the index of these words, of which this one has the first ones."""
+        done, first, kept = len(self.sizes), len(self.sizes), list(self.parts)
+        while kept and kept[-1].count < _RATIO * (len(words) - first):
+            first = kept.pop().first
+        trigrams, numbers = _trigrams(words[first:])
+        starts = np.flatnonzero(np.diff(trigrams, prepend=-1))
+        having = dict(zip(trigrams[starts].tolist(), np.split(numbers + first, starts[1:]), strict=True))
+        return _Index(
+            (*kept, _Part(first, len(words) - first, having)),
+            np.concatenate((self.lengths, [len(word) for word in words[done:]])),
+            np.concatenate((self.sizes, np.bincount(numbers + first, minlength=len(words))[done:])),
+        )
+
+
 class Spelling:
     """A vocabulary that finds the nearest of its words, and that may grow while it is asked.
 
@@ -52,57 +84,75 @@ class Spelling:
     """
 
     def __init__(self, vocabulary: Iterable[str] = ()) -> None:
-        self._words: list[str] = []
-        self._having: defaultdict[str, array[int]] = defaultdict(lambda: array("i"))
-        self._measures = array("i")
-        self._measured = np.zeros((0, 2), dtype=np.int32)
-        for word in vocabulary:
-            self.add(word)
+        self._words: list[str] = list(vocabulary)
+        none = np.zeros(0, dtype=np.int64)
+        self._index = _Index((), none, none)
+        self._lock = Lock()
 
     def add(self, word: str) -> None:
-        """Take in a word that is not there; one thread may add while others ask."""
-        grams = trigrams(word)
-        number = len(self._words)
+        """Take in a word that is not there, which gets the next number from 0 on.
+
+        It is indexed, with the others that are new, when a word is looked for.
+        """
         self._words.append(word)
-        self._measures.extend((len(word), len(grams)))
-        # Last, so that whoever finds the number finds the word and its measures too.
-        for gram in grams:
-            self._having[gram].append(number)
 
-    def nearest(self, word: str, most: int, known: Callable[[str], bool]) -> list[tuple[str, float]]:
-        """Return up to `most` words that are `known` and near, each with its likeness in (0, 1], best first."""
-        examined = islice((found for found in self._alike(word) if known(found[0])), _MOST_EXAMINED)
-        alike = [(candidate, _likeness(word, candidate, shared)) for candidate, shared in examined]
-        near = [(candidate, likeness) for candidate, likeness in alike if likeness >= _LEAST_ALIKE]
-        return sorted(near, key=lambda found: (-found[1], found[0]))[:most]
+    def nearest(self, word: str, most: int, known: NDArray[np.bool_]) -> list[tuple[int, float]]:
+        """Return the numbers of up to `most` words that are near, best first, each with its likeness in (0, 1].
 
-    def _alike(self, word: str) -> list[tuple[str, float]]:
-        """Return the words that may be near, each with the share of trigrams, most alike first."""
-        grams = trigrams(word)
-        # Copied, as an array that is being read cannot grow.
-        sharing = [np.frombuffer(self._having[gram][:], dtype=np.int32) for gram in grams if gram in self._having]
-        if not sharing:
+        Args:
+            word: What was written.
+            most: How many of the nearest are returned.
+            known: By number, which words may be found; none from its end on.
+        """
+        examined = sorted(self._alike(word, known))[:_MOST_EXAMINED]
+        alike = [(-_likeness(word, candidate, -share), candidate, number) for share, candidate, number in examined]
+        return [(number, -likeness) for likeness, _, number in sorted(alike)[:most] if -likeness >= _LEAST_ALIKE]
+
+    def _alike(self, word: str, known: NDArray[np.bool_]) -> list[tuple[float, str, int]]:
+        """Return the known words that may be near with their numbers, each after its share of trigrams, negated."""
+        index = self._up_to_date(len(known))
+        trigrams = _trigrams_of(word)
+        having = [part.having[trigram] for part in index.parts for trigram in trigrams if trigram in part.having]
+        if not having:
             return []
-        counts = np.bincount(np.concatenate(sharing))
-        numbers = (counts >= _least_shared(len(grams))).nonzero()[0]
-        if not len(numbers):
-            return []
-        lengths, sizes = self._measures_of(numbers)
-        shares = 2 * counts.take(numbers) / (sizes + len(grams))
+        counts = np.bincount(np.concatenate(having))
+        numbers = (counts[: len(known)] >= _least_shared(len(trigrams))).nonzero()[0]
+        shared, sizes = counts.take(numbers), index.sizes.take(numbers)
+        shares = 2 * shared / (sizes + len(trigrams))
         # A slip makes a word longer or shorter by one letter at most.
-        near = (shares >= _LEAST_ALIKE) | ((shares >= _LEAST_EXAMINED) & (np.abs(lengths - len(word)) <= 1))
-        candidates: list[int] = numbers[near].tolist()
-        of_candidates: list[float] = shares[near].tolist()
-        alike = zip([self._words[number] for number in candidates], of_candidates, strict=True)
-        return sorted(alike, key=lambda one: (-one[1], one[0]))
+        may_be_slip = (shares >= _LEAST_EXAMINED) & (np.abs(index.lengths.take(numbers) - len(word)) <= 1)
+        near = known.take(numbers) & (may_be_slip | (shares >= _LEAST_ALIKE))
+        found = zip(shares[near].tolist(), numbers[near].tolist(), strict=True)
+        return [(-share, self._words[number], number) for share, number in found]
 
-    def _measures_of(self, numbers: NDArray[np.intp]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return the lengths of words and how many trigrams they have."""
-        measured = self._measured
-        if len(measured) < len(self._words):
-            measured = self._measured = np.frombuffer(self._measures[:], dtype=np.int32).reshape(-1, 2)
-        found = measured[numbers]
-        return found[:, 0], found[:, 1]
+    def _up_to_date(self, count: int) -> _Index:
+        """Return an index of the first `count` words at least."""
+        if len(self._index.sizes) < count:
+            with self._lock:
+                if len(self._index.sizes) < count:
+                    self._index = self._index.of(list(self._words))
+        return self._index
+
+
+def _trigrams_of(word: str) -> set[int]:
+    """Return the runs of three characters of a word, its ends marked, as numbers."""
+    codes = [*map(ord, f"^{word}$")]
+    runs = zip(codes, codes[1:], codes[2:], strict=False)
+    return {(one << _CHARACTER_BITS | two) << _CHARACTER_BITS | three for one, two, three in runs}
+
+
+def _trigrams(words: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the trigrams of many words, each with the place of its word: in order, and none twice."""
+    codes = np.array([*map(ord, "".join([f"^{word}$" for word in words])), 0, 0], dtype=np.int64)
+    runs = (codes[:-2] << _CHARACTER_BITS | codes[1:-1]) << _CHARACTER_BITS | codes[2:]
+    lengths = np.array([len(word) for word in words], dtype=np.int64)
+    trigrams = runs[ragged(np.cumsum(lengths + 2) - lengths - 2, lengths)]
+    owners = np.arange(len(words)).repeat(lengths)
+    order = np.lexsort((owners, trigrams))
+    trigrams, owners = trigrams[order], owners[order]
+    new = np.ones(len(trigrams), dtype=np.bool_)
+    new[1:] = (trigrams[1:] != trigrams[:-1]) | (owners[1:] != owners[:-1])
+    return trigrams[new], owners[new]
 
 
 def _least_shared(size: int) -> int:

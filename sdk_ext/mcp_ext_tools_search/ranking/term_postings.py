@@ -11,10 +11,11 @@ from typing import Final
 
 import numpy as np
 from mcp_types import Tool
-from numpy.typing import NDArray
 
-from mcp_ext_tools_search.ranking.postings import MOST, Postings, merged, packed, summed
+from mcp_ext_tools_search.ranking.layout import MOST, keys, summed
+from mcp_ext_tools_search.ranking.postings import Postings
 from mcp_ext_tools_search.ranking.roster import Roster
+from mcp_ext_tools_search.ranking.segments import Segment, joined
 from mcp_ext_tools_search.ranking.terms import terms
 
 __all__ = ["TermPostings"]
@@ -61,6 +62,10 @@ class TermPostings:
         roster = Roster.of([tool.name for tool in ordered])
         return cls(_Numbers(), roster, Postings())._with(ordered, first=0)
 
+    def __len__(self) -> int:
+        """Number of tools."""
+        return len(self._roster)
+
     def __contains__(self, name: str) -> bool:
         return self._roster.slot(name) is not None
 
@@ -105,9 +110,9 @@ class TermPostings:
         with self._numbers.lock:
             starts = range(0, len(tools), _TOGETHER)
             parts = [self._postings_of(tools[start : start + _TOGETHER], first + start) for start in starts]
-        return TermPostings(self._numbers, self._roster, self._postings.with_added(merged(parts)))
+        return TermPostings(self._numbers, self._roster, self._postings.with_added(joined(parts)))
 
-    def _postings_of(self, tools: Sequence[Tool], first: int) -> NDArray[np.int64]:
+    def _postings_of(self, tools: Sequence[Tool], first: int) -> Segment:
         numbers, bits, slots, counts = array("q"), array("q"), array("q"), array("q")
         for slot, tool in enumerate(tools, start=first):
             for place, text in enumerate((tool.name, tool.title, tool.description)):
@@ -118,15 +123,14 @@ class TermPostings:
                 counts.append(len(found))
         owners = [np.repeat(np.array(one, dtype=np.int64), counts) for one in (slots, bits)]
         no_steps = np.zeros(len(numbers), dtype=np.int64)
-        return summed(packed(np.array(numbers, dtype=np.int64), owners[0], no_steps, owners[1]))
+        return Segment.of(summed(keys(np.array(numbers, dtype=np.int64), owners[0], no_steps, owners[1])))
 
     def _tidied(self) -> TermPostings:
         """Return the same without what is left of removed tools."""
         kept = self._roster.is_present
-        used = np.zeros(len(self._numbers), dtype=np.bool_)
-        used[self._postings.terms_in(kept)] = True
         with self._numbers.lock:
             known = list(self._numbers)
+        used = self._postings.counts(len(known), kept) > 0
         numbers = _Numbers(compress(known, used.tolist()))
         postings = self._postings.renumbered(np.cumsum(used) - 1, np.cumsum(kept) - 1, kept)
         return TermPostings(numbers, self._roster.compacted(), postings)

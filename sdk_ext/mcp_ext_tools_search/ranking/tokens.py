@@ -10,7 +10,7 @@ from typing import Final
 
 from mcp_ext_tools_search.ranking.memo import Memo
 
-__all__ = ["LONGEST_WORD", "is_unspaced", "runs", "words", "words_of"]
+__all__ = ["LONGEST_WORD", "is_unspaced", "runs", "wholes", "words", "words_of"]
 
 LONGEST_WORD: Final = 64
 """Characters of a word that count: what is longer is a blob, not a word."""
@@ -78,6 +78,17 @@ def words_of(run: str) -> tuple[str, ...]:
     if run.isascii():
         return _OF_SPACED[run[:LONGEST_WORD]]
     return tuple(chain.from_iterable(map(_of_stretch, _STRETCH.finditer(run))))
+
+
+def wholes(run: str) -> Iterable[str]:
+    """Return the words that a folded run of letters and digits has in common with itself written in any letter case.
+
+    That is without the parts that it is written in, and with what is longer than `LONGEST_WORD`.
+    """
+    if run.isascii():
+        return (run,)
+    stretches = _STRETCH.finditer(run)
+    return chain.from_iterable(_pairs(found.group()) if found.group(1) else (found.group(),) for found in stretches)
 
 
 def _of_stretch(stretch: re.Match[str]) -> Iterable[str]:

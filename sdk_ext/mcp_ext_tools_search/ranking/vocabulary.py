@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from threading import Lock
 from typing import Final
 
-from mcp_ext_tools_search.ranking.postings import MOST
+from mcp_ext_tools_search.ranking.layout import MOST
 from mcp_ext_tools_search.ranking.spelling import Spelling
 from mcp_ext_tools_search.ranking.stems import stem
 from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS
@@ -26,8 +26,8 @@ def surface(word: str) -> str:
 
 
 def may_be_misspelt(stemmed: str) -> bool:
-    """Tell whether a word is long enough for a slip in it to be told from another word."""
-    return len(stemmed) >= _SHORTEST_CORRECTED
+    """Tell whether a word is long enough for a slip in it to be told from another word, and no number."""
+    return len(stemmed) >= _SHORTEST_CORRECTED and not stemmed.isdigit()
 
 
 class Vocabulary:
@@ -41,6 +41,8 @@ class Vocabulary:
         self.numbers: dict[str, int] = {}
         self.spelling = Spelling()
         """Stems that a request may have meant."""
+        self.spelled = array("i")
+        """By number of a word in `spelling`, the number of the term."""
         self.lock = Lock()
         """Held by whoever adds words."""
         self.is_surface = array("b")
@@ -77,9 +79,10 @@ class Vocabulary:
         number = len(self.is_surface)
         if number >= MOST:
             raise ValueError(f"these tools have more than {MOST} different words")
-        # In this order, as other threads may be looking: what spelling finds has a number.
         self.is_surface.append(is_surface)
         self.numbers[term] = number
         if not is_surface and may_be_misspelt(term) and term.isalpha():
+            # In this order, as other threads may be looking: what has a number can be found.
             self.spelling.add(term)
+            self.spelled.append(number)
         return number

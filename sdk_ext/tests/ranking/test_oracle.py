@@ -11,9 +11,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from mcp_ext_tools_search.ranking import PlainRanker
 from mcp_ext_tools_search.ranking.fields import STEPS
-from mcp_ext_tools_search.ranking.postings import Postings, packed, summed
+from mcp_ext_tools_search.ranking.layout import keys, summed
+from mcp_ext_tools_search.ranking.postings import Postings
 from mcp_ext_tools_search.ranking.queries import WeighedQuery
 from mcp_ext_tools_search.ranking.scoring import LEAST_FACTOR, score
+from mcp_ext_tools_search.ranking.segments import Segment
 from mcp_ext_tools_search.ranking.statistics import Statistics, saturation
 from mcp_ext_tools_search.ranking.terms import terms
 from mcp_types import Tool
@@ -43,17 +45,19 @@ def _scores(
     """Return what the engine makes of documents whose words all count 1, its index made in some parts."""
     numbers = {term: number for number, term in enumerate(idf)}
     postings = Postings()
-    for part in range(parts):
-        for slot in range(part, len(words), parts):
-            own = np.array([numbers[word] for word in words[slot]])
-            whole = np.full(len(own), STEPS)
-            postings = postings.with_added(summed(packed(own, np.full(len(own), slot), whole, np.zeros_like(own))))
+    for slots in np.array_split(np.arange(len(words)), parts):
+        texts = words[slots[0] : slots[-1] + 1]
+        lengths = [len(text) for text in texts]
+        own = np.array([numbers[word] for text in texts for word in text], dtype=np.int64)
+        whole = np.full(len(own), STEPS)
+        added = summed(keys(own, np.repeat(slots, lengths), whole, np.zeros_like(own)))
+        postings = postings.with_added(Segment.of(added))
     counts = Counter(word for word in query if word in numbers)
     if not counts:
         return np.zeros(len(words))
     looked_up = [numbers[word] for word in counts]
     weighed = WeighedQuery(looked_up, [count * idf[word] for word, count in counts.items()])
-    lengths = np.array([len(own) for own in words], dtype=np.float64)
-    statistics = Statistics(None, len(words), np.zeros(0), 0.0, saturation(lengths, None), np.ones(len(words)))
+    all_lengths = np.array([len(own) for own in words], dtype=np.float64)
+    statistics = Statistics(None, len(words), np.zeros(0), 0.0, saturation(all_lengths, None), np.ones(len(words)))
     # A tool that covers nothing of a query has a constant part of its score.
     return score(postings.of(looked_up), statistics, weighed).total / LEAST_FACTOR

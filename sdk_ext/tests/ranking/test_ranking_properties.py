@@ -15,7 +15,9 @@ from mcp_types import Tool
 _VOCABULARY: list[str] = [
     "get", "list", "delete", "remove", "user", "users", "file", "files", "issue", "weather", "wether",
     "Weather", "report", "getUserInfo", "v2", "the", "a", "café", "cafe", "天气预报", "查询天气", "погода", "рейс",
-    "كتاب", "हिन्दी", "로그", "データ", "sending", "send", "mail", "mails", "🚀", "-",
+    "كتاب", "हिन्दी", "हि", "로그", "データ", "sending", "send", "mail", "mails", "🚀", "-",
+    "tHe", "THE", "GetUserInfo", "aB1", "ab1", "x²", "½", "Ⅷ", "ﬁle", "İstanbul", "stanbul", "Straße", "iPhone手机",
+    "手机", "天", "x" * 64, "X" * 65, "e\u0301", "get\u200cuser",
 ]  # fmt: skip
 _WORD = st.sampled_from(_VOCABULARY)
 _TEXT = st.lists(_WORD, max_size=6).map(" ".join)
@@ -25,8 +27,8 @@ _SCHEMA = st.dictionaries(_WORD, _PROPERTY, max_size=2)
 _GROUP = st.none() | st.sampled_from(["mail", "weather service"])
 _RANKERS = pytest.mark.parametrize(
     "ranker",
-    [FieldedRanker(), FieldedRanker(least_confidence=0.5), PlainRanker()],
-    ids=["fielded", "fielded that may find nothing", "plain"],
+    [FieldedRanker(), FieldedRanker(least_confidence=0.5), FieldedRanker(least_confidence=1.0), PlainRanker()],
+    ids=["fielded", "fielded that may find nothing", "fielded that finds nothing if it can", "plain"],
 )
 
 

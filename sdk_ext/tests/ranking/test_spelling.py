@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp_ext_tools_search.ranking.spelling import Spelling, is_one_slip
+from numpy.typing import NDArray
 
 _SHORT_TEXT = st.text(st.sampled_from("abc"), max_size=6)
 
@@ -33,25 +37,57 @@ def test_every_single_slip_is_seen(word: str, data: st.DataObject):
     assert is_one_slip(word, swapped) or swapped == word
 
 
-def _near(word: str, *known: str) -> list[str]:
-    spelling = Spelling(["weather", "leather", "forecast", "forecasting", "translat"])
-    return [found for found, _ in spelling.nearest(word, 2, known=lambda one: not known or one in known)]
+_WORDS = ["weather", "leather", "forecast", "forecasting", "translat"]
+
+
+def _nearest(word: str, *known: str) -> list[str]:
+    may_be_found = np.array([not known or word in known for word in _WORDS])
+    return [_WORDS[number] for number, _ in Spelling(_WORDS).nearest(word, 2, may_be_found)]
+
+
+def _all_of(count: int) -> NDArray[np.bool_]:
+    return np.ones(count, dtype=np.bool_)
 
 
 def test_the_nearest_words_come_best_first():
-    assert _near("weathr") == ["weather"]
-    assert _near("forecst") == ["forecast"]
-    assert _near("tranlsat") == ["translat"]
+    assert _nearest("weathr") == ["weather"]
+    assert _nearest("forecst") == ["forecast"]
+    assert _nearest("tranlsat") == ["translat"]
+    assert _nearest("forecastin") == ["forecasting", "forecast"]
 
 
 def test_a_word_unlike_all_others_is_near_none():
-    assert _near("qqqq") == []
-    assert _near("market") == []
+    assert _nearest("qqqq") == []
+    assert _nearest("market") == []
 
 
 def test_words_that_are_not_known_are_not_offered():
-    assert _near("weathr", "forecast") == []
+    assert _nearest("weathr", "forecast") == []
+
+
+def test_words_that_came_later_than_the_known_ones_are_not_offered():
+    spelling = Spelling(_WORDS)
+    spelling.add("weathe")
+    before, after = (spelling.nearest("weathr", 2, _all_of(count)) for count in (5, 6))
+    assert [number for number, _ in before] == [0]
+    assert [number for number, _ in after] == [0, 5]
 
 
 def test_an_empty_vocabulary_knows_no_word():
-    assert Spelling([]).nearest("weather", 2, known=lambda _: True) == []
+    assert Spelling().nearest("weather", 2, _all_of(0)) == []
+
+
+@given(st.lists(st.text("abcdé天", min_size=3, max_size=9), max_size=30, unique=True), st.lists(st.integers(0, 30)))
+def test_a_vocabulary_that_grew_finds_what_one_made_at_once_finds(words: Sequence[str], steps: Sequence[int]):
+    asked = ["abcd", "bbébb", "天天天", "dcbadcba"]
+    grown = Spelling()
+    added = 0
+    for step in [*sorted(steps), len(words)]:
+        for word in words[added:step]:
+            grown.add(word)
+        added = max(added, min(step, len(words)))
+        at_once = Spelling(words[:added])
+        for word in asked:
+            found = grown.nearest(word, 2, _all_of(added))
+            assert found == at_once.nearest(word, 2, _all_of(added))
+            assert all(0.5 < likeness <= 1 for _, likeness in found)

@@ -1,0 +1,56 @@
+"""What the unknown words of queries may have meant, remembered for one set of visible tools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mcp_ext_tools_search.ranking.generic_words import GENERIC_STEMS
+from mcp_ext_tools_search.ranking.memo import Memo
+from mcp_ext_tools_search.ranking.vocabulary import Vocabulary, may_be_misspelt
+
+__all__ = ["Correction", "Corrections"]
+
+_WORTH: Final = 0.8
+_PER_WORD: Final = 2
+
+
+class Correction(NamedTuple):
+    """A term that an unknown word may be a slip for."""
+
+    number: int
+    worth: float
+    """What it counts, where the word itself would count 1."""
+
+    is_generic: bool
+
+
+class Corrections:
+    """The nearest stems that a visible tool has.
+
+    Args:
+        vocabulary: The terms.
+        idf: By number, 0 for a term that no visible tool has; none for what is not in the index.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, idf: NDArray[np.float64]) -> None:
+        self._spelling = vocabulary.spelling
+        numbers = np.frombuffer(vocabulary.spelled[:], dtype=np.int32)
+        self._numbers = numbers[: numbers.searchsorted(len(idf))]
+        self._known = idf[self._numbers] > 0
+        self._generic = frozenset(vocabulary.numbers[word] for word in GENERIC_STEMS if word in vocabulary.numbers)
+        self._of = Memo(self._found)
+
+    def of(self, word: str) -> Sequence[Correction]:
+        """Return what an unknown word may have meant: nothing for most."""
+        return self._of[word]
+
+    def _found(self, word: str) -> Sequence[Correction]:
+        if not may_be_misspelt(word):
+            return ()
+        nearest = self._spelling.nearest(word, _PER_WORD, self._known)
+        numbers = [(int(self._numbers[place]), likeness) for place, likeness in nearest]
+        return [Correction(number, _WORTH * likeness, number in self._generic) for number, likeness in numbers]

@@ -1,0 +1,63 @@
+"""What the words of queries are in one index, looked up once for each word."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mcp_ext_tools_search.ranking.generic_words import GENERIC_STEMS
+from mcp_ext_tools_search.ranking.memo import Memo
+from mcp_ext_tools_search.ranking.stems import stem
+from mcp_ext_tools_search.ranking.synonyms import related_verbs
+from mcp_ext_tools_search.ranking.tokens import is_unspaced
+from mcp_ext_tools_search.ranking.vocabulary import Vocabulary, surface
+
+__all__ = ["Lookup", "Lookups"]
+
+
+class Lookup(NamedTuple):
+    """What a word of a query is in one index, whoever sees how much of it."""
+
+    stem: str
+
+    number: int | None
+    """Of the stem; `None` where the index does not have it."""
+
+    as_written: int | None
+    """The number of the word as it is written, likewise."""
+
+    verbs: tuple[int, ...]
+    """Numbers of the stems of related verbs."""
+
+    is_generic: bool
+    is_unspaced: bool
+
+
+class Lookups:
+    """Looks up words in a vocabulary; `of[word]` is what a word is.
+
+    Args:
+        vocabulary: Numbers the terms.
+        size: The first number that has been given since the index was made: to it, such terms are unknown.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, size: int) -> None:
+        self._vocabulary = vocabulary
+        self._size = size
+        self.of = Memo(self._look_up)
+
+    def number(self, term: str) -> int | None:
+        """Return the number of a term that the index has."""
+        number = self._vocabulary.numbers.get(term)
+        return None if number is None or number >= self._size else number
+
+    def _look_up(self, word: str) -> Lookup:
+        stemmed = stem(word)
+        related = related_verbs(stemmed)
+        return Lookup(
+            stem=stemmed,
+            number=self.number(stemmed),
+            as_written=self.number(surface(word)),
+            verbs=tuple(number for verb in related if (number := self.number(verb)) is not None) if related else (),
+            is_generic=stemmed in GENERIC_STEMS,
+            is_unspaced=is_unspaced(stemmed),
+        )
