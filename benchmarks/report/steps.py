@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from benchmarks.retrieval.datasets import SMALL
+from benchmarks.retrieval.peers import PEERS
+from benchmarks.speed.engines import ENGINES
 
 __all__ = ["STEPS", "Material", "Step"]
 
 _RANKERS: Final = ("fielded-never-silent", "fielded", "plain")
-_PEERS: Final = {
-    "rank-bm25": "rank_bm25", "bm25s": "bm25s", "bm25s, stemmed": "Stemmer", "FastMCP": "fastmcp",
-    "casual-mcp": "casual_mcp", "SQLite FTS5": "sqlite3", "tantivy": "tantivy",
+_NEEDS: Final = {
+    "bm25s": "bm25s", "bm25s, stemmed": "Stemmer", "FastMCP": "fastmcp", "casual-mcp": "casual_mcp",
+    "tantivy": "tantivy",
 }  # fmt: skip
-"""By what each needs to be installed."""
+"""What has to be installed for an engine, beside what this project needs."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,8 @@ class Step:
 
 
 def _retrieval(material: Material) -> Sequence[str]:
-    chosen = [*_RANKERS, *(name for name, module in _PEERS.items() if find_spec(module))]
-    own = _each("--ranker", chosen if not material.is_quick else _RANKERS)
-    return [*_each("--data", [SMALL, *material.data]), "--split", "test", *own]
+    peers = [] if material.is_quick else _installed(PEERS)
+    return [*_each("--data", [SMALL, *material.data]), "--split", "test", *_each("--ranker", [*_RANKERS, *peers])]
 
 
 def _nothing(material: Material) -> Sequence[str]:
@@ -67,9 +68,8 @@ def _stuffing(material: Material) -> Sequence[str]:
 
 
 def _speed(material: Material) -> Sequence[str]:
-    engines = ["fielded", *(name for name, module in _PEERS.items() if find_spec(module))]
     few = ["--queries", "10", "--builds", "1", "--no-memory"] if material.is_quick else []
-    return [*_catalogue(material), *_each("--engine", engines), *few]
+    return [*_catalogue(material), *_each("--engine", _installed(ENGINES)), *few]
 
 
 def _endtoend(material: Material) -> Sequence[str]:
@@ -92,6 +92,10 @@ def _overhead(material: Material) -> Sequence[str]:
 
 def _catalogue(material: Material) -> Sequence[str]:
     return [*_each("--data", material.data or [SMALL]), "--sizes", material.sizes]
+
+
+def _installed(engines: Iterable[str]) -> list[str]:
+    return [engine for engine in engines if find_spec(_NEEDS.get(engine, "rank_bm25"))]
 
 
 def _each(option: str, values: Sequence[str | Path]) -> list[str]:
