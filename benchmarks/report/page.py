@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -44,11 +45,12 @@ def render(out: Path) -> str:
 
 
 def _taken(record: Record) -> str:
-    command = " ".join(("python -m", f"benchmarks.{record.name}", *record.options))
+    command = shlex.join(("python", "-m", f"benchmarks.{record.name}", *record.options))
     machine = record.machine
+    at = f" at revision {record.revision}" if record.revision else ""
     return (
-        f"`{command}`, {record.date}, in {record.seconds:,} s on {machine['cores']} cores ({machine['processor']}), "
-        f"load {machine['load']:g} before and {record.load_after:g} after."
+        f"`{command}`, {record.date}{at}, in {record.seconds:,} s on {machine['cores']} cores "
+        f"({machine['processor']}), load {machine['load']:g} before and {record.load_after:g} after."
     )
 
 

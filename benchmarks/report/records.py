@@ -35,6 +35,9 @@ class Record(BaseModel):
     options: list[str]
     """With directories by their names alone."""
 
+    revision: str | None
+    """Of the repository, before what the measurement added; `None` where it is not known."""
+
     date: str
     python: str
     machine: dict[str, Any]
@@ -65,6 +68,7 @@ def run(name: str, options: Sequence[str], plot: Path | None) -> Record:
     return Record(
         name=name,
         options=[Path(option).name if Path(option).is_dir() else option for option in options],
+        revision=_revision(),
         **before,
         load_after=provenance()["machine"]["load"],
         seconds=round(monotonic() - began),
@@ -72,6 +76,15 @@ def run(name: str, options: Sequence[str], plot: Path | None) -> Record:
         figures=figures,
         printed=done.stdout,
     )
+
+
+def _revision() -> str | None:
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    try:
+        done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)  # noqa: S603
+    except OSError:
+        return None
+    return done.stdout.strip() or None
 
 
 def write_record(record: Record, folder: Path) -> None:

@@ -75,7 +75,7 @@ def _nothing(record: Record) -> str:
         "answered with nothing, wrongly",
         "weights of the other sets: rightly / Recall@5 lost",
     )
-    return table(headings, rows)
+    return "\n\n".join(("Means over the sets, in percent and in points:", table(headings, rows)))
 
 
 def _at(points: Sequence[_Row], threshold: float) -> _Row:
@@ -88,8 +88,8 @@ def _stuffing(record: Record) -> str:
         (
             name,
             f"{one['requests']:,}",
-            f"{one['median_gain']:+.0f}",
-            f"{one['median_gain_below_first']:+.0f}",
+            f"{round(one['median_gain']):+}",
+            f"{round(one['median_gain_below_first']):+}",
             f"{one['first_five_honest']:.1%}",
             f"{one['first_five_stuffed']:.1%} ({one['first_five_stuffed_low']:.1%}-"
             f"{one['first_five_stuffed_high']:.1%})",

@@ -27,7 +27,7 @@ def test_a_run_of_some_measurements_writes_the_page_with_their_tables_and_what_t
     assert "`python -m benchmarks.stuffing --data small --tools 2`" in page
     assert "![Speed: how long does an answer take?](results/speed.svg)" in page
     record = json.loads((tmp_path / "results" / "speed.json").read_text())
-    assert {"date", "python", "machine", "load_after", "versions"} <= set(record)
+    assert {"revision", "date", "python", "machine", "load_after", "versions"} <= set(record)
     assert (tmp_path / "results" / "speed.svg").exists()
     assert str(SMALL) not in page + json.dumps(record["options"])
 
