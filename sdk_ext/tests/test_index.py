@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Sequence
+from time import thread_time
 from typing import Any
 
 import anyio
@@ -22,21 +23,18 @@ class Recording:
     def __init__(self) -> None:
         self.indexed: list[list[str]] = []
         self.threads: set[int] = set()
-        self.searching: list[int] = []
 
     def __call__(self, tools: Sequence[Tool], /) -> ToolIndex:
         self.indexed.append([tool.name for tool in tools])
         self.threads.add(threading.get_ident())
-        return _Everything([tool.name for tool in tools], self.searching)
+        return _Everything([tool.name for tool in tools])
 
 
 class _Everything:
-    def __init__(self, names: list[str], searching: list[int] | None = None) -> None:
+    def __init__(self, names: list[str]) -> None:
         self._names = names
-        self._searching = [] if searching is None else searching
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
-        self._searching.append(threading.get_ident())
         return [Hit(name, 1.0) for name in self._names]
 
 
@@ -96,19 +94,26 @@ async def test_small_catalogues_are_ranked_in_place_and_large_ones_in_a_thread(
     assert len(ranker.threads) == 2
 
 
-async def test_a_catalogue_that_is_indexed_is_searched_in_place_unless_it_is_vast(
-    cache: IndexCache, ranker: Recording
+@pytest.mark.parametrize(("milliseconds", "stays"), [(0, True), (5, False)])
+async def test_a_large_catalogue_is_searched_in_place_once_a_search_in_it_was_quick(
+    milliseconds: int, stays: bool
 ) -> None:
-    catalogue, vast = Catalogue(_listing(300)), Catalogue(_listing(20_000))
-    own = threading.get_ident()
-    for _ in range(2):
-        await cache.rank(catalogue.tools, "tool", catalogue=catalogue)
-    assert [thread == own for thread in ranker.searching] == [False, True]
+    searching: list[int] = []
+
+    class Busy(_Everything):
+        def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
+            searching.append(threading.get_ident())
+            end = thread_time() + milliseconds / 1000
+            while thread_time() < end:
+                pass
+            return super().search(query, visible=visible)
+
+    cache = IndexCache(lambda tools: Busy([tool.name for tool in tools]), max_concurrency=2)
+    catalogue = Catalogue(_listing(300))
     part = {name: tool for name, tool in catalogue.tools.items() if name != "tool_7"}
-    await cache.rank(part, "tool", catalogue=catalogue)
-    for _ in range(2):
-        await cache.rank(vast.tools, "tool", catalogue=vast)
-    assert own not in ranker.searching[2:]
+    for tools in (catalogue.tools, catalogue.tools, part):
+        await cache.rank(tools, "tool", catalogue=catalogue)
+    assert [thread == threading.get_ident() for thread in searching] == [False, stays, False]
 
 
 async def test_searches_at_the_same_time_share_one_index(cache: IndexCache, ranker: Recording) -> None:
