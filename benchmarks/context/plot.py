@@ -9,16 +9,15 @@ from typing import Any
 
 from benchmarks.context.measure import Measurement
 from benchmarks.context.sizes import Size
+from benchmarks.plots import STYLE
 
 __all__ = ["draw"]
-
-_STYLE = {"svg.hashsalt": "tools/search", "svg.fonttype": "none", "font.size": 9, "legend.frameon": False}
 
 
 def draw(title: str, measurements: Sequence[Measurement], sizes: Sequence[Size], file: Path) -> None:
     """Write an SVG file, which is the same for the same figures; takes matplotlib."""
     matplotlib: Any = import_module("matplotlib")
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = import_module("matplotlib.figure").Figure(figsize=(9, 3.6), layout="constrained")
         first, found = figure.subplots(1, 2)
         colours = {one.way: f"C{place}" for place, one in enumerate(measurements)}

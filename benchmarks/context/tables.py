@@ -8,6 +8,7 @@ from benchmarks.bootstrap import Estimate
 from benchmarks.context.measure import Measurement
 from benchmarks.context.sizes import Size
 from benchmarks.context.targets import Target
+from benchmarks.markdown import table
 
 __all__ = ["size_table", "summary_table", "target_table", "turn_table"]
 
@@ -27,7 +28,7 @@ def summary_table(measurements: Sequence[Measurement]) -> str:
         )
         for one in measurements
     ]
-    return _table(
+    return table(
         (
             "",
             "definition tokens, first request",
@@ -58,7 +59,7 @@ def turn_table(measurements: Sequence[Measurement]) -> str:
         for one in measurements
         for place, turn in enumerate(one.turns, start=1)
     ]
-    return _table(("", "request", "tasks", "definitions", "their tokens", "all tokens", "bytes kept", "share"), rows)
+    return table(("", "request", "tasks", "definitions", "their tokens", "all tokens", "bytes kept", "share"), rows)
 
 
 def size_table(sizes: Sequence[Size]) -> str:
@@ -68,12 +69,12 @@ def size_table(sizes: Sequence[Size]) -> str:
         (way, *(f"{one.tokens:,.0f} ({one.saved:.0%})" for one in sizes if one.way == way))
         for way in dict.fromkeys(size.way for size in sizes)
     ]
-    return _table(("", *(f"{tools} tools" for tools in columns)), rows)
+    return table(("", *(f"{tools} tools" for tools in columns)), rows)
 
 
 def target_table(judged: Sequence[Target]) -> str:
     """Return one row for each target."""
-    return _table(("target", "measured", ""), [(one.says, one.measured, _verdict(one.met)) for one in judged])
+    return table(("target", "measured", ""), [(one.says, one.measured, _verdict(one.met)) for one in judged])
 
 
 def _verdict(met: bool) -> str:
@@ -82,8 +83,3 @@ def _verdict(met: bool) -> str:
 
 def _percent(estimate: Estimate) -> str:
     return f"{estimate.mean:.0%} ({estimate.low:.0%}-{estimate.high:.0%})"
-
-
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    ruler = ["---", *["--:"] * (len(headings) - 1)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in (headings, ruler, *rows))

@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from benchmarks.nothing.cases import Case, cases_of
-from benchmarks.nothing.curve import Point, best_within, curve
+from benchmarks.nothing.curve import Point, best_within, bounds, curve
 from benchmarks.nothing.generic import generic_stems
 from benchmarks.nothing.plot import svg
 from benchmarks.nothing.regression import fitted
@@ -20,6 +20,7 @@ from benchmarks.retrieval.datasets import SMALL, read_dataset
 __all__ = ["main"]
 
 _LOSSES: Final = (0.0025, 0.005, 0.01, 0.02, 0.05)
+_THRESHOLDS: Final = (0.04, 0.08, 0.11, 0.15, 0.2, 0.3, 0.4, 0.5)
 _FEWEST_TO_LEAVE_ONE_OUT: Final = 3
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -52,8 +53,12 @@ def main(
         click.echo(f"generic: {' '.join(generic_stems(datasets))}")
         click.echo(f"fitted: {fitted(cases)}")
     if json_file:
-        report = {name: [asdict(point) for point in points] for name, points in curves.items()}
-        json_file.write_text(json.dumps({"split": split, "curves": report}, indent=1) + "\n", encoding="utf-8")
+        report = {
+            "split": split,
+            "curves": {name: [asdict(point) for point in points] for name, points in curves.items()},
+            "bounds": [asdict(bounds(cases, Case.confidence, threshold)) for threshold in _THRESHOLDS],
+        }
+        json_file.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     if plot_file:
         plot_file.write_text(svg(curves), encoding="utf-8")
 

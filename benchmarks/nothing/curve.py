@@ -8,9 +8,10 @@ from statistics import fmean
 
 import numpy as np
 
+from benchmarks.bootstrap import Estimate, mean_of_means
 from benchmarks.nothing.cases import Case
 
-__all__ = ["Point", "best_within", "curve"]
+__all__ = ["Bounds", "Point", "best_within", "bounds", "curve"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,29 @@ class Point:
     ndcg_lost: float
     wrongly_silent: float
     """Part of the requests that a tool serves which are answered with nothing."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Two figures of a point, with the bounds that other requests like these would stay in."""
+
+    least_confidence: float
+    silent: Estimate
+    recall_lost: Estimate
+
+
+def bounds(cases: Sequence[Case], confidence: Callable[[Case], float], threshold: float) -> Bounds:
+    """Return the bounds of the point at a threshold."""
+    silent: dict[str, list[float]] = {}
+    lost: dict[str, list[float]] = {}
+    for case in cases:
+        says_nothing = confidence(case) < threshold or not case.found
+        if case.quality is None:
+            silent.setdefault(case.catalogue, []).append(float(says_nothing))
+        else:
+            lost.setdefault(case.catalogue, []).append(case.quality.recall_at_5 * says_nothing)
+    groups = (list(own.values()) or [[0.0]] for own in (silent, lost))
+    return Bounds(threshold, *map(mean_of_means, groups))
 
 
 def curve(cases: Sequence[Case], confidence: Callable[[Case], float]) -> list[Point]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import anyio
 import click
 
-from benchmarks.overhead.measure import calls, memory, middle, search_work, searches, starts
+from benchmarks.bootstrap import ratio_of_medians
+from benchmarks.overhead.measure import calls, counted, memory, middle, search_work, searches, starts
 
 __all__ = ["main"]
 
@@ -48,8 +50,12 @@ def main(
 
 def _figures(took: Mapping[str, Sequence[float]]) -> dict[str, dict[str, Any]]:
     medians = {way: middle(seconds) for way, seconds in took.items()}
-    first = next(iter(medians.values()))
-    return {way: {"ms": round(one * 1000, 3), "ratio": round(one / first, 3)} for way, one in medians.items()}
+    first = counted(next(iter(took.values())))
+    ratios = {way: ratio_of_medians(counted(seconds), first) for way, seconds in took.items()}
+    return {
+        way: {"ms": round(one * 1000, 3), "ratio": round(ratios[way].value, 3), "bounds": asdict(ratios[way])}
+        for way, one in medians.items()
+    }
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from tools_search_server.limits import Limits
 
 from benchmarks.overhead.ways import WAYS, accepting, argv_of, connected, free_port, opened, running
 
-__all__ = ["QUERIES", "calls", "catalogue", "memory", "middle", "search_work", "searches", "starts"]
+__all__ = ["QUERIES", "calls", "catalogue", "counted", "memory", "middle", "search_work", "searches", "starts"]
 
 Seconds: TypeAlias = Mapping[str, Sequence[float]]
 _Once: TypeAlias = Callable[[int], Awaitable[Any]]
@@ -210,5 +210,10 @@ async def _by_turns(ways: Mapping[str, _Once], count: int, clock: Callable[[], f
 
 
 def middle(seconds: Sequence[float]) -> float:
-    """Return the median without the first tenth, in which everything is done for the first time."""
-    return median(seconds[len(seconds) // 10 :])
+    """Return the median of what counts."""
+    return median(counted(seconds))
+
+
+def counted(seconds: Sequence[float]) -> Sequence[float]:
+    """Return all but the first tenth, in which everything is done for the first time."""
+    return seconds[len(seconds) // 10 :]

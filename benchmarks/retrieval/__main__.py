@@ -11,11 +11,11 @@ from typing import Any, Final
 import click
 from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, PlainRanker, Ranker
 
-from benchmarks.bootstrap import Estimate
+from benchmarks.bootstrap import Estimate, mean_of_means
 from benchmarks.retrieval.by_meaning import by_meaning
 from benchmarks.retrieval.datasets import SMALL, Dataset, read_dataset
 from benchmarks.retrieval.measure import Measurement, measure
-from benchmarks.retrieval.metrics import DEPTH, Quality, mean_quality
+from benchmarks.retrieval.metrics import DEPTH, Quality, mean_quality, quality
 from benchmarks.retrieval.peers import PEERS
 
 __all__ = ["RANKERS", "main"]
@@ -148,7 +148,27 @@ def _report(measurements: Sequence[Measurement], ranker: str, split: str) -> dic
         for one in measurements
     ]
     mean = asdict(mean_quality([one.quality for one in measurements]))
-    return {"ranker": ranker, "split": split, "datasets": rows, "mean": mean}
+    return {
+        "ranker": ranker,
+        "split": split,
+        "datasets": rows,
+        "mean": mean | {"ndcg": asdict(_mean_ndcg(measurements))},
+    }
+
+
+def _mean_ndcg(measurements: Sequence[Measurement]) -> Estimate:
+    """Return the mean over the sets, with its bounds."""
+    return mean_of_means(
+        [
+            [
+                quality(answer.ranked, answer.query.relevant).ndcg_at_10
+                for answer in one.answers
+                if answer.query.relevant
+            ]
+            or [0.0]
+            for one in measurements
+        ]
+    )
 
 
 def _run_lines(measurements: Sequence[Measurement]) -> list[str]:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from benchmarks.provenance import provenance, versions
 from benchmarks.speed.corpus import read_corpus
 from benchmarks.speed.engines import ENGINES
-from benchmarks.speed.measure import Speed, measure
+from benchmarks.speed.measure import BASE, Speed, measure
 from benchmarks.speed.memory import Memory, memory_of
+from benchmarks.speed.plot import draw
 
 __all__ = ["main"]
 
@@ -46,7 +46,8 @@ _DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--patience", default=30.0, show_default=True, help="Seconds of searching for one engine and size.")
 @click.option("--builds", default=3, show_default=True, help="Builds of each engine; the median counts.")
 @click.option("--memory/--no-memory", default=True, show_default=True, help="Measure memory, in processes of its own.")
-@click.option("--json", "json_file", type=_FILE, help="Write the figures here.")
+@click.option("--json", "json_file", type=_FILE, help="Write the figures here, with bounds.")
+@click.option("--plot", "plot_file", type=_FILE, help="Draw the time of a query by size here, as SVG.")
 def main(
     directories: Sequence[Path],
     sizes: str,
@@ -56,36 +57,34 @@ def main(
     builds: int,
     memory: bool,
     json_file: Path | None,
+    plot_file: Path | None,
 ) -> None:
     """Measure how quick rankings are, side by side on the same catalogues and queries.
 
     Ratios are to bm25s in the same run: times of other runs, on other machines, say little.
     """
     chosen = engines or list(ENGINES)
+    before = provenance()
+    measured: list[Speed] = []
     rows: list[dict[str, Any]] = []
     for size in map(int, sizes.split(",")):
         corpus = read_corpus(directories, size, queries=queries, seed=_SEED)
         speeds = measure(corpus, chosen, patience=patience, builds=builds)
         taken = {engine: memory_of(engine, directories, size, seed=_SEED) if memory else None for engine in chosen}
         _print(speeds, taken)
+        measured += speeds
         rows += [
             {**asdict(speed), "memory_mb": own and asdict(own)} for speed in speeds for own in (taken[speed.engine],)
         ]
     if json_file:
-        versions = {package: found for package in _PACKAGES if (found := _version(package))}
-        report = {"python": platform.python_version(), "versions": versions, "seed": _SEED, "speeds": rows}
+        report = {**before, "versions": versions(_PACKAGES), "seed": _SEED, "speeds": rows}
         json_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
+    if plot_file:
+        draw(measured, plot_file)
 
 
 def _print(speeds: Sequence[Speed], memory: Mapping[str, Memory | None]) -> None:
-    base = next((speed for speed in speeds if speed.engine == "bm25s"), speeds[0])
+    base = next((speed for speed in speeds if speed.engine == BASE), speeds[0])
     rows = [_HEADINGS, *(_row(speed, base, memory[speed.engine]) for speed in speeds)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:

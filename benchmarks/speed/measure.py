@@ -5,16 +5,20 @@ from __future__ import annotations
 import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median, quantiles
+from statistics import median
 from time import perf_counter
 from typing import Final
 
 from mcp_types import Tool
 
+from benchmarks.bootstrap import Bounded, percentile, ratio_of_medians
 from benchmarks.speed.corpus import Corpus
 from benchmarks.speed.engines import ENGINES, Built
 
-__all__ = ["Speed", "measure"]
+__all__ = ["BASE", "Speed", "measure"]
+
+BASE: Final = "bm25s"
+"""The engine that the others are compared with; the first one where it is not measured."""
 
 _WARM_UP: Final = 50
 _AT_A_TURN: Final = 10
@@ -32,6 +36,13 @@ class Speed:
 
     p50_ms: float
     p95_ms: float
+    p50: Bounded
+    """The same with the bounds that other queries like these would stay in."""
+
+    p95: Bounded
+    ratio: Bounded
+    """Of the medians, to `BASE`, over the queries that both were asked."""
+
     build_seconds: float
     change_ms: float
     """One changed tool, until it is found: the first search included. A rebuild where the engine can do no less."""
@@ -64,8 +75,9 @@ def measure(corpus: Corpus, engines: Sequence[str], *, patience: float, builds: 
             built[engine] = ENGINES[engine](corpus.tools)
             seconds[engine].append(perf_counter() - started)
     times = _search_times(built, corpus.queries, patience)
+    base = times[BASE if BASE in times else engines[0]]
     return [
-        _speed(engine, corpus, times[engine], median(seconds[engine]), _change_seconds(built[engine], corpus))
+        _speed(engine, corpus, times[engine], base, median(seconds[engine]), _change_seconds(built[engine], corpus))
         for engine in engines
     ]
 
@@ -82,18 +94,29 @@ def _search_times(built: Mapping[str, Built], queries: Sequence[str], patience: 
     return times
 
 
-def _speed(engine: str, corpus: Corpus, times: list[float], build: float, change: float | None) -> Speed:
-    # An engine that ran out of time has no warm-up to lose.
-    milliseconds = [seconds * 1000 for seconds in times[_WARM_UP if len(times) > 2 * _WARM_UP else 0 :]]
+def _speed(
+    engine: str, corpus: Corpus, times: list[float], base: list[float], build: float, change: float | None
+) -> Speed:
+    milliseconds = [1000 * seconds for seconds in times[_warm_up(times) :]]
+    p50, p95 = percentile(milliseconds, 50), percentile(milliseconds, 95)
+    both = slice(min(_warm_up(times), _warm_up(base)), min(len(times), len(base)))
     return Speed(
         engine=engine,
         tools=len(corpus.tools),
         queries=len(milliseconds),
-        p50_ms=median(milliseconds),
-        p95_ms=quantiles(milliseconds, n=20)[-1] if len(milliseconds) > 1 else milliseconds[0],
+        p50_ms=p50.value,
+        p95_ms=p95.value,
+        p50=p50,
+        p95=p95,
+        ratio=ratio_of_medians(times[both], base[both]),
         build_seconds=build,
         change_ms=1000 * (build if change is None else change),
     )
+
+
+def _warm_up(times: list[float]) -> int:
+    """Return how many queries do not count: an engine that ran out of time has none to lose."""
+    return _WARM_UP if len(times) > 2 * _WARM_UP else 0
 
 
 def _change_seconds(index: Built, corpus: Corpus) -> float | None:

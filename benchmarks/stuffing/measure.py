@@ -12,6 +12,7 @@ from mcp_ext_tools_search.ranking import FieldedRanker, UpdatableIndex
 from mcp_ext_tools_search.ranking.hits import names_of
 from mcp_types import Tool
 
+from benchmarks.bootstrap import estimate
 from benchmarks.retrieval.datasets import Dataset, Query
 from benchmarks.stuffing.attacks import ATTACKS, Knowledge
 
@@ -77,11 +78,14 @@ def summary(outcomes: Sequence[Outcome]) -> dict[str, float]:
     """Return the median rank gained, of all and of those that were not first, and the parts in the first five."""
     gains = [one.honest - one.stuffed for one in outcomes]
     below = [gain for gain, one in zip(gains, outcomes, strict=True) if one.honest > 1]
+    first_five = estimate([float(one.stuffed <= _PAGE) for one in outcomes] or [0.0])
     return {
         "requests": len(outcomes),
         "median_gain": median(gains or [0]),
         "median_gain_below_first": median(below or [0]),
         "first_five_honest": sum(one.honest <= _PAGE for one in outcomes) / max(1, len(outcomes)),
-        "first_five_stuffed": sum(one.stuffed <= _PAGE for one in outcomes) / max(1, len(outcomes)),
+        "first_five_stuffed": first_five.mean,
+        "first_five_stuffed_low": first_five.low,
+        "first_five_stuffed_high": first_five.high,
         "first_stuffed": sum(one.stuffed == 1 for one in outcomes) / max(1, len(outcomes)),
     }

@@ -7,7 +7,11 @@ library or a child process prints never gets between two messages.
 
 from __future__ import annotations
 
+import fcntl
 import os
+import sys
+import termios
+from array import array
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
@@ -64,7 +68,7 @@ class OutputText:
         rest = memoryview(text.encode())
         while rest:
             await _writable(self._descriptor)
-            rest = rest[os.write(self._descriptor, rest[:_PIPE_CHUNK]) :]
+            rest = rest[os.write(self._descriptor, rest[: _room(self._descriptor)]) :]
 
     async def flush(self) -> None:
         """Do nothing: `write` keeps nothing back."""
@@ -84,6 +88,19 @@ def standard_streams() -> Generator[tuple[InputLines, OutputText]]:
         for private, public in ((incoming, 0), (outgoing, 1)):
             os.dup2(private, public)
             os.close(private)
+
+
+def _room(descriptor: int) -> int:
+    """Return how many bytes a descriptor that is ready takes without blocking: an empty pipe, as many as it holds."""
+    if sys.platform != "linux":
+        return _PIPE_CHUNK
+    unread = array("i", [0])
+    try:
+        size = fcntl.fcntl(descriptor, fcntl.F_GETPIPE_SZ)
+        fcntl.ioctl(descriptor, termios.FIONREAD, unread)
+    except OSError:  # no pipe
+        return _PIPE_CHUNK
+    return _PIPE_CHUNK if unread[0] else size
 
 
 async def _readable(descriptor: int) -> None:

@@ -1,8 +1,8 @@
 """Search cursors: self-contained, authenticated and bound to one query and one answer (draft: Pages).
 
-A cursor holds a position and a digest of the whole answer, never any state of the server, so that every replica with
-the same key continues a search that another one began. Its length is fixed whatever the query, and it holds no secret:
-a number, and a hash of names that its owner has been shown or will be.
+A cursor holds a position and a digest of the answer, never any state of the server, so that every replica with the
+same key continues a search that another one began. Its length is fixed whatever the query, and it holds no secret: a
+number, and a hash of names that its owner has been shown and of how many there are.
 
 A server whose answer depends on more than query and catalogue, such as on which other servers have answered, adds a
 note of that to the cursor, and finds it again there.
@@ -40,13 +40,20 @@ class InvalidCursor(ValueError):
     """A cursor that this key did not issue for this query and this answer."""
 
 
-def answer_digest(names: Iterable[str]) -> bytes:
-    """Return a digest of the matches in their order: another answer has another digest."""
-    matches = list(names)
-    # All lengths go first: without them ["ab", "c"] and ["a", "bc"] would be one answer. A query that matches thousands
-    # of tools is digested for each page, so this is done in few steps.
-    digest = hashlib.sha256(struct.pack(f">Q{len(matches)}Q", len(matches), *map(len, matches)))
-    digest.update("".join(matches).encode("utf-8", "surrogatepass"))
+def answer_digest(shown: Iterable[str], count: int) -> bytes:
+    """Return what an answer is known by at a position.
+
+    The pages before and those that follow fit together as long as the same tools come first, and no match was added or
+    lost. So the rest of the order, which takes much longer to know in a large catalogue, is no part of it.
+
+    Args:
+        shown: Names of the tools before the position, in their order.
+        count: Number of all matches.
+    """
+    names = list(shown)
+    # All lengths go first: without them ["ab", "c"] and ["a", "bc"] would be one answer.
+    digest = hashlib.sha256(struct.pack(f">QQ{len(names)}Q", count, len(names), *map(len, names)))
+    digest.update("".join(names).encode("utf-8", "surrogatepass"))
     return digest.digest()[:_DIGEST_BYTES]
 
 
@@ -75,7 +82,7 @@ class CursorKey:
         Args:
             query: What was searched.
             position: Where the next page begins.
-            answer: The digest of the whole answer.
+            answer: The digest of the answer at that position.
             note: What else the answer depends on: at most 1,024 letters, digits, `_` and `-`, for everyone to read.
 
         Raises:
@@ -94,6 +101,15 @@ class CursorKey:
             InvalidCursor: It was not issued with this key for this query.
         """
         return self._opened(cursor, query)[1]
+
+    def position(self, cursor: str, query: str) -> int:
+        """Return the position at which the answer has to be as it was, for `read` to accept the cursor.
+
+        Raises:
+            InvalidCursor: It was not issued with this key for this query.
+        """
+        body, _ = self._opened(cursor, query)
+        return _BODY.unpack(body)[1]
 
     def read(self, cursor: str, query: str, answer: bytes) -> int:
         """Return the position that `cursor` stands for.

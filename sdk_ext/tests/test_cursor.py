@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from mcp_ext_tools_search.cursor import MIN_KEY_BYTES, CursorKey, InvalidCursor, answer_digest
 
 KEY = bytes(range(32))
-ANSWER = answer_digest(["send_invoice", "cancel_invoice"])
+ANSWER = answer_digest(["send_invoice", "cancel_invoice"], 5)
 
 queries = st.text(st.characters(), min_size=1)
 positions = st.integers(min_value=0, max_value=2**64 - 1)
-answers = st.lists(st.text()).map(answer_digest)
+answers = st.builds(answer_digest, st.lists(st.text()), st.integers(min_value=0, max_value=1_000))
 
 
 @given(query=queries, position=positions, answer=answers)
@@ -25,6 +25,7 @@ def test_a_cursor_is_read_as_it_was_issued_by_any_replica_with_the_key(
 ) -> None:
     cursor = CursorKey(KEY).issue(query, position, answer)
     assert CursorKey(KEY).read(cursor, query, answer) == position
+    assert CursorKey(KEY).position(cursor, query) == position
 
 
 @given(position=positions, bit=st.integers(min_value=0, max_value=60 * 8 - 1))
@@ -51,15 +52,24 @@ def test_a_cursor_of_another_query_is_refused(query: str, other: str) -> None:
         other += "?"
     with pytest.raises(InvalidCursor, match="not issued"):
         CursorKey(KEY).read(cursor, other, ANSWER)
+    with pytest.raises(InvalidCursor, match="not issued"):
+        CursorKey(KEY).position(cursor, other)
 
 
 @given(names=st.lists(st.text()), others=st.lists(st.text()))
-def test_a_cursor_is_refused_once_the_answer_has_changed(names: list[str], others: list[str]) -> None:
+def test_a_cursor_is_refused_once_other_tools_come_first(names: list[str], others: list[str]) -> None:
     if names == others:
         others.append("another")
-    cursor = CursorKey(KEY).issue("invoice", 10, answer_digest(names))
+    cursor = CursorKey(KEY).issue("invoice", 10, answer_digest(names, 50))
     with pytest.raises(InvalidCursor, match="expired"):
-        CursorKey(KEY).read(cursor, "invoice", answer_digest(others))
+        CursorKey(KEY).read(cursor, "invoice", answer_digest(others, 50))
+
+
+@given(names=st.lists(st.text()), count=st.integers(0, 1_000), more=st.integers(1, 1_000))
+def test_a_cursor_is_refused_once_there_are_more_or_fewer_matches(names: list[str], count: int, more: int) -> None:
+    cursor = CursorKey(KEY).issue("invoice", 10, answer_digest(names, count))
+    with pytest.raises(InvalidCursor, match="expired"):
+        CursorKey(KEY).read(cursor, "invoice", answer_digest(names, count + more))
 
 
 @given(st.text())
@@ -99,7 +109,7 @@ def test_a_cursor_has_one_length_and_only_characters_that_need_no_escape(query: 
 @given(st.lists(st.text(st.characters(exclude_characters="\n"), min_size=1)))
 def test_names_that_join_to_the_same_text_are_different_answers(names: list[str]) -> None:
     if len(names) > 1:
-        assert answer_digest(names) != answer_digest(["".join(names)])
+        assert answer_digest(names, 9) != answer_digest(["".join(names)], 9)
 
 
 @pytest.mark.parametrize("length", [0, 1, 16, MIN_KEY_BYTES - 1])

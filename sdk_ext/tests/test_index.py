@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Sequence
+from time import thread_time
 from typing import Any
 
 import anyio
@@ -91,6 +92,28 @@ async def test_small_catalogues_are_ranked_in_place_and_large_ones_in_a_thread(
     assert ranker.threads == {threading.get_ident()}
     await cache.rank(_listing(300), "tool")
     assert len(ranker.threads) == 2
+
+
+@pytest.mark.parametrize(("milliseconds", "stays"), [(0, True), (5, False)])
+async def test_a_large_catalogue_is_searched_in_place_once_a_search_in_it_was_quick(
+    milliseconds: int, stays: bool
+) -> None:
+    searching: list[int] = []
+
+    class Busy(_Everything):
+        def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
+            searching.append(threading.get_ident())
+            end = thread_time() + milliseconds / 1000
+            while thread_time() < end:
+                pass
+            return super().search(query, visible=visible)
+
+    cache = IndexCache(lambda tools: Busy([tool.name for tool in tools]), max_concurrency=2)
+    catalogue = Catalogue(_listing(300))
+    part = {name: tool for name, tool in catalogue.tools.items() if name != "tool_7"}
+    for tools in (catalogue.tools, catalogue.tools, part):
+        await cache.rank(tools, "tool", catalogue=catalogue)
+    assert [thread == threading.get_ident() for thread in searching] == [False, stays, False]
 
 
 async def test_searches_at_the_same_time_share_one_index(cache: IndexCache, ranker: Recording) -> None:

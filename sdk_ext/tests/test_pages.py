@@ -99,6 +99,19 @@ async def test_cursors_of_another_query_another_server_or_another_catalogue_are_
             await send(client, {"query": "ledger", "cursor": cursor})
 
 
+async def test_a_change_that_leaves_the_pages_fitting_together_does_not_cost_the_search(
+    make_server: MakeServer, numbered: list[Tool], connect: Connect, send: Send
+) -> None:
+    server = make_server(numbered)
+    install(server)
+    async with connect(server) as client:
+        first = await send(client, {"query": "ledger"})
+        numbered.append(Tool(name="unrelated", input_schema={"type": "object"}))
+        second = await send(client, {"query": "ledger", "cursor": first["nextCursor"]})
+        whole = await send(client, {"query": "ledger", "limit": 20})
+    assert first["tools"] + second["tools"] == whole["tools"]
+
+
 @pytest.mark.parametrize(
     ("hints", "expected"),
     [

@@ -41,6 +41,11 @@ class Catalogue:
         """What the whole content is known by."""
         return hashlib.sha256(b"".join(self.digests.values())).digest()
 
+    @property
+    def is_digested(self) -> bool:
+        """Whether `digest` is there and takes no time."""
+        return "digest" in self.__dict__
+
     def covers(self, listing: Mapping[str, dict[str, Any]]) -> bool:
         """Tell whether every definition of a listing is here, and is the same here."""
         return listing is self.tools or all(map(self._has, listing, listing.values()))

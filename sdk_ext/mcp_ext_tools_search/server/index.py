@@ -7,12 +7,13 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
+from time import thread_time
 from typing import Any, Final
 
 import anyio
 import anyio.to_thread
 
-from mcp_ext_tools_search.ranking import Hit, Ranker, SlowRanker, ToolIndex, floored
+from mcp_ext_tools_search.ranking import Hit, Ranker, SlowRanker, floored
 from mcp_ext_tools_search.ranking.hits import LazyHits
 from mcp_ext_tools_search.server.catalogue import Catalogue
 from mcp_ext_tools_search.server.indexing import Indexed, indexed
@@ -24,6 +25,10 @@ _KEPT: Final = 8
 
 _LARGE: Final = 200
 """Number of tools from which on ranking leaves the event loop for a thread."""
+
+_QUICK_SECONDS: Final = 0.002
+"""What a search may have taken of the processor for the next one in its index to stay all the same: it holds the
+interpreter's lock wherever it is, and the way to a thread and back would take a good part of it."""
 
 
 class IndexCache:
@@ -58,13 +63,28 @@ class IndexCache:
         work = partial(self._rank, tools, query, catalogue)
         if max(len(tools), 0 if catalogue is None else len(catalogue.tools)) < self._large:
             return work()
+        if self._large and self._is_quick(tools, catalogue):
+            return work()
         return await anyio.to_thread.run_sync(work, limiter=self._limiter)
+
+    def _is_quick(self, tools: Mapping[str, dict[str, Any]], catalogue: Catalogue | None) -> bool:
+        """Tell whether these tools are all of a catalogue that was searched quickly last, without comparing any."""
+        if catalogue is None or tools is not catalogue.tools or not catalogue.is_digested:
+            return False
+        with self._lock:
+            pending = self._indexes.get(catalogue.digest)
+        if pending is None or not pending.done() or pending.exception():
+            return False
+        return pending.result().last_seconds < _QUICK_SECONDS
 
     def _rank(self, tools: Mapping[str, dict[str, Any]], query: str, catalogue: Catalogue | None) -> Sequence[Hit]:
         if catalogue is None or not catalogue.covers(tools):
             catalogue = Catalogue(tools)
         visible = None if len(tools) == len(catalogue.tools) else tools.keys()
-        hits = self._indexed(catalogue).search(query, visible=visible)
+        kept = self._indexed(catalogue)
+        began = thread_time()
+        hits = kept.index.search(query, visible=visible)
+        kept.last_seconds = thread_time() - began
         if isinstance(hits, LazyHits):
             return hits  # the default ranker's: by construction each is visible, and none there twice
         # A ranker may be anyone's: what it names twice, or what the caller does not see, is not another match.
@@ -77,7 +97,7 @@ class IndexCache:
                 found.setdefault(hit.name, hit)
         return list(found.values())
 
-    def _indexed(self, catalogue: Catalogue) -> ToolIndex:
+    def _indexed(self, catalogue: Catalogue) -> Indexed:
         key = catalogue.digest
         with self._lock:
             pending = self._indexes.get(key)
@@ -89,7 +109,7 @@ class IndexCache:
                 self._indexes.popitem(last=False)
         if is_new:
             self._build(catalogue, pending)
-        return pending.result().index
+        return pending.result()
 
     def _build(self, catalogue: Catalogue, pending: Future[Indexed]) -> None:
         """Index `catalogue` for everyone who waits for `pending`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,13 +19,16 @@ _MOST_CHANGED: Final = 0.5
 """Part of the tools that may differ between two catalogues for the index of one to be made from that of the other."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Indexed:
     """An index and what it was made of."""
 
     index: ToolIndex
     digests: Mapping[str, bytes]
     """What the content of each of its tools is known by."""
+
+    last_seconds: float = math.inf
+    """What the last search in it took of the processor."""
 
 
 @dataclass(frozen=True, slots=True)

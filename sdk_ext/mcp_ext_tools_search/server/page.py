@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from mcp_ext_tools_search.cursor import CursorKey, InvalidCursor, answer_digest
 from mcp_ext_tools_search.ranking import Hit
-from mcp_ext_tools_search.ranking.hits import LazyHits, names_of
+from mcp_ext_tools_search.ranking.hits import names_of
 from mcp_ext_tools_search.server.request import invalid_params
 from mcp_ext_tools_search.types import EXTENSION_ID, SearchToolsRequestParams
 
@@ -37,24 +37,23 @@ def cut_page(
     Raises:
         MCPError: -32602, the cursor is not one of this query, or the answer has changed since it was issued.
     """
-    answer = _digest(hits)
-    start = 0
-    if params.cursor is not None:
-        try:
-            start = cursors.read(params.cursor, params.query, answer)
-        except InvalidCursor as error:
-            raise invalid_params("cursor", str(error)) from None
+    start = 0 if params.cursor is None else _position(params.cursor, params.query, hits, cursors)
     end = start + size
-    page: dict[str, Any] = {"tools": [_explained(tools[hit.name], hit) for hit in hits[start:end]]}
+    found = hits[start:end]
+    page: dict[str, Any] = {"tools": [_explained(tools[hit.name], hit) for hit in found]}
     if end < len(hits):
-        page["nextCursor"] = cursors.issue(params.query, end, answer, note)
+        # The first page, which is most of them, is all that is read of the answer.
+        shown = names_of(hits)[:end] if start else names_of(found)
+        page["nextCursor"] = cursors.issue(params.query, end, answer_digest(shown, len(hits)), note)
     return page
 
 
-def _digest(hits: Sequence[Hit]) -> bytes:
-    if isinstance(hits, LazyHits) and hits.digest is not None:
-        return answer_digest([hits.digest().hex()])
-    return answer_digest(names_of(hits))
+def _position(cursor: str, query: str, hits: Sequence[Hit], cursors: CursorKey) -> int:
+    try:
+        shown = names_of(hits)[: cursors.position(cursor, query)]
+        return cursors.read(cursor, query, answer_digest(shown, len(hits)))
+    except InvalidCursor as error:
+        raise invalid_params("cursor", str(error)) from None
 
 
 def _explained(tool: dict[str, Any], hit: Hit) -> dict[str, Any]:

@@ -1,0 +1,70 @@
+"""Command line that makes every table and picture anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from benchmarks.report.page import RESULTS, plot_of, render
+from benchmarks.report.records import StepFailed, run, write_record
+from benchmarks.report.steps import STEPS, Material
+
+__all__ = ["main"]
+
+_PAGE: Final = "RESULTS.md"
+_DIRECTORY = click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path)
+
+
+@click.command()
+@click.option("--data", type=_DIRECTORY, multiple=True, help="Dataset beside the small own one; may be repeated.")
+@click.option(
+    "--servers",
+    type=_DIRECTORY,
+    multiple=True,
+    help="Dataset whose tools are of servers: `context` takes all, `federation` and the picture the first.",
+)
+@click.option("--sizes", help="Numbers of tools for speeds. [default: 10,100,1000,10000; 10,100 if quick]")
+@click.option("--only", type=click.Choice([*STEPS]), multiple=True, help="May be repeated; everything without it.")
+@click.option("--quick", is_flag=True, help="With a few requests: to see that it works, not for figures.")
+@click.option("--tables-only", is_flag=True, help="Measure nothing: write the page of the records that are there.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(__file__).parent,
+    help="Folder of the page. [default: that of the benchmarks]",
+)
+def main(
+    data: Sequence[Path],
+    servers: Sequence[Path],
+    sizes: str | None,
+    only: Sequence[str],
+    quick: bool,
+    tables_only: bool,
+    out: Path,
+) -> None:
+    """Make all measurements and write RESULTS.md, with the figures and pictures in `results/` beside it.
+
+    What a run leaves out stays as it was. It takes hours for everything, on a machine that should have nothing else to
+    do, so `--only` makes one measurement at a time.
+    """
+    material = Material(data, servers, sizes or ("10,100" if quick else "10,100,1000,10000"), quick)
+    results = out / RESULTS
+    results.mkdir(parents=True, exist_ok=True)
+    for name in () if tables_only else only or STEPS:
+        options = STEPS[name].options(material)
+        if options is None:
+            click.echo(f"{name}: left out, it takes --servers", err=True)
+            continue
+        click.echo(f"{name} …", err=True)
+        try:
+            write_record(run(name, options, plot_of(name, results)), results)
+        except StepFailed as failure:
+            raise click.ClickException(str(failure)) from None
+    (out / _PAGE).write_text(render(out), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

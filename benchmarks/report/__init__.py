@@ -1,0 +1,1 @@
+"""All tables and pictures from one command: `python -m benchmarks`."""

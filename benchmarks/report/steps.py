@@ -1,0 +1,115 @@
+"""The measurements that make up the report, each as the command that it is on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from benchmarks.retrieval.datasets import SMALL
+from benchmarks.retrieval.peers import PEERS
+from benchmarks.speed.engines import ENGINES
+
+__all__ = ["STEPS", "Material", "Step"]
+
+_RANKERS: Final = ("fielded-never-silent", "fielded", "plain")
+_NEEDS: Final = {
+    "bm25s": "bm25s", "bm25s, stemmed": "Stemmer", "FastMCP": "fastmcp", "casual-mcp": "casual_mcp",
+    "tantivy": "tantivy",
+}  # fmt: skip
+"""What has to be installed for an engine, beside what this project needs."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """What is measured with."""
+
+    data: Sequence[Path]
+    """Sets of tools and requests."""
+
+    servers: Sequence[Path]
+    """Sets whose tools are of servers."""
+
+    sizes: str
+    """Numbers of tools, for speeds."""
+
+    is_quick: bool
+    """Whether a few requests are enough: to see that it works, not for figures."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One measurement."""
+
+    says: str
+    """Its heading."""
+
+    options: Callable[[Material], Sequence[str] | None]
+    """Its options without the files to write; `None` where the material does not serve it."""
+
+    draws: bool = False
+    """Whether it draws a picture."""
+
+
+def _retrieval(material: Material) -> Sequence[str]:
+    peers = [] if material.is_quick else _installed(PEERS)
+    return [*_each("--data", [SMALL, *material.data]), "--split", "test", *_each("--ranker", [*_RANKERS, *peers])]
+
+
+def _nothing(material: Material) -> Sequence[str]:
+    few = ["--pairs", "5"] if material.is_quick else []
+    return [*_each("--data", material.data), "--split", "test", *few]
+
+
+def _stuffing(material: Material) -> Sequence[str]:
+    return [*_each("--data", [SMALL, *material.data]), "--tools", "2" if material.is_quick else "60"]
+
+
+def _speed(material: Material) -> Sequence[str]:
+    few = ["--queries", "10", "--builds", "1", "--no-memory"] if material.is_quick else []
+    return [*_catalogue(material), *_each("--engine", _installed(ENGINES)), *few]
+
+
+def _endtoend(material: Material) -> Sequence[str]:
+    return [*_catalogue(material), "--requests", "2" if material.is_quick else "400"]
+
+
+def _context(material: Material) -> Sequence[str] | None:
+    few = ["--tasks", "2", "--samples", "1"] if material.is_quick else []
+    return [*_each("--data", material.servers), *few] if material.servers else None
+
+
+def _federation(material: Material) -> Sequence[str] | None:
+    return ["--data", str(material.servers[0]), "--split", "test"] if material.servers else None
+
+
+def _overhead(material: Material) -> Sequence[str]:
+    few = ["--calls", "2", "--searches", "2", "--starts", "1", "--tools", "40", "--servers", "2"]
+    return few if material.is_quick else []
+
+
+def _catalogue(material: Material) -> Sequence[str]:
+    return [*_each("--data", material.data or [SMALL]), "--sizes", material.sizes]
+
+
+def _installed(engines: Iterable[str]) -> list[str]:
+    return [engine for engine in engines if find_spec(_NEEDS.get(engine, "rank_bm25"))]
+
+
+def _each(option: str, values: Sequence[str | Path]) -> list[str]:
+    return [part for value in values for part in (option, str(value))]
+
+
+STEPS: Final[Mapping[str, Step]] = {
+    "retrieval": Step("Retrieval: does a request find the right tool?", _retrieval),
+    "nothing": Step("Nothing: does a request that no tool serves get no answer?", _nothing, draws=True),
+    "stuffing": Step("Stuffing: what does a description gain that is written to be found?", _stuffing),
+    "speed": Step("Speed: how long does an answer take?", _speed, draws=True),
+    "endtoend": Step("End to end: what does a search cost beside a request that does nothing?", _endtoend, draws=True),
+    "context": Step("Context: what does finding tools on demand save in front of a model?", _context, draws=True),
+    "federation": Step("Federation: which order of many servers' answers is best?", _federation),
+    "overhead": Step("Overhead: what does the gateway cost?", _overhead),
+}
+"""By the names of their packages, in the order of the report."""

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from benchmarks.endtoend.__main__ import main
+from benchmarks.endtoend.raw import opened_stdio
+
+
+def test_searches_are_measured_beside_a_request_that_does_nothing(tmp_path: Path):
+    figures, plot = tmp_path / "figures.json", tmp_path / "growth.svg"
+    few = ["--sizes", "20", "--requests", "2", "--json", str(figures), "--plot", str(plot)]
+    outcome = CliRunner().invoke(main, few, catch_exceptions=False)
+    assert outcome.exit_code == 0, outcome.output
+    (size,) = json.loads(figures.read_text())["sizes"]
+    assert [(one["transport"], one["client"]) for one in size["connected"]] == [
+        ("stdio", "raw"),
+        ("stdio", "SDK"),
+        ("HTTP", "raw"),
+        ("HTTP", "SDK"),
+    ]
+    for one in size["connected"]:
+        assert [row["way"] for row in one["rows"]][::5] == ["nothing", "the whole list"]
+        assert all(row["p50_ms"]["low"] <= row["p50_ms"]["value"] <= row["p50_ms"]["high"] for row in one["rows"])
+        assert one["rows"][0]["ratio"] == {"value": 1, "low": 1, "high": 1}
+    definitions = {weight["way"]: weight["definitions"] for weight in size["weights"]}
+    assert definitions["nothing"] == 0
+    assert 0 < definitions["search, 10 tools"] <= 10
+    assert definitions["first page of the list"] == definitions["the whole list"] == 20
+    assert "| 20 | stdio, raw |" in outcome.output
+    assert plot.read_text().startswith("<?xml")
+
+
+def test_a_raw_client_says_when_the_server_is_gone(tmp_path: Path):
+    with (
+        opened_stdio(["-m", "benchmarks.endtoend.server", str(tmp_path / "missing.json")]) as wire,
+        pytest.raises(RuntimeError, match="ended"),
+    ):
+        wire.ask("tools/list", {})

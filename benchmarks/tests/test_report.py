@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from benchmarks.__main__ import main
+from benchmarks.report.page import render
+from benchmarks.report.records import StepFailed, run
+from benchmarks.report.steps import STEPS, Material
+from benchmarks.retrieval.datasets import SMALL
+
+
+def test_a_run_of_some_measurements_writes_the_page_with_their_tables_and_what_they_were_taken_with(tmp_path: Path):
+    chosen = ["--quick", "--only", "speed", "--only", "stuffing", "--sizes", "10", "--out", str(tmp_path)]
+    outcome = CliRunner().invoke(main, chosen, catch_exceptions=False)
+    assert outcome.exit_code == 0, outcome.output
+    page = (tmp_path / "RESULTS.md").read_text()
+    assert [line for line in page.splitlines() if line.startswith("## ")] == [
+        "## Stuffing: what does a description gain that is written to be found?",
+        "## Speed: how long does an answer take?",
+        "## Versions",
+    ]
+    assert "| fielded |" in page
+    assert "`python -m benchmarks.stuffing --data small --tools 2`" in page
+    assert "![Speed: how long does an answer take?](results/speed.svg)" in page
+    record = json.loads((tmp_path / "results" / "speed.json").read_text())
+    assert {"revision", "date", "python", "machine", "load_after", "versions"} <= set(record)
+    assert (tmp_path / "results" / "speed.svg").exists()
+    assert str(SMALL) not in page + json.dumps(record["options"])
+
+
+def test_the_page_of_the_same_records_is_the_same(tmp_path: Path):
+    for _ in range(2):
+        outcome = CliRunner().invoke(main, ["--tables-only", "--out", str(tmp_path)], catch_exceptions=False)
+        assert outcome.exit_code == 0, outcome.output
+        assert (tmp_path / "RESULTS.md").read_text() == render(tmp_path)
+
+
+def test_the_committed_page_is_that_of_the_committed_records():
+    folder = Path(__file__).parents[1]
+    assert (folder / "RESULTS.md").read_text() == render(folder)
+
+
+def test_every_measurement_is_offered_the_options_that_it_has():
+    material = Material(data=[SMALL], servers=[SMALL], sizes="10", is_quick=True)
+    assert all(step.options(material) for step in STEPS.values())
+    without = Material(data=[], servers=[], sizes="10", is_quick=False)
+    assert [name for name, step in STEPS.items() if step.options(without) is None] == ["context", "federation"]
+
+
+def test_a_measurement_that_ends_without_figures_is_told_of():
+    with pytest.raises(StepFailed, match=r"(?i)no such option"):
+        run("stuffing", ["--unknown"], None)
