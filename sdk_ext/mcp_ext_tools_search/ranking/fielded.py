@@ -7,7 +7,6 @@ request the tool covers. It needs no model and no weights, and answers in a few 
 
 from __future__ import annotations
 
-import hashlib
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -173,14 +172,10 @@ def _ranked(roster: Roster, order: Order, scores: Scores) -> Sequence[Hit]:
     def scores_of_all() -> list[float]:
         return (scores.total.take(order.best(len(order))) / best).tolist()
 
-    def digest() -> bytes:
-        return hashlib.sha256(roster.digests.take(order.best(len(order))).tobytes()).digest()
-
     return LazyHits(
         len(order),
         lambda: roster.names_of(order.best(len(order))),
         hits_at,
         finds=finds,
-        digest=digest,
         scores=scores_of_all,
     )

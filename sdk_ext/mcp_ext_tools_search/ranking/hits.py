@@ -22,7 +22,6 @@ class LazyHits(Sequence[Hit]):
         names: Returns the names of the tools found, best first and none twice.
         hits_at: Makes the hits at some places; called again for each look.
         finds: Tells whether the tool of a name is among them, for less than reading all names.
-        digest: Returns what other tools, or another order, have another of: the same in every process.
         scores: Returns the scores of all hits, for less than making the hits.
     """
 
@@ -33,14 +32,12 @@ class LazyHits(Sequence[Hit]):
         hits_at: Callable[[range], Sequence[Hit]],
         *,
         finds: Callable[[str], bool] | None = None,
-        digest: Callable[[], bytes] | None = None,
         scores: Callable[[], Sequence[float]] | None = None,
     ) -> None:
         self._count = count
         self._names = names
         self._hits_at = hits_at
         self.finds = finds
-        self.digest = digest
         self.scores = scores
 
     @cached_property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_left, insort
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 __all__ = ["Roster"]
 
 _LEAST_TIDIED: Final = 256
-_DIGEST_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +38,12 @@ class Roster:
     present: NDArray[np.bool_] | None
     """By slot, whether the tool is there; `None` where all are."""
 
-    digests: NDArray[np.void]
-    """By slot, 16 bytes that are known of the name."""
-
     @classmethod
     def of(cls, names: Sequence[str]) -> Roster:
         """Return a roster of these names, each once; slots are given in the order of names."""
         slots = np.arange(len(names), dtype=np.int32)
         in_order = sorted(names)
-        return cls(in_order, in_order, slots, slots, None, _digests(in_order))
+        return cls(in_order, in_order, slots, slots, None)
 
     def __len__(self) -> int:
         return len(self.by_name)
@@ -89,13 +84,13 @@ class Roster:
         if len(by_name) < len(names):
             present = np.zeros(len(names), dtype=np.bool_)
             present[by_name] = True
-        return Roster(names, in_order, by_name, ranks, present, np.concatenate((self.digests, _digests(added))))
+        return Roster(names, in_order, by_name, ranks, present)
 
     def compacted(self) -> Roster:
         """Return a roster of the same tools in which no slot is empty; slots keep their order."""
         left = np.sort(self.by_name)
         by_name = np.searchsorted(left, self.by_name).astype(np.int32)
-        return Roster(self.names_of(left), self.in_order, by_name, self.ranks[left], None, self.digests[left])
+        return Roster(self.names_of(left), self.in_order, by_name, self.ranks[left], None)
 
     def names_of(self, slots: NDArray[np.integer]) -> list[str]:
         """Return the names of the tools in `slots`, in their order."""
@@ -106,9 +101,3 @@ class Roster:
         """Tell by slot which tools are there and named in `visible`."""
         seen = np.fromiter(map(visible.__contains__, self.names), np.bool_, len(self.names))
         return seen if self.present is None else seen & self.present
-
-
-def _digests(names: Sequence[str]) -> NDArray[np.void]:
-    written = (name.encode("utf-8", "surrogatepass") for name in names)
-    digests = b"".join(hashlib.blake2b(name, digest_size=_DIGEST_BYTES).digest() for name in written)
-    return np.frombuffer(digests, dtype=f"V{_DIGEST_BYTES}")

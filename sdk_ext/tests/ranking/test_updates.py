@@ -10,7 +10,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from mcp_ext_tools_search.ranking import FieldedRanker, Hit, PlainRanker, ToolIndex, UpdatableIndex, floored
-from mcp_ext_tools_search.ranking.hits import LazyHits
 from mcp_types import Tool
 
 _WORDS = ["get", "list", "delete", "user", "users", "file", "files", "weather", "weathr", "getUserInfo", "the", "café"]
@@ -28,10 +27,6 @@ def _tool(name: str, description: str, parameter: str = "") -> Tool:
 def _updatable(index: ToolIndex) -> UpdatableIndex:
     assert isinstance(index, UpdatableIndex)
     return index
-
-
-def _digest(hits: Sequence[Hit]) -> bytes | None:
-    return hits.digest() if isinstance(hits, LazyHits) and hits.digest is not None else None
 
 
 class ChangingCatalogue(RuleBasedStateMachine):
@@ -57,7 +52,6 @@ class ChangingCatalogue(RuleBasedStateMachine):
         at_once = _RANKER(list(self.tools.values()))
         own, expected = (index.search(query, visible=visible) for index in (self.index, at_once))
         assert list(own) == list(expected)
-        assert _digest(own) == _digest(expected)
 
     @invariant()
     def what_was_there_before_stays_as_it_was(self) -> None:
@@ -107,12 +101,3 @@ def test_removing_a_name_that_is_not_there_changes_nothing(make_tool: Callable[.
 @pytest.mark.parametrize("ranker", [PlainRanker()])
 def test_an_index_that_cannot_be_updated_does_not_say_that_it_can(ranker: PlainRanker):
     assert not isinstance(floored(ranker)([]), UpdatableIndex)
-
-
-def test_the_digest_of_an_answer_is_that_of_its_tools_in_their_order(make_tool: Callable[..., Tool]):
-    near, far = make_tool("weather", "weather"), make_tool("forecast", "The rest. About the weather.")
-    answer, fewer = (floored(FieldedRanker())(tools).search("weather today") for tools in ([near, far], [near]))
-    turned = floored(FieldedRanker())([make_tool("weather", "The rest. About it."), make_tool("forecast", "weather")])
-    assert [hit.name for hit in answer] == ["weather", "forecast"]
-    assert _digest(answer) not in (None, _digest(fewer), _digest(turned.search("forecast weather")))
-    assert _digest(answer) == _digest(floored(FieldedRanker())([far, near]).search("weather"))
