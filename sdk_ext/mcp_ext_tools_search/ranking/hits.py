@@ -8,7 +8,10 @@ from typing import Final, cast, overload
 
 from mcp_ext_tools_search.ranking.interface import Hit
 
-__all__ = ["LazyHits", "names_of", "none_of", "scores_of"]
+__all__ = ["LazyHits", "first_names", "names_of", "none_of", "scores_of"]
+
+_MUCH_LESS: Final = 32
+"""Hits for each one that is wanted from which on it pays to make these alone."""
 
 _FEW: Final = 64
 """Names that are looked up one by one; for more it pays to read those of all hits."""
@@ -70,6 +73,11 @@ class LazyHits(Sequence[Hit]):
 def names_of(hits: Sequence[Hit]) -> Sequence[str]:
     """Return the names of the tools in `hits`, in order, without making a hit that was not looked at."""
     return hits.names if isinstance(hits, LazyHits) else [hit.name for hit in hits]
+
+
+def first_names(hits: Sequence[Hit], count: int) -> Sequence[str]:
+    """Return the names of the first `count` tools in `hits`, in order, for what these cost where they are few."""
+    return names_of(hits)[:count] if count > len(hits) // _MUCH_LESS else [hit.name for hit in hits[:count]]
 
 
 def scores_of(hits: Sequence[Hit]) -> Sequence[float]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from mcp_ext_tools_search.cursor import CursorKey, InvalidCursor, answer_digest
 from mcp_ext_tools_search.ranking import Hit
-from mcp_ext_tools_search.ranking.hits import names_of
+from mcp_ext_tools_search.ranking.hits import first_names, names_of
 from mcp_ext_tools_search.server.request import invalid_params
 from mcp_ext_tools_search.types import EXTENSION_ID, SearchToolsRequestParams
 
@@ -42,15 +42,14 @@ def cut_page(
     found = hits[start:end]
     page: dict[str, Any] = {"tools": [_explained(tools[hit.name], hit) for hit in found]}
     if end < len(hits):
-        # The first page, which is most of them, is all that is read of the answer.
-        shown = names_of(hits)[:end] if start else names_of(found)
+        shown = first_names(hits, end) if start else names_of(found)
         page["nextCursor"] = cursors.issue(params.query, end, answer_digest(shown, len(hits)), note)
     return page
 
 
 def _position(cursor: str, query: str, hits: Sequence[Hit], cursors: CursorKey) -> int:
     try:
-        shown = names_of(hits)[: cursors.position(cursor, query)]
+        shown = first_names(hits, cursors.position(cursor, query))
         return cursors.read(cursor, query, answer_digest(shown, len(hits)))
     except InvalidCursor as error:
         raise invalid_params("cursor", str(error)) from None

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from mcp_ext_tools_search.ranking.hits import LazyHits, names_of, none_of
+from mcp_ext_tools_search.ranking.hits import LazyHits, first_names, names_of, none_of
 from mcp_ext_tools_search.ranking.interface import Hit
 
 
@@ -22,6 +22,19 @@ def test_only_hits_that_are_read_are_made():
     assert made == []
     assert [hit.name for hit in hits[1:]] == ["b", "c"]
     assert made == [1, 2]
+
+
+@pytest.mark.parametrize(("count", "read"), [(0, 0), (2, 2), (3, 3), (90, 0), (200, 0)])
+def test_the_names_of_a_few_first_hits_cost_these_hits_and_of_more_none(count: int, read: int):
+    names = [f"tool_{place}" for place in range(100)]
+    made: list[int] = []
+
+    def hits_at(places: range) -> list[Hit]:
+        made.extend(places)
+        return [Hit(names[place], 1.0) for place in places]
+
+    assert first_names(LazyHits(100, lambda: names, hits_at), count) == names[:count]
+    assert made == [*range(read)]
 
 
 def test_it_reads_like_a_list():
