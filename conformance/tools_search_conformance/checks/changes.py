@@ -111,12 +111,17 @@ async def sees_changes(bench: Bench) -> None:
                 other.expect(come, first.exchange, f"{name_of(word)!r} is listed, but not the first match", case=case)
 
 
-async def _go_on(bench: Bench) -> tuple[Listing, str, Exchange]:
-    """Change the catalogue after a first page; return the listing, the cursor and what came of it afterwards."""
+async def _first_page(bench: Bench) -> Page:
     first = await bench.page(COMMON, limit=2)
     bench.require(bool(first.next_cursor), f"a search for {COMMON!r} under limit 2 has one page", first.exchange)
+    return first
+
+
+async def _go_on(bench: Bench) -> tuple[Listing, Exchange]:
+    """Change the catalogue after a first page; return the listing and what came of the cursor afterwards."""
+    first = await _first_page(bench)
     listing = await _change(bench)
-    return listing, str(first.next_cursor), await bench.search({"query": COMMON, "cursor": first.next_cursor})
+    return listing, await bench.search({"query": COMMON, "cursor": first.next_cursor})
 
 
 @check(
@@ -129,7 +134,7 @@ async def _go_on(bench: Bench) -> tuple[Listing, str, Exchange]:
 )
 async def goes_on_after_changes(bench: Bench) -> None:
     async with changing(bench) as other:
-        listing, _, exchange = await _go_on(other)
+        listing, exchange = await _go_on(other)
         case = "a cursor from before a change of the catalogue"
         for _ in _AFTER:
             if exchange.result is None:
@@ -145,13 +150,19 @@ async def goes_on_after_changes(bench: Bench) -> None:
 @check(
     "cursor-expired",
     title=f"A cursor that a change has ended is refused with error {INVALID_PARAMS}",
-    sends="The first page of a search; then the catalogue changes, and the search goes on with its cursor.",
-    passes=f"Error {INVALID_PARAMS}. Not applicable where cursors outlive a change.",
+    sends="The first page of a search; then a tool that it showed goes, and once `tools/list` shows it, the search goes"
+    " on with its cursor.",
+    passes=f"Error {INVALID_PARAMS}. Not applicable where cursors outlive such a change.",
     feature="reload",
 )
 async def refuses_ended_cursors(bench: Bench) -> None:
     async with changing(bench) as other:
-        _, cursor, exchange = await _go_on(other)
+        first = await _first_page(other)
+        left = [tool for tool in _BEFORE if tool["name"] != first.names[0]]
+        other.place(_CATALOG, document(left))
+        await _listed(other, left)
+        cursor = str(first.next_cursor)
+        exchange = await other.search({"query": COMMON, "cursor": cursor})
         other.applies(exchange.result is None, "the server honours cursors from before a change")
         fresh = (await other.page(COMMON, limit=2)).next_cursor
         other.require(bool(fresh), f"a search for {COMMON!r} under limit 2 has one page")
