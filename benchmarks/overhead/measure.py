@@ -25,14 +25,14 @@ from tools_search_server.limits import Limits
 
 from benchmarks.overhead.ways import WAYS, accepting, argv_of, connected, free_port, opened, running
 
-__all__ = ["calls", "catalogue", "counted", "memory", "middle", "search_work", "searches", "starts"]
+__all__ = ["QUERIES", "calls", "catalogue", "counted", "memory", "middle", "search_work", "searches", "starts"]
 
 Seconds: TypeAlias = Mapping[str, Sequence[float]]
 _Once: TypeAlias = Callable[[int], Awaitable[Any]]
 _UPSTREAM: dict[str, Any] = {
     "command": sys.executable, "args": ["-m", "benchmarks.overhead.upstream"], "cwd": str(Path(__file__).parents[2]),
 }  # fmt: skip
-_QUERIES = ("resize a photo", "open invoices of a customer", "restart the cluster", "weather next week", "close ticket")
+QUERIES = ("resize a photo", "export the invoices", "restart the cluster", "forecast the weather", "close ticket")
 _WORDS = ("photo", "invoice", "cluster", "weather", "ticket", "order", "mailbox", "sensor", "payroll", "repository")
 _VERBS = ("create", "list", "update", "delete", "restart", "resize", "close", "export", "forecast", "assign")
 
@@ -99,7 +99,7 @@ async def searches(count: int, tools: int, servers: int) -> Seconds:
             server = await stack.enter_async_context(connected([whole["command"], *whole["args"]]))
             gateway = await stack.enter_async_context(connected(_gateway(Path(folder), definitions, servers)))
             for client in (server, gateway):
-                await search_tools(client, _QUERIES[0])
+                await search_tools(client, QUERIES[0])
 
             async def trip(_turn: int) -> None:
                 with suppress(MCPError):
@@ -125,7 +125,7 @@ async def search_work(count: int, tools: int, servers: int) -> Seconds:
         options = GatewayOptions(start_deadline=60, call_timeout=60)
         program = gateway_program(Path(folder) / "mcp.json", Limits(), options)
         async with program.beside(), Client(program.server, extensions=[TOOLS_SEARCH]) as gateway:
-            await search_tools(gateway, _QUERIES[0])
+            await search_tools(gateway, QUERIES[0])
 
             async def bare(turn: int) -> object:
                 return list(index.search(_query(turn))[:10])
@@ -150,7 +150,7 @@ async def memory(tools: int, servers: int) -> float:
                 page = await client.list_tools()
                 while page.next_cursor is not None:
                     page = await client.list_tools(cursor=page.next_cursor)
-                await search_tools(client, _QUERIES[0])
+                await search_tools(client, QUERIES[0])
                 used.append(_resident(int(await anyio.Path(file).read_text())))
     return (used[1] - used[0]) / (tools - servers) * 1000
 
@@ -196,7 +196,7 @@ def _gateway(folder: Path, definitions: Sequence[dict[str, Any]], servers: int) 
 
 
 def _query(turn: int) -> str:
-    return _QUERIES[turn % len(_QUERIES)]
+    return QUERIES[turn % len(QUERIES)]
 
 
 async def _by_turns(ways: Mapping[str, _Once], count: int, clock: Callable[[], float] = perf_counter) -> Seconds:

@@ -14,7 +14,8 @@ from types import SimpleNamespace
 from typing import Any, Final, Protocol, cast
 
 import numpy as np
-from mcp_ext_tools_search.ranking import FieldedRanker, UpdatableIndex, floored
+from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, UpdatableIndex, floored
+from mcp_ext_tools_search.ranking.fields import fields
 from mcp_types import Tool
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
@@ -22,6 +23,7 @@ from rank_bm25 import BM25Okapi
 __all__ = ["ENGINES", "Built", "Changeable"]
 
 _DEPTH: Final = 10
+_CANDIDATES: Final = 300
 
 
 class Built(Protocol):
@@ -44,7 +46,8 @@ class Fielded:
     """The default ranking of this project, with the matching floor under it, as servers use it."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
-        self._index = cast("UpdatableIndex", floored(FieldedRanker())(tools))
+        ranker = FieldedRanker(least_confidence=DEFAULT_LEAST_CONFIDENCE)
+        self._index = cast("UpdatableIndex", floored(ranker)(tools))
 
     def search(self, query: str) -> Sequence[str]:
         return [hit.name for hit in self._index.search(query)[:_DEPTH]]
@@ -146,7 +149,8 @@ class SQLite:
 class Tantivy:
     """tantivy in memory with its English stemmer, any word of the request."""
 
-    def __init__(self, tools: Sequence[Tool]) -> None:
+    def __init__(self, tools: Sequence[Tool], *, text_of: Callable[[Tool], str] | None = None) -> None:
+        self._text_of = text_of or _text
         self._tantivy: Any = import_module("tantivy")
         builder = self._tantivy.SchemaBuilder()
         builder.add_text_field("name", stored=True, tokenizer_name="raw")
@@ -158,22 +162,39 @@ class Tantivy:
         self._commit()
 
     def _add(self, tool: Tool) -> None:
-        self._writer.add_document(self._tantivy.Document(name=tool.name, text=_text(tool)))
+        self._writer.add_document(self._tantivy.Document(name=tool.name, text=self._text_of(tool)))
 
     def _commit(self) -> None:
         self._writer.commit()
         self._index.reload()
         self._searcher = self._index.searcher()
 
-    def search(self, query: str) -> Sequence[str]:
+    def search(self, query: str, *, depth: int = _DEPTH) -> Sequence[str]:
         wanted, _errors = self._index.parse_query_lenient(query, ["text"])
-        found = self._searcher.search(wanted, _DEPTH).hits
+        found = self._searcher.search(wanted, depth).hits
         return [self._searcher.doc(address)["name"][0] for _score, address in found]
 
     def change(self, tool: Tool) -> None:
         self._writer.delete_documents_by_term("name", tool.name)
         self._add(tool)
         self._commit()
+
+
+class TwoStages:
+    """tantivy over all texts that `fielded` reads, which ranks tantivy's best again: for what no process can hold."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._first = Tantivy(tools, text_of=_all_text)
+        self._second = FieldedRanker()
+
+    def search(self, query: str) -> Sequence[str]:
+        best = [self._tools[name] for name in self._first.search(query, depth=_CANDIDATES)]
+        return [hit.name for hit in self._second(best).search(query)[:_DEPTH]]
+
+    def change(self, tool: Tool) -> None:
+        self._tools[tool.name] = tool
+        self._first.change(tool)
 
 
 def _named(names: Sequence[str], places: NDArray[np.integer]) -> Sequence[str]:
@@ -186,6 +207,10 @@ def _text(tool: Tool) -> str:
     return " ".join(filter(None, (name, tool.title, tool.description)))
 
 
+def _all_text(tool: Tool) -> str:
+    return " ".join(text.replace("_", " ") for own in fields(tool) for text in own.texts)
+
+
 ENGINES: Final[Mapping[str, Callable[[Sequence[Tool]], Built]]] = {
     "fielded": Fielded,
     "rank-bm25": RankBM25,
@@ -195,4 +220,5 @@ ENGINES: Final[Mapping[str, Callable[[Sequence[Tool]], Built]]] = {
     "casual-mcp": CasualMCP,
     "SQLite FTS5": SQLite,
     "tantivy": Tantivy,
+    "tantivy, then fielded": TwoStages,
 }

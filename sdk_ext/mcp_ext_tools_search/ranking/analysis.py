@@ -19,7 +19,7 @@ from mcp_ext_tools_search.ranking.fields import KINDS, MEMBERS, STEPS, fields
 from mcp_ext_tools_search.ranking.layout import MOST, entries_of, keys, members_of, slots_of, summed, terms_of
 from mcp_ext_tools_search.ranking.segments import Segment, joined, ragged
 from mcp_ext_tools_search.ranking.tokens import runs, words_of
-from mcp_ext_tools_search.ranking.vocabulary import NO_STEM, Vocabulary
+from mcp_ext_tools_search.ranking.vocabulary import NO_TERM, Vocabulary
 
 __all__ = ["NAME_BIT", "Analysed", "analyse"]
 
@@ -109,15 +109,16 @@ def _counted(table: _Runs, vocabulary: Vocabulary, tools: Sequence[Tool], first:
     """Analyse a few tools."""
     written, stems, texts = table.words(*_runs_of(table, tools))
     # One number for the tool, the kind of text and the word, so that sorting brings equal ones together.
-    ordered = np.sort((texts << _WORD_BITS | written) << _WORD_BITS | (stems + 1))
+    ordered = np.sort((texts << _WORD_BITS | (written - NO_TERM)) << _WORD_BITS | (stems - NO_TERM))
     starts = np.flatnonzero(np.diff(ordered, prepend=-1))
     said, counts = ordered[starts], np.diff(starts, append=len(ordered))
-    texts, written, stems = said >> 2 * _WORD_BITS, (said >> _WORD_BITS) & _WORD_MASK, (said & _WORD_MASK) - 1
+    written, stems = ((said >> shift & _WORD_MASK) + NO_TERM for shift in (_WORD_BITS, 0))
+    texts = said >> 2 * _WORD_BITS
     slots, kinds = first + texts // len(KINDS), texts % len(KINDS)
     steps = np.minimum(counts, _MOST_COUNTED) * _STEPS[kinds]
-    has_stem = np.flatnonzero(stems != NO_STEM)
+    has_stem = np.flatnonzero(stems != NO_TERM)
     of_words, of_stems = (keys(terms, slots, steps, _BITS[kinds]) for terms in (written, stems))
-    postings = summed(np.concatenate((of_words, of_stems[has_stem])))
+    postings = summed(np.concatenate((of_words[written != NO_TERM], of_stems[has_stem])))
     is_surface = np.frombuffer(vocabulary.is_surface[:], dtype=np.bool_)
     in_name = postings[(members_of(postings) & NAME_BIT > 0) & ~is_surface[terms_of(postings)]]
     return Analysed(

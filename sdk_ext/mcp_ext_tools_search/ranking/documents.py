@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mcp_ext_tools_search.ranking.analysis import Analysed, analyse
 from mcp_ext_tools_search.ranking.postings import Postings
 from mcp_ext_tools_search.ranking.roster import Roster
-from mcp_ext_tools_search.ranking.vocabulary import Vocabulary, surface
+from mcp_ext_tools_search.ranking.vocabulary import Vocabulary, lookup_key
 
 __all__ = ["Documents"]
 
@@ -76,7 +76,7 @@ class Documents:
 
     def number_of(self, word: str) -> int | None:
         """Return the number of a word as it is written, if a tool has or had it."""
-        number = self.vocabulary.numbers.get(surface(word))
+        number = self.vocabulary.numbers.get(lookup_key(word))
         return None if number is None or number >= len(self.containing) else number
 
     def containing_in(self, visible: NDArray[np.bool_]) -> NDArray[np.int64]:

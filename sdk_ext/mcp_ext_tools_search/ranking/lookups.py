@@ -8,8 +8,8 @@ from mcp_ext_tools_search.ranking.generic_words import GENERIC_STEMS
 from mcp_ext_tools_search.ranking.memo import Memo
 from mcp_ext_tools_search.ranking.stems import stem
 from mcp_ext_tools_search.ranking.synonyms import related_verbs
-from mcp_ext_tools_search.ranking.tokens import is_unspaced
-from mcp_ext_tools_search.ranking.vocabulary import Vocabulary, surface
+from mcp_ext_tools_search.ranking.tokens import is_character, is_unspaced
+from mcp_ext_tools_search.ranking.vocabulary import Vocabulary, lookup_key
 
 __all__ = ["Lookup", "Lookups"]
 
@@ -23,13 +23,14 @@ class Lookup(NamedTuple):
     """Of the stem; `None` where the index does not have it."""
 
     as_written: int | None
-    """The number of the word as it is written, likewise."""
+    """The number of the word as it is written, likewise; `None` too where that is the stem."""
 
     verbs: tuple[int, ...]
     """Numbers of the stems of related verbs."""
 
     is_generic: bool
     is_unspaced: bool
+    is_character: bool
 
 
 class Lookups:
@@ -53,11 +54,13 @@ class Lookups:
     def _look_up(self, word: str) -> Lookup:
         stemmed = stem(word)
         related = related_verbs(stemmed)
+        key = lookup_key(word)
         return Lookup(
             stem=stemmed,
             number=self.number(stemmed),
-            as_written=self.number(surface(word)),
+            as_written=None if key == stemmed else self.number(key),
             verbs=tuple(number for verb in related if (number := self.number(verb)) is not None) if related else (),
             is_generic=stemmed in GENERIC_STEMS,
             is_unspaced=is_unspaced(stemmed),
+            is_character=is_character(stemmed),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, cast
@@ -10,8 +10,8 @@ from typing import Final, cast
 from mcp_ext_tools_search.ranking.corrections import Corrections
 from mcp_ext_tools_search.ranking.lookups import Lookup, Lookups
 from mcp_ext_tools_search.ranking.statistics import Statistics
-from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS
-from mcp_ext_tools_search.ranking.tokens import words
+from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS, without_fillers
+from mcp_ext_tools_search.ranking.tokens import is_character, words
 from mcp_ext_tools_search.ranking.vocabulary import Vocabulary, surface
 
 __all__ = ["LONGEST_QUERY", "WeighedQuery", "Weigher"]
@@ -27,6 +27,7 @@ MOST_CORRECTIONS: Final = 12
 
 _AS_WRITTEN: Final = 0.5
 _RELATED_VERB: Final = 0.3
+_FILLER: Final = 0.5
 _GENERIC_EVIDENCE: Final = 0.15
 _GENERIC_SIZE: Final = 0.5
 
@@ -69,17 +70,20 @@ class Weigher:
     def weigh(self, query: str) -> WeighedQuery:
         """Return what to look up for `query`; no term where it shares none with the visible tools."""
         counts: dict[str, int] = {}
-        for word in islice(words(query[:LONGEST_QUERY]), LONGEST_QUERY):
+        query = query[:LONGEST_QUERY]
+        for word in islice(words(query), LONGEST_QUERY):
             counts[word] = counts.get(word, 0) + 1
-        meant = list(islice((word for word in counts if word not in STOP_WORDS), MOST_WORDS))
+        # Of a long request rather all pairs of characters than half of them and their characters.
+        ordered = counts if query.isascii() else sorted(counts, key=is_character)
+        meant = list(islice((word for word in ordered if word not in STOP_WORDS), MOST_WORDS))
         if meant:
-            return self._weigh_words({word: counts[word] for word in meant})
+            return self._weigh_words({word: counts[word] for word in meant}, query)
         numbers = (self._lookups.number(surface(word)) for word in islice(counts, MOST_WORDS))
         known = [number for number in numbers if number is not None and self._idf[number]]
         idf = [self._idf[number] for number in known]
         return WeighedQuery(known, idf, idf, sum(idf))
 
-    def _weigh_words(self, counts: Mapping[str, int]) -> WeighedQuery:
+    def _weigh_words(self, counts: Mapping[str, int], query: str) -> WeighedQuery:
         found = [(self._lookups.of[word], _saturated(count)) for word, count in counts.items()]
         stems: dict[str, tuple[Lookup, int]] = {}
         for (word, _), count in zip(found, counts.values(), strict=True):
@@ -87,12 +91,15 @@ class Weigher:
             stems[word.stem] = word, count if known is None else known[1] + count
         said = [(word, _saturated(count)) for word, count in stems.values()]
         weighed = WeighedQuery()
+        if any(word.is_unspaced for word, _ in found):
+            content = frozenset(words(without_fillers(query)))
+            found, said = _with_light_fillers(found, content), _with_light_fillers(said, content)
+        else:
+            weighed.size = len(said) - _GENERIC_SIZE * len([word for word, _ in said if word.is_generic])
         unknown = self._add_stems(weighed, said)
         weighed.total_idf = sum(weighed.covered) + self._rarest * len(unknown)
         if unknown:
-            self._add_corrections(weighed, unknown[:MOST_CORRECTIONS])
-        if not any(word.is_unspaced for word, _ in found):
-            weighed.size = len(said) - _GENERIC_SIZE * len([word for word, _ in said if word.is_generic])
+            self._add_corrections(weighed, [word for word in unknown if not word[0].is_unspaced][:MOST_CORRECTIONS])
         self._add_relatives(
             weighed, [(number, weight * _RELATED_VERB) for word, weight in said for number in word.verbs]
         )
@@ -100,23 +107,23 @@ class Weigher:
         self._add_relatives(weighed, as_written)
         return weighed
 
-    def _add_stems(self, weighed: WeighedQuery, stems: Iterable[tuple[Lookup, float]]) -> list[tuple[str, float]]:
+    def _add_stems(self, weighed: WeighedQuery, stems: Iterable[tuple[Lookup, float]]) -> list[tuple[Lookup, float]]:
         """Look up stems, each with its weight; return those that no visible tool has."""
-        unknown: list[tuple[str, float]] = []
+        unknown: list[tuple[Lookup, float]] = []
         for word, weight in stems:
             if word.number is not None and (idf := self._idf[word.number]):
                 weighed.terms.append(word.number)
                 weighed.values.append(weight * idf)
                 weighed.covered.append(idf)
                 weighed.evidence.append(idf / self._rarest * (_GENERIC_EVIDENCE if word.is_generic else 1.0))
-            else:
-                unknown.append((word.stem, weight))
+            elif not word.is_character:
+                unknown.append((word, weight))
         return unknown
 
-    def _add_corrections(self, weighed: WeighedQuery, unknown: Sequence[tuple[str, float]]) -> None:
+    def _add_corrections(self, weighed: WeighedQuery, unknown: Sequence[tuple[Lookup, float]]) -> None:
         """Look up what unknown stems may have meant."""
-        for stemmed, weight in unknown:
-            for number, share, is_generic in self._corrections.of(stemmed):
+        for word, weight in unknown:
+            for number, share, is_generic in self._corrections.of(word.stem):
                 idf = self._idf[number]
                 weighed.terms.append(number)
                 weighed.values.append(weight * share * idf)
@@ -129,6 +136,14 @@ class Weigher:
             if idf := self._idf[number]:
                 weighed.terms.append(number)
                 weighed.values.append(weight * idf)
+
+
+def _with_light_fillers(weights: Iterable[tuple[Lookup, float]], content: Container[str]) -> list[tuple[Lookup, float]]:
+    """Return the words with less weight for those of scripts without spaces that are not in `content`."""
+    return [
+        (word, weight * _FILLER if word.is_unspaced and word.stem not in content else weight)
+        for word, weight in weights
+    ]
 
 
 def _saturated(count: int) -> float:

@@ -18,7 +18,12 @@ __all__ = ["Spelling", "is_one_slip"]
 _LEAST_ALIKE: Final = 0.55
 _LEAST_EXAMINED: Final = 0.2
 _MOST_EXAMINED: Final = 40
+_MOST_CHANGED: Final = 4
+"""Trigrams that one slip takes from a word at most: it swaps two letters."""
+
 _CHARACTER_BITS: Final = 21
+"""Bits of a character, of which three fit into one number."""
+
 _RATIO: Final = 8
 """A part is made anew before those after it reach one part in so many of it."""
 
@@ -119,8 +124,9 @@ class Spelling:
         numbers = (counts[: len(known)] >= _least_shared(len(trigrams))).nonzero()[0]
         shared, sizes = counts.take(numbers), index.sizes.take(numbers)
         shares = 2 * shared / (sizes + len(trigrams))
-        # A slip makes a word longer or shorter by one letter at most.
+        # A slip makes a word longer or shorter by one letter at most, and leaves most trigrams of either.
         may_be_slip = (shares >= _LEAST_EXAMINED) & (np.abs(index.lengths.take(numbers) - len(word)) <= 1)
+        may_be_slip &= shared >= np.maximum(sizes, len(trigrams)) - _MOST_CHANGED
         near = known.take(numbers) & (may_be_slip | (shares >= _LEAST_ALIKE))
         found = zip(shares[near].tolist(), numbers[near].tolist(), strict=True)
         return [(-share, self._words[number], number) for share, number in found]
@@ -158,9 +164,9 @@ def _trigrams(words: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64
 def _least_shared(size: int) -> int:
     """Return how many of its `size` trigrams a word has in common with any that is near.
 
-    A slip changes four of them at most; and Dice's coefficient is below 2 * shared / (size + shared).
+    Dice's coefficient is below 2 * shared / (size + shared).
     """
-    return max(1, min(size - 4, ceil(size * _LEAST_ALIKE / (2 - _LEAST_ALIKE))))
+    return max(1, min(size - _MOST_CHANGED, ceil(size * _LEAST_ALIKE / (2 - _LEAST_ALIKE))))
 
 
 def _likeness(word: str, candidate: str, shared: float) -> float:

@@ -1,10 +1,13 @@
-"""Words that say nothing of what is needed: the grammar of English, and the courtesies of a request."""
+"""Words that say nothing of what is needed: the grammar of English and of Chinese, and the courtesies of a request."""
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
-__all__ = ["STOP_WORDS"]
+from mcp_ext_tools_search.ranking.traditional import simplified
+
+__all__ = ["STOP_WORDS", "without_fillers"]
 
 _ARTICLES_AND_PRONOUNS: Final = """
     a an the this that these those i me my mine myself we us our ours you your yours he him his she her hers it its
@@ -31,3 +34,26 @@ STOP_WORDS: Final = frozenset(
     " ".join((_ARTICLES_AND_PRONOUNS, _AUXILIARIES, _PREPOSITIONS_AND_CONJUNCTIONS, _ADVERBS, _OF_REQUESTS)).split()
 )
 """Folded words that neither index nor query counts, as long as a query has any other."""
+
+_CHINESE_PRONOUNS: Final = "我 你 您 这 那"
+_CHINESE_PARTICLES: Final = "的 了 吗 呢 吧"
+_CHINESE_QUESTIONS: Final = "什么 怎么 如何 哪 多少 谁 能不能 能否"
+_CHINESE_REQUESTS: Final = "请 帮我 帮忙 麻烦 谢谢 想 需要 希望 可以 告诉 一下 一个"
+
+# What begins or ends with one of these, and is a word of its own.
+_NO_FILLERS: Final = "申请 邀请 请求 请假 了解 目的 标的"
+
+_FILLERS: Final = re.compile(
+    "({})|{}".format(
+        "|".join(_NO_FILLERS.split()),
+        "|".join(" ".join((_CHINESE_PRONOUNS, _CHINESE_PARTICLES, _CHINESE_QUESTIONS, _CHINESE_REQUESTS)).split()),
+    )
+)
+
+
+def without_fillers(text: str) -> str:
+    """Return `text` in simplified characters, with a space for each filler: the stop words of texts without spaces.
+
+    Since nothing tells where a word ends, a filler may be a part of one: what it touches counts less, not nothing.
+    """
+    return _FILLERS.sub(lambda found: found.group(1) or " ", simplified(text))

@@ -9,8 +9,9 @@ from itertools import chain, pairwise
 from typing import Final
 
 from mcp_ext_tools_search.ranking.memo import Memo
+from mcp_ext_tools_search.ranking.traditional import SIMPLIFIED, simplified
 
-__all__ = ["LONGEST_WORD", "is_unspaced", "runs", "wholes", "words", "words_of"]
+__all__ = ["LONGEST_WORD", "is_character", "is_unspaced", "runs", "wholes", "words", "words_of"]
 
 LONGEST_WORD: Final = 64
 """Characters of a word that count: what is longer is a blob, not a word."""
@@ -18,16 +19,23 @@ LONGEST_WORD: Final = 64
 _ASCII_RUN: Final = re.compile(rf"([A-Za-z0-9]{{1,{LONGEST_WORD}}})[A-Za-z0-9]*")
 _PART_OF_SHAPE: Final = re.compile(r"U+(?!l)|U?l+|9+")
 
+# Of Chinese, of much of Japanese and of Korean: each may be a word, or the part that says most.
+_CHARACTERS: Final = (
+    "\uac00-\ud7a3"  # Hangul
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+)
+
 # Scripts that put no space between words; Hangul has spaces, but glues particles to its nouns.
 _UNSPACED: Final = (
     "\u0e00-\u0eff"  # Thai, Lao
     "\u1000-\u109f"  # Myanmar
-    "\u1100-\u11ff\uac00-\ud7ff"  # Hangul
+    "\u1100-\u11ff\ud7a4-\ud7ff"  # Hangul that is not written as a syllable
     "\u1780-\u17ff"  # Khmer
     "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"  # Kana
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+    f"{_CHARACTERS}"
 )
 _STRETCH: Final = re.compile(f"([{_UNSPACED}]+)|[^{_UNSPACED}]+")
+_CHARACTER: Final = re.compile(f"[{_CHARACTERS}]")
 
 # Latin letters that Unicode does not take apart into a base and an accent.
 _UNDECOMPOSED: Final = {
@@ -48,9 +56,10 @@ _UNDECOMPOSED: Final = {
 def words(text: str) -> Iterator[str]:
     """Return the words of `text`, case folded, in their order, repetitions included.
 
-    A word is a run of letters, digits and the marks that belong to them, after NFKC and without accents. A run that is
-    written in parts, as `getUserInfo` or `sha256`, gives itself and then its parts; a run of a script without spaces
-    gives its pairs of neighbouring characters.
+    A word is a run of letters, digits and the marks that belong to them, after NFKC, without accents and in simplified
+    characters. A run that is written in parts, as `getUserInfo` or `sha256`, gives itself and then its parts; a run of
+    a script without spaces gives its pairs of neighbouring characters, and then each that is Chinese or a syllable of
+    Korean: people say 查 for what is described as 查询 or 查找.
     """
     of_run = _OF_SPACED.__getitem__ if text.isascii() else words_of
     return chain.from_iterable(map(of_run, runs(text)))
@@ -73,6 +82,11 @@ def is_unspaced(word: str) -> bool:
     return match is not None and match.group(1) is not None
 
 
+def is_character(word: str) -> bool:
+    """Tell whether `word` is one Chinese character or syllable of Korean, which is mostly a part of a word."""
+    return len(word) == 1 and not word.isascii() and _CHARACTER.match(word) is not None
+
+
 def words_of(run: str) -> tuple[str, ...]:
     """Return the words of one run; a text has the words of its runs."""
     if run.isascii():
@@ -87,12 +101,12 @@ def wholes(run: str) -> Iterable[str]:
     """
     if run.isascii():
         return (run,)
-    stretches = _STRETCH.finditer(run)
+    stretches = _STRETCH.finditer(simplified(run))
     return chain.from_iterable(_pairs(found.group()) if found.group(1) else (found.group(),) for found in stretches)
 
 
 def _of_stretch(stretch: re.Match[str]) -> Iterable[str]:
-    return _pairs(stretch.group()) if stretch.group(1) else _OF_SPACED[stretch.group()[:LONGEST_WORD]]
+    return _of_unspaced(stretch.group()) if stretch.group(1) else _OF_SPACED[stretch.group()[:LONGEST_WORD]]
 
 
 def _spaced(run: str) -> tuple[str, ...]:
@@ -105,11 +119,13 @@ def _spaced(run: str) -> tuple[str, ...]:
     return (whole, *parts) if len(parts) > 1 else (whole,)
 
 
-def _pairs(stretch: str) -> Iterator[str]:
-    if len(stretch) == 1:
-        yield stretch
-    for first, second in pairwise(stretch):
-        yield first + second
+def _of_unspaced(stretch: str) -> Iterable[str]:
+    """Return the pairs of neighbours, and then the characters; one that is alone is one word."""
+    return chain(_pairs(stretch), _CHARACTER.findall(stretch) if len(stretch) > 1 else ())
+
+
+def _pairs(stretch: str) -> Iterable[str]:
+    return map("".join, pairwise(stretch)) if len(stretch) > 1 else (stretch,)
 
 
 def _unless_accent(code: int) -> str | None:
@@ -120,7 +136,7 @@ def _unless_accent(code: int) -> str | None:
     character = chr(code)
     combining = unicodedata.combining(character)
     is_accent = 10 <= combining <= 36 or combining >= 200
-    return None if is_accent else _UNDECOMPOSED.get(character, character)
+    return None if is_accent else _UNDECOMPOSED.get(character) or SIMPLIFIED.get(character, character)
 
 
 def _or_space(code: int) -> str:

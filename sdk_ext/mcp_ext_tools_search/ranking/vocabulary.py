@@ -11,18 +11,25 @@ from mcp_ext_tools_search.ranking.layout import MOST
 from mcp_ext_tools_search.ranking.spelling import Spelling
 from mcp_ext_tools_search.ranking.stems import stem
 from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS
+from mcp_ext_tools_search.ranking.tokens import is_character, is_unspaced
 
-__all__ = ["NO_STEM", "Vocabulary", "may_be_misspelt", "surface"]
+__all__ = ["NO_TERM", "Vocabulary", "lookup_key", "may_be_misspelt", "surface"]
 
-NO_STEM: Final = -1
-"""Stands where a stop word would have its stem."""
+NO_TERM: Final = -1
+"""Stands where a word has no stem, or none but itself as it is written."""
 
 _SHORTEST_CORRECTED: Final = 4
+_AS_WRITTEN: Final = "="
 
 
 def surface(word: str) -> str:
     """Return the key of `word` as it is written, which no stem can be."""
-    return "=" + word
+    return _AS_WRITTEN + word
+
+
+def lookup_key(word: str) -> str:
+    """Return the key by which queries find `word` as it is written: its stem, if that is no other word's as well."""
+    return word if is_unspaced(word) and not is_character(word) else surface(word)
 
 
 def may_be_misspelt(stemmed: str) -> bool:
@@ -52,27 +59,30 @@ class Vocabulary:
         return len(self.is_surface)
 
     def add(self, word: str) -> tuple[int, int]:
-        """Return the numbers of `word` as it is written and of its stem, which for a stop word is `NO_STEM`.
+        """Return the numbers of `word` as it is written and of its stem, which may be `NO_TERM`.
 
-        A stop word is kept as it is written, for queries of nothing else.
+        A stop word has no stem: it is kept as it is written, for queries of nothing else. Nor has a character, which is
+        counted in the pairs that it is in. These pairs are kept as stems alone, as nobody writes them otherwise.
 
         Raises:
             ValueError: There are more terms than one index can hold.
         """
-        as_written = self.numbers.get(surface(word))
-        if as_written is None:
-            as_written = self._new(surface(word), is_surface=True)
-        if word in STOP_WORDS:
-            return as_written, NO_STEM
-        stemmed = stem(word)
-        number = self.numbers.get(stemmed)
-        return as_written, self._new(stemmed, is_surface=False) if number is None else number
+        as_written = self._number(lookup_key(word))
+        if word in STOP_WORDS or is_character(word):
+            return as_written, NO_TERM
+        if lookup_key(word) == word:
+            return NO_TERM, as_written
+        return as_written, self._number(stem(word))
+
+    def _number(self, term: str) -> int:
+        number = self.numbers.get(term)
+        return self._new(term, is_surface=term.startswith(_AS_WRITTEN)) if number is None else number
 
     def only(self, kept: Iterable[str]) -> Vocabulary:
         """Return a vocabulary that has the terms `kept` alone, numbered in their order."""
         vocabulary = Vocabulary()
         for term in kept:
-            vocabulary._new(term, is_surface=term.startswith("="))
+            vocabulary._new(term, is_surface=term.startswith(_AS_WRITTEN))
         return vocabulary
 
     def _new(self, term: str, *, is_surface: bool) -> int:

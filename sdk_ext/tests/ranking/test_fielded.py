@@ -163,3 +163,61 @@ def test_threads_that_search_at_once_get_what_one_would(index: ToolIndex):
     expected = [search(place) for place in range(80)]
     with ThreadPoolExecutor(max_workers=4) as threads:
         assert list(threads.map(search, range(80))) == expected
+
+
+@pytest.fixture(scope="module")
+def chinese(make_tool: Callable[..., Tool]) -> ToolIndex:
+    tools = [
+        make_tool("get_weather", "查询指定城市的天气预报"),
+        make_tool("search_notes", "根据关键词搜索笔记"),
+        make_tool("delete_note", "删除指定的笔记。删除后不可恢复"),
+        make_tool("update_note", "修改已有笔记的标题或正文"),
+        make_tool("send_message", "发送消息给指定用户"),
+        make_tool("recall_message", "撤回一条已发送的消息"),
+        make_tool("create_chat", "创建群聊并邀请成员"),
+        make_tool("help", "提供帮我写作的示例。想一个开头"),
+    ]
+    return FieldedRanker()(tools)
+
+
+@pytest.mark.parametrize(
+    ("query", "best"),
+    [
+        ("找笔记", "search_notes"),
+        ("请帮我把笔记删了", "delete_note"),
+        ("笔记改一下", "update_note"),
+        ("拉个群", "create_chat"),
+        ("我想请你帮我撤回消息。谢谢", "recall_message"),
+        ("查", "get_weather"),
+        ("請幫我傳送訊息給大家", "send_message"),
+        ("預報", "get_weather"),
+    ],
+)
+def test_a_chinese_request_finds_what_says_the_same_in_other_words(chinese: ToolIndex, query: str, best: str):
+    assert chinese.search(query)[0].name == best
+
+
+def test_a_korean_noun_of_one_syllable_is_found_behind_a_particle(make_tool: Callable[..., Tool]):
+    tools = [make_tool("rain", "비 예보를 조회합니다"), make_tool("roads", "도로 상황을 조회합니다")]
+    assert FieldedRanker()(tools).search("내일 비가 올까?")[0].name == "rain"
+
+
+def test_a_filler_counts_less_than_what_is_asked_for(chinese: ToolIndex):
+    assert chinese.search("帮我查天气")[0].name == "get_weather"
+    assert chinese.search("帮我")[0].name == "help"
+
+
+def test_characters_make_a_tool_no_longer(make_tool: Callable[..., Tool]):
+    tools = [make_tool("report_one", "report 报告"), make_tool("report_two", "report 报 告")]
+    one, two = FieldedRanker()(tools).search("report")
+    assert (one.name, two.name) == ("report_two", "report_one")
+    assert one.score > two.score
+
+
+def test_a_long_chinese_request_is_read_to_its_end(chinese: ToolIndex):
+    chatter = "".join(chr(code) for code in range(ord("鸟"), ord("鸟") + 100))
+    assert chinese.search(f"{chatter}。撤回消息")[0].name == "recall_message"
+
+
+def test_a_slip_is_corrected_behind_many_unknown_chinese_words(index: ToolIndex):
+    assert index.search("鸟鸠鸡鸢鸣鸤鸥鸦鸧鸨鸩鸪鸫鸬鸭 wether")[0].name == "weather_forecast"

@@ -12,7 +12,8 @@ from mcp_ext_tools_search.ranking.own_floor import is_plain
 from mcp_ext_tools_search.ranking.terms import terms, tool_terms
 from mcp_types import Tool
 
-_TEXT = st.text(st.sampled_from("aBeE12 -_.\u0301\u0130\u00e9\u00df\ufb01\u00b2\u2167天气手ก\u0e31हि한"), max_size=12)
+_LETTERS = "aBeE12 -_.\u0301\u0130\u00e9\u00df\ufb01\u00b2\u2167天气手詢询ก\u0e31हि한국"
+_TEXT = st.text(st.sampled_from(_LETTERS), max_size=12)
 
 
 def test_no_other_floor_is_put_under_it():
@@ -26,6 +27,7 @@ def test_no_other_floor_is_put_under_it():
         ("Get the user's info — quickly!", True),
         ("查询天气 for iPhone手机", True),
         ("погода", True),
+        ("查詢資料", True),
         ("café", False),
         ("हिन्दी", False),
         ("x" * 64, True),

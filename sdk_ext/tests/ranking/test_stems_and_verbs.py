@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp_ext_tools_search.ranking.stems import stem
-from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS
-from mcp_ext_tools_search.ranking.synonyms import VERB_GROUPS, related_verbs
+from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS, without_fillers
+from mcp_ext_tools_search.ranking.synonyms import CHINESE_VERB_GROUPS, VERB_GROUPS, related_verbs
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,27 @@ def test_a_verb_knows_the_others_of_its_group():
     assert related_verbs(stem("weather")) == ()
 
 
+def test_a_chinese_verb_of_one_character_leads_to_those_of_two_and_none_leads_to_it():
+    assert "搜索" in related_verbs("找")
+    assert "查找" in related_verbs("搜索")
+    assert "找" not in related_verbs("搜索")
+
+
 def test_no_verb_is_its_own_relative():
-    for verb in " ".join(VERB_GROUPS).split():
+    for verb in " ".join(VERB_GROUPS + CHINESE_VERB_GROUPS).split():
         assert stem(verb) not in related_verbs(stem(verb))
         assert verb in STOP_WORDS or related_verbs(stem(verb))
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("请帮我查一下天气", "查 天气"),
+        ("我想申请一个证书", "申请 证书"),
+        ("了解目的地", "了解目的地"),
+        ("怎麼下載影片嗎", "下载影片"),
+        ("get the weather, 谢谢", "get the weather,"),
+    ],
+)
+def test_fillers_are_taken_out_of_a_request_and_words_that_look_like_them_are_not(text: str, left: str):
+    assert " ".join(without_fillers(text).split()) == left

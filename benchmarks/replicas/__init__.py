@@ -1,0 +1,1 @@
+"""What more processes of one catalogue give: `python -m benchmarks.replicas`."""
