@@ -47,8 +47,8 @@ def main(
 ) -> None:
     """Make all measurements and write RESULTS.md, with the figures and pictures in `results/` beside it.
 
-    What a run leaves out stays as it was. It takes hours for everything, on a machine that should have nothing else to
-    do, so `--only` makes one measurement at a time.
+    What a run leaves out with `--only` stays as it was. Times are worth something only if the machine has nothing else
+    to do.
     """
     material = Material(data, servers, sizes or ("10,100" if quick else "10,100,1000,10000"), quick)
     results = out / RESULTS

@@ -17,7 +17,7 @@ __all__ = ["STEPS", "Material", "Step"]
 _RANKERS: Final = ("fielded-never-silent", "fielded", "plain")
 _NEEDS: Final = {
     "bm25s": "bm25s", "bm25s, stemmed": "Stemmer", "FastMCP": "fastmcp", "casual-mcp": "casual_mcp",
-    "tantivy": "tantivy",
+    "tantivy": "tantivy", "tantivy, then fielded": "tantivy",
 }  # fmt: skip
 """What has to be installed for an engine, beside what this project needs."""
 
