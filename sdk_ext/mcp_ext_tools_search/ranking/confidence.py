@@ -19,7 +19,7 @@ from mcp_ext_tools_search.ranking.queries import WeighedQuery
 from mcp_ext_tools_search.ranking.scoring import Scores
 from mcp_ext_tools_search.ranking.statistics import Statistics
 
-__all__ = ["COMPARED", "WEIGHTS", "Signs", "confidence", "signs"]
+__all__ = ["COMPARED", "WEIGHTS", "Signs", "confidence", "signs", "signs_at_least"]
 
 COMPARED: Final = 5
 """Tools of an answer that are looked at."""
@@ -79,6 +79,24 @@ def confidence(found: Signs | None, weights: tuple[float, Signs] = WEIGHTS) -> f
     return 1 / (1 + exp(-intercept - sum(slope * sign for slope, sign in zip(slopes, found, strict=True))))
 
 
+def signs_at_least(query: WeighedQuery, scores: Scores, first: int, statistics: Statistics) -> Signs | None:
+    """Return the signs without evidence, which speaks for a tool if anything, for a fraction of what all of them cost.
+
+    Most answers are sure enough by these alone.
+    """
+    if query.size is None:
+        return None
+    return Signs(
+        evidence=log(_LITTLE),
+        strong_evidence=log(_LITTLE),
+        shared_evidence=0.0,
+        score=float(scores.total[first]) / statistics.rarest,
+        said=float(scores.said[first]),
+        size=query.size,
+        tools=log(min(statistics.count, _MOST_TOOLS)),
+    )
+
+
 def signs(query: WeighedQuery, scores: Scores, best: NDArray[np.integer], statistics: Statistics) -> Signs | None:
     """Read the signs of one answer; only visible tools count.
 
@@ -92,22 +110,19 @@ def signs(query: WeighedQuery, scores: Scores, best: NDArray[np.integer], statis
         Nothing where the signs cannot be read, or need not be: the query has words of a script without spaces or mere
         stop words, or a tool has all of its words, so that the matching floor may hold it.
     """
-    if query.size is None or _most(scores.share, statistics) >= _WHOLE:
-        return None
     first = int(best[0])
+    least = signs_at_least(query, scores, first, statistics)
+    if least is None or _most(scores.share, statistics) >= _WHOLE:
+        return None
     evidence = np.array(query.evidence).repeat(scores.covering)
     slots = scores.slots[: len(evidence)]
     own = np.flatnonzero(slots == first)
     strong = own[steps_of(scores.postings[own]) >= STEPS]
     of_best = np.bincount(slots, evidence, len(scores.total)).take(best[:COMPARED])
-    return Signs(
+    return least._replace(
         evidence=log(_LITTLE + float(of_best.max())),
         strong_evidence=log(_LITTLE + float(evidence.take(strong).sum())),
         shared_evidence=float(of_best.mean()),
-        score=float(scores.total[first]) / statistics.rarest,
-        said=float(scores.said[first]),
-        size=query.size,
-        tools=log(min(statistics.count, _MOST_TOOLS)),
     )
 
 

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from mcp_types import Tool
 
-from mcp_ext_tools_search.ranking.confidence import COMPARED, Signs, confidence, signs
+from mcp_ext_tools_search.ranking.confidence import COMPARED, Signs, confidence, signs, signs_at_least
 from mcp_ext_tools_search.ranking.documents import Documents
 from mcp_ext_tools_search.ranking.hits import LazyHits
 from mcp_ext_tools_search.ranking.interface import Hit
@@ -61,6 +61,12 @@ class _Answer:
     def signs(self) -> Signs | None:
         return signs(self.query, self.scores, self.order.best(COMPARED), self.statistics)
 
+    def is_at_least(self, least: float) -> bool:
+        """Tell whether it is as likely as that that a tool serves the query."""
+        first = int(self.order.best(1)[0])
+        surely = confidence(signs_at_least(self.query, self.scores, first, self.statistics))
+        return surely >= least or confidence(self.signs()) >= least
+
 
 class FieldedIndex:
     """Tools ready to be searched. It never changes, so any number of threads may search it at once."""
@@ -81,7 +87,7 @@ class FieldedIndex:
         """
         seen = self._seen(visible)
         answer = self._answer(query, seen)
-        if answer is None or (self._least_confidence and confidence(answer.signs()) < self._least_confidence):
+        if answer is None or not (self._least_confidence == 0 or answer.is_at_least(self._least_confidence)):
             return self._floor.under(query, (), (), seen.statistics.visible)
         hits = _ranked(self._documents.roster, answer.order, answer.scores)
         return self._floor.under(query, hits, answer.query.terms, seen.statistics.visible)

@@ -5,7 +5,7 @@ from math import log
 
 import pytest
 from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, Floor
-from mcp_ext_tools_search.ranking.confidence import confidence
+from mcp_ext_tools_search.ranking.confidence import WEIGHTS, confidence
 from mcp_types import Tool
 
 _SURE = 0.4
@@ -70,6 +70,15 @@ def test_more_in_common_makes_surer(tools: list[Tool]):
     )
     assert confidence(fits) > confidence(fits_less) > confidence(fits_not)
     assert confidence(fits_less) > DEFAULT_LEAST_CONFIDENCE
+
+
+@pytest.mark.parametrize("query", ["send an invoice to my customer Bob", "an invoice for the garden party", _UNFIT])
+def test_evidence_never_speaks_against_a_tool(tools: list[Tool], query: str):
+    found = FieldedRanker()(tools).signs(query)
+    assert found is not None
+    none = found._replace(evidence=log(0.1), strong_evidence=log(0.1), shared_evidence=0.0)
+    assert confidence(none) <= confidence(found)
+    assert min(WEIGHTS[1][:3]) > 0
 
 
 def test_a_catalogue_larger_than_any_that_was_judged_counts_as_the_largest_of_those(make_tool: Callable[..., Tool]):
