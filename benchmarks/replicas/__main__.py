@@ -10,7 +10,8 @@ from pathlib import Path
 import anyio
 import click
 
-from benchmarks.replicas.measure import throughput
+from benchmarks.markdown import table
+from benchmarks.replicas.measure import Throughput, throughput
 
 __all__ = ["main"]
 
@@ -27,15 +28,17 @@ def main(replicas: str, tools: int, callers: int, seconds: float, json_file: Pat
         anyio.run(lambda count=count: throughput(count, tools=tools, callers=callers, seconds=seconds))
         for count in map(int, replicas.split(","))
     ]
-    click.echo(f"{tools} tools, {callers} callers, {os.cpu_count()} processors")
-    for row in rows:
-        click.echo(
-            f"{row.replicas} replicas: {row.searches_per_second:.0f} searches a second, p50 {row.p50_ms:.1f} ms, "
-            f"p95 {row.p95_ms:.1f} ms, {row.processor_ms:.2f} ms of a processor each"
-        )
+    click.echo(f"{tools:,} tools, {callers} callers, {os.cpu_count()} processors:\n")
+    headings = ("replicas", "searches a second", "p50 ms", "p95 ms", "ms of a processor for each")
+    click.echo(table(headings, [_cells(row) for row in rows]))
     if json_file:
         report = {"tools": tools, "processors": os.cpu_count(), "rows": [asdict(row) for row in rows]}
         json_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+
+
+def _cells(row: Throughput) -> tuple[str, ...]:
+    times = (f"{row.p50_ms:.1f}", f"{row.p95_ms:.1f}", f"{row.processor_ms:.2f}")
+    return (str(row.replicas), f"{row.searches_per_second:,.0f}", *times)
 
 
 if __name__ == "__main__":

@@ -90,6 +90,10 @@ def _overhead(material: Material) -> Sequence[str]:
     return few if material.is_quick else []
 
 
+def _replicas(material: Material) -> Sequence[str]:
+    return ["--tools", "40", "--callers", "2", "--seconds", "0.1"] if material.is_quick else []
+
+
 def _catalogue(material: Material) -> Sequence[str]:
     return [*_each("--data", material.data or [SMALL]), "--sizes", material.sizes]
 
@@ -111,5 +115,6 @@ STEPS: Final[Mapping[str, Step]] = {
     "context": Step("Context: what does finding tools on demand save in front of a model?", _context, draws=True),
     "federation": Step("Federation: which order of many servers' answers is best?", _federation),
     "overhead": Step("Overhead: what does the gateway cost?", _overhead),
+    "replicas": Step("Replicas: what do more processes give?", _replicas),
 }
 """By the names of their packages, in the order of the report."""
