@@ -53,7 +53,7 @@ class Signs(NamedTuple):
     """Number of words of the request, generic ones for half: of more words, more is found by chance."""
 
     tools: float
-    """Logarithm of the number of tools, 2,500 at most: among many, more is found by chance."""
+    """Logarithm of the number of tools that are not alike, 2,500 at most: among many, more is found by chance."""
 
 
 WEIGHTS: Final = (
@@ -104,10 +104,10 @@ def signs(query: WeighedQuery, scores: Scores, best: NDArray[np.integer], statis
         evidence=log(_LITTLE + float(of_best.max())),
         strong_evidence=log(_LITTLE + float(evidence.take(strong).sum())),
         shared_evidence=float(of_best.mean()),
-        score=float(scores.total[first]) / statistics.rarest,
+        score=float(scores.total[first]) / statistics.rarest_of_distinct,
         said=float(scores.said[first]),
         size=query.size,
-        tools=log(min(statistics.count, _MOST_TOOLS)),
+        tools=log(min(statistics.distinct, _MOST_TOOLS)),
     )
 
 

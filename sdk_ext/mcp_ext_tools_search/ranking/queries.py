@@ -69,6 +69,7 @@ class Weigher:
         self._lookups = lookups
         self._idf = cast("Sequence[float]", statistics.idf.data)  # quick to read one by one
         self._rarest = statistics.rarest
+        self._rarest_of_distinct = statistics.rarest_of_distinct
         self._corrections = Corrections(vocabulary, statistics.idf)
 
     def weigh(self, query: str) -> WeighedQuery:
@@ -123,7 +124,7 @@ class Weigher:
                 weighed.terms.append(word.number)
                 weighed.values.append(weight * idf)
                 weighed.covered.append(idf)
-                weighed.evidence.append(idf / self._rarest * (_GENERIC_EVIDENCE if word.is_generic else 1.0))
+                weighed.evidence.append(self._evidence(idf, word.is_generic))
             elif not word.is_character:
                 unknown.append((word, weight))
         return unknown
@@ -136,7 +137,10 @@ class Weigher:
                 weighed.terms.append(number)
                 weighed.values.append(weight * share * idf)
                 weighed.covered.append(share * idf)
-                weighed.evidence.append(share * idf / self._rarest * (_GENERIC_EVIDENCE if is_generic else 1.0))
+                weighed.evidence.append(share * self._evidence(idf, is_generic))
+
+    def _evidence(self, idf: float, is_generic: bool) -> float:
+        return min(idf / self._rarest_of_distinct, 1.0) * (_GENERIC_EVIDENCE if is_generic else 1.0)
 
     def _add_joined(self, weighed: WeighedQuery, spoken: Sequence[str]) -> None:
         """Look up neighbours as one word: who writes `log out` may mean what another calls `logout`."""
