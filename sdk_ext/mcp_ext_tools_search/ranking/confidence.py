@@ -53,7 +53,7 @@ class Signs(NamedTuple):
     """Number of words of the request, generic ones for half: of more words, more is found by chance."""
 
     tools: float
-    """Logarithm of the number of tools, 2,500 at most: among many, more is found by chance."""
+    """Logarithm of the number of tools that are not alike, 2,500 at most: among many, more is found by chance."""
 
 
 WEIGHTS: Final = (
@@ -90,10 +90,10 @@ def signs_at_least(query: WeighedQuery, scores: Scores, first: int, statistics: 
         evidence=log(_LITTLE),
         strong_evidence=log(_LITTLE),
         shared_evidence=0.0,
-        score=float(scores.total[first]) / statistics.rarest,
+        score=float(scores.total[first]) / statistics.rarest_of_distinct,
         said=float(scores.said[first]),
         size=query.size,
-        tools=log(min(statistics.count, _MOST_TOOLS)),
+        tools=log(min(statistics.distinct, _MOST_TOOLS)),
     )
 
 

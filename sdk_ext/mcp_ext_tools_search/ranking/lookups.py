@@ -7,7 +7,7 @@ from typing import NamedTuple
 from mcp_ext_tools_search.ranking.generic_words import GENERIC_STEMS
 from mcp_ext_tools_search.ranking.memo import Memo
 from mcp_ext_tools_search.ranking.stems import stem
-from mcp_ext_tools_search.ranking.synonyms import related_verbs
+from mcp_ext_tools_search.ranking.synonyms import related_words, spelled_out
 from mcp_ext_tools_search.ranking.tokens import is_character, is_unspaced
 from mcp_ext_tools_search.ranking.vocabulary import Vocabulary, lookup_key
 
@@ -25,8 +25,11 @@ class Lookup(NamedTuple):
     as_written: int | None
     """The number of the word as it is written, likewise; `None` too where that is the stem."""
 
-    verbs: tuple[int, ...]
-    """Numbers of the stems of related verbs."""
+    related: tuple[int, ...]
+    """Numbers of the stems of words that mean the same."""
+
+    spelled_out: tuple[int, ...]
+    """Numbers of the stems of what it abbreviates, or of its abbreviation."""
 
     is_generic: bool
     is_unspaced: bool
@@ -53,14 +56,17 @@ class Lookups:
 
     def _look_up(self, word: str) -> Lookup:
         stemmed = stem(word)
-        related = related_verbs(stemmed)
         key = lookup_key(word)
         return Lookup(
             stem=stemmed,
             number=self.number(stemmed),
             as_written=None if key == stemmed else self.number(key),
-            verbs=tuple(number for verb in related if (number := self.number(verb)) is not None) if related else (),
+            related=self._numbers(related_words(stemmed)),
+            spelled_out=self._numbers(spelled_out(stemmed)),
             is_generic=stemmed in GENERIC_STEMS,
             is_unspaced=is_unspaced(stemmed),
             is_character=is_character(stemmed),
         )
+
+    def _numbers(self, stems: tuple[str, ...]) -> tuple[int, ...]:
+        return tuple(number for word in stems if (number := self.number(word)) is not None) if stems else ()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Final, cast
 
 from mcp_ext_tools_search.ranking.corrections import Corrections
 from mcp_ext_tools_search.ranking.lookups import Lookup, Lookups
 from mcp_ext_tools_search.ranking.statistics import Statistics
+from mcp_ext_tools_search.ranking.stems import stem
 from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS, without_fillers
 from mcp_ext_tools_search.ranking.tokens import is_character, words
 from mcp_ext_tools_search.ranking.vocabulary import Vocabulary, surface
@@ -26,7 +27,10 @@ MOST_CORRECTIONS: Final = 12
 """Unknown words of a query for which similar ones are looked up."""
 
 _AS_WRITTEN: Final = 0.5
-_RELATED_VERB: Final = 0.3
+_RELATED: Final = 0.3
+_SPELLED_OUT: Final = 0.5
+_JOINED: Final = 0.5
+_SHORTEST_JOINED: Final = 5
 _FILLER: Final = 0.5
 _GENERIC_EVIDENCE: Final = 0.15
 _GENERIC_SIZE: Final = 0.5
@@ -65,19 +69,23 @@ class Weigher:
         self._lookups = lookups
         self._idf = cast("Sequence[float]", statistics.idf.data)  # quick to read one by one
         self._rarest = statistics.rarest
+        self._rarest_of_distinct = statistics.rarest_of_distinct
         self._corrections = Corrections(vocabulary, statistics.idf)
 
     def weigh(self, query: str) -> WeighedQuery:
         """Return what to look up for `query`; no term where it shares none with the visible tools."""
         counts: dict[str, int] = {}
         query = query[:LONGEST_QUERY]
-        for word in islice(words(query), LONGEST_QUERY):
+        spoken = list(islice(words(query), LONGEST_QUERY))
+        for word in spoken:
             counts[word] = counts.get(word, 0) + 1
         # Of a long request rather all pairs of characters than half of them and their characters.
         ordered = counts if query.isascii() else sorted(counts, key=is_character)
         meant = list(islice((word for word in ordered if word not in STOP_WORDS), MOST_WORDS))
         if meant:
-            return self._weigh_words({word: counts[word] for word in meant}, query)
+            weighed = self._weigh_words({word: counts[word] for word in meant}, query)
+            self._add_joined(weighed, spoken)
+            return weighed
         numbers = (self._lookups.number(surface(word)) for word in islice(counts, MOST_WORDS))
         known = [number for number in numbers if number is not None and self._idf[number]]
         idf = [self._idf[number] for number in known]
@@ -100,8 +108,9 @@ class Weigher:
         weighed.total_idf = sum(weighed.covered) + self._rarest * len(unknown)
         if unknown:
             self._add_corrections(weighed, [word for word in unknown if not word[0].is_unspaced][:MOST_CORRECTIONS])
+        self._add_relatives(weighed, [(number, weight * _RELATED) for word, weight in said for number in word.related])
         self._add_relatives(
-            weighed, [(number, weight * _RELATED_VERB) for word, weight in said for number in word.verbs]
+            weighed, [(number, weight * _SPELLED_OUT) for word, weight in said for number in word.spelled_out]
         )
         as_written = [(word.as_written, weight * _AS_WRITTEN) for word, weight in found if word.as_written is not None]
         self._add_relatives(weighed, as_written)
@@ -115,7 +124,7 @@ class Weigher:
                 weighed.terms.append(word.number)
                 weighed.values.append(weight * idf)
                 weighed.covered.append(idf)
-                weighed.evidence.append(idf / self._rarest * (_GENERIC_EVIDENCE if word.is_generic else 1.0))
+                weighed.evidence.append(self._evidence(idf, word.is_generic))
             elif not word.is_character:
                 unknown.append((word, weight))
         return unknown
@@ -128,7 +137,20 @@ class Weigher:
                 weighed.terms.append(number)
                 weighed.values.append(weight * share * idf)
                 weighed.covered.append(share * idf)
-                weighed.evidence.append(share * idf / self._rarest * (_GENERIC_EVIDENCE if is_generic else 1.0))
+                weighed.evidence.append(share * self._evidence(idf, is_generic))
+
+    def _evidence(self, idf: float, is_generic: bool) -> float:
+        return min(idf / self._rarest_of_distinct, 1.0) * (_GENERIC_EVIDENCE if is_generic else 1.0)
+
+    def _add_joined(self, weighed: WeighedQuery, spoken: Sequence[str]) -> None:
+        """Look up neighbours as one word: who writes `log out` may mean what another calls `logout`."""
+        known = set(weighed.terms)
+        joined = (first + second for first, second in islice(pairwise(spoken), MOST_WORDS))
+        likely = dict.fromkeys(stem(word) for word in joined if len(word) >= _SHORTEST_JOINED and word.isascii())
+        numbers = (self._lookups.number(stemmed) for stemmed in likely)
+        self._add_relatives(
+            weighed, [(number, _JOINED) for number in numbers if number is not None and number not in known]
+        )
 
     def _add_relatives(self, weighed: WeighedQuery, weights: Iterable[tuple[int, float]]) -> None:
         """Look up terms that cover nothing of the query, those of them that a visible tool has."""

@@ -37,6 +37,16 @@ class Statistics:
     rarest: float
     """The idf of a word that no visible tool has: more than that of any term."""
 
+    distinct: float
+    """Number of visible tools were those that are alike one: three quarters of the words are in as many as are alike.
+
+    Most words of a catalogue are in one tool or two. Where they are in twenty, there are twenty instances of each
+    server, or one template of all definitions.
+    """
+
+    rarest_of_distinct: float
+    """The idf of a word that none of so many tools has."""
+
     saturation: NDArray[np.float64]
     """By slot, the weighted frequency, in `STEPS`, at which a term is worth half of what it can ever be."""
 
@@ -44,7 +54,7 @@ class Statistics:
     """By slot, the sum of the idf of the stems in the tool's name, or 1 where it has none."""
 
 
-def inverse_document_frequency(containing: NDArray[np.int64], count: int) -> NDArray[np.float64]:
+def inverse_document_frequency(containing: NDArray[np.int64], count: float) -> NDArray[np.float64]:
     """Return log(1 + (N - n + 0.5) / (n + 0.5)), which is positive however common a word is.
 
     The form of Lucene's BM25Similarity, after Robertson and Zaragoza, "The Probabilistic Relevance Framework" (2009).
@@ -62,11 +72,14 @@ def statistics_of(documents: Documents, visible: Collection[str] | None) -> Stat
         mask = documents.roster.mask(visible)
         count, containing = int(np.count_nonzero(mask)), documents.containing_in(mask)
     idf = np.where(containing > 0, inverse_document_frequency(containing, count), 0.0)
+    distinct = max(count / _alike(containing), 1.0)
     return Statistics(
         visible=mask,
         count=count,
         idf=idf,
-        rarest=float(inverse_document_frequency(np.zeros(1, dtype=np.int64), count)[0]),
+        rarest=_idf_of_unknown(count),
+        distinct=distinct,
+        rarest_of_distinct=_idf_of_unknown(distinct),
         saturation=saturation(documents.lengths, mask),
         name_idf=_name_idf(documents, idf),
     )
@@ -77,6 +90,16 @@ def saturation(lengths: NDArray[np.float64], mask: NDArray[np.bool_] | None) -> 
     counted = lengths if mask is None else lengths[mask]
     average = float(counted.sum()) / len(counted) if counted.any() else 1.0
     return (STEPS * SATURATION) * (1 - _LENGTH_PENALTY + _LENGTH_PENALTY * lengths / average)
+
+
+def _idf_of_unknown(count: float) -> float:
+    return float(inverse_document_frequency(np.zeros(1, dtype=np.int64), count)[0])
+
+
+def _alike(containing: NDArray[np.int64]) -> int:
+    """Return the lower quartile of the number of tools that have a term, of the terms that any has."""
+    known = containing[containing > 0]
+    return int(np.partition(known, len(known) // 4)[len(known) // 4]) if len(known) else 1
 
 
 def _name_idf(documents: Documents, idf: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Verbs that name the same operation: the author of a tool took one, the author of a request another."""
+"""Words that mean the same: the author of a tool took one, the author of a request another."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from typing import Final
 from mcp_ext_tools_search.ranking.stems import stem
 from mcp_ext_tools_search.ranking.tokens import is_character
 
-__all__ = ["CHINESE_VERB_GROUPS", "VERB_GROUPS", "related_verbs"]
+__all__ = [
+    "ABBREVIATIONS",
+    "CHINESE_VERB_GROUPS",
+    "NOUN_GROUPS",
+    "VERB_GROUPS",
+    "related_words",
+    "spelled_out",
+]
 
 VERB_GROUPS: Final = (
     "create add make new insert generate build register",
@@ -45,24 +52,74 @@ CHINESE_VERB_GROUPS: Final = (
 )
 """What definitions say in two characters, people say in one; no verb leads to that, which is in other words as well."""
 
+NOUN_GROUPS: Final = (
+    "mail email",
+    "photo picture image",
+    "folder directory",
+    "ticket issue",
+    "meeting appointment event",
+    "client customer",
+    "company business firm",
+    "price cost",
+    "movie film",
+    "car vehicle",
+    "row record",
+)
+
+ABBREVIATIONS: Final = MappingProxyType(
+    {
+        "auth": "authentication",
+        "config": "configuration",
+        "db": "database",
+        "dir": "directory",
+        "doc": "document",
+        "env": "environment",
+        "img": "image",
+        "js": "javascript",
+        "k8s": "kubernetes",
+        "mr": "merge request",
+        "msg": "message",
+        "perm": "permission",
+        "pr": "pull request",
+        "repo": "repository",
+        "vm": "virtual machine",
+    }
+)
+
 
 def _by_stem() -> Mapping[str, tuple[str, ...]]:
     related: dict[str, dict[str, None]] = {}
-    for group in VERB_GROUPS + CHINESE_VERB_GROUPS:
+    for group in VERB_GROUPS + CHINESE_VERB_GROUPS + NOUN_GROUPS:
         stems = dict.fromkeys(map(stem, group.split()))
-        for verb in stems:
-            related.setdefault(verb, {}).update(stems)
+        for word in stems:
+            related.setdefault(word, {}).update(stems)
     return MappingProxyType(
         {
-            verb: tuple(other for other in others if other != verb and not is_character(other))
-            for verb, others in related.items()
+            word: tuple(other for other in others if other != word and not is_character(other))
+            for word, others in related.items()
         }
     )
 
 
+def _both_ways() -> Mapping[str, tuple[str, ...]]:
+    spelled: dict[str, tuple[str, ...]] = {}
+    for short, long in ABBREVIATIONS.items():
+        stems = tuple(map(stem, long.split()))
+        spelled[stem(short)] = stems
+        if len(stems) == 1:
+            spelled[stems[0]] = (stem(short),)
+    return MappingProxyType(spelled)
+
+
 _RELATED: Final = _by_stem()
+_SPELLED: Final = _both_ways()
 
 
-def related_verbs(stemmed: str) -> tuple[str, ...]:
-    """Return the stems of the verbs that stand for the same operation; none for a word that is no such verb."""
+def related_words(stemmed: str) -> tuple[str, ...]:
+    """Return the stems of the words that stand for the same operation or thing; none for most words."""
     return _RELATED.get(stemmed, ())
+
+
+def spelled_out(stemmed: str) -> tuple[str, ...]:
+    """Return the stems of what an abbreviation is short for, or the abbreviation of a word; none for most words."""
+    return _SPELLED.get(stemmed, ())

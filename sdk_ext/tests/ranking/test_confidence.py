@@ -81,6 +81,16 @@ def test_evidence_never_speaks_against_a_tool(tools: list[Tool], query: str):
     assert min(WEIGHTS[1][:3]) > 0
 
 
+def test_many_instances_of_a_server_hold_back_no_more_than_one(tools: list[Tool]):
+    server = tools[:5]
+    # Underscores at the end of a name are no part of a word.
+    instances = [tool.model_copy(update={"name": tool.name + "_" * place}) for place in range(100) for tool in server]
+    request = "an unpaid invoice for the garden party of Bob"
+    one, many = (confidence(FieldedRanker()(known).signs(request)) for known in (server, instances))
+    assert many == pytest.approx(one, abs=0.1)
+    assert FieldedRanker(least_confidence=DEFAULT_LEAST_CONFIDENCE)(instances).search(request)
+
+
 def test_a_catalogue_larger_than_any_that_was_judged_counts_as_the_largest_of_those(make_tool: Callable[..., Tool]):
     many = FieldedRanker()([make_tool(f"device_{place}", "Switch an appliance.") for place in range(3_000)])
     of_many = many.signs("switch the light on")

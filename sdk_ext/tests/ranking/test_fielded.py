@@ -60,6 +60,8 @@ def _names(hits: Sequence[Hit]) -> list[str]:
         ("erasing issues", "delete_issue"),
         ("e-mail an urgent note", "send_mail"),
         ("recipients", "send_mail"),
+        ("config of my repo", "create_issue"),
+        ("tickets", "create_issue"),
         ("meteo", "weather_forecast"),
         ("will there be rain?", "weather_forecast"),
         ("I need an interpreter", "translate_text"),
@@ -130,6 +132,19 @@ def test_repeating_a_word_gains_less_than_having_another(make_tool: Callable[...
     honest = make_tool("honest", "Send an invoice to a customer.")
     index = FieldedRanker()([stuffed, honest, make_tool("other", "Something else entirely.")])
     assert _names(index.search("invoice a customer")) == ["honest", "stuffed"]
+
+
+def test_words_that_are_said_apart_find_what_is_written_as_one(make_tool: Callable[..., Tool]):
+    index = FieldedRanker()([make_tool("login_user"), make_tool("logout_user")])
+    assert _names(index.search("log the user out"))[0] == "login_user"
+    assert _names(index.search("log out the user"))[0] == "logout_user"
+
+
+def test_an_abbreviation_finds_what_it_is_short_for(make_tool: Callable[..., Tool]):
+    tools = [make_tool("create_pull_request"), make_tool("create_merge_request"), make_tool("create_page")]
+    index = FieldedRanker()(tools)
+    assert _names(index.search("create pr"))[0] == "create_pull_request"
+    assert _names(index.search("create mr"))[0] == "create_merge_request"
 
 
 def test_an_empty_catalogue_finds_nothing():

@@ -58,6 +58,8 @@ def _scores(
     looked_up = [numbers[word] for word in counts]
     weighed = WeighedQuery(looked_up, [count * idf[word] for word, count in counts.items()])
     all_lengths = np.array([len(own) for own in words], dtype=np.float64)
-    statistics = Statistics(None, len(words), np.zeros(0), 0.0, saturation(all_lengths, None), np.ones(len(words)))
+    statistics = Statistics(
+        None, len(words), np.zeros(0), 0.0, len(words), 0.0, saturation(all_lengths, None), np.ones(len(words))
+    )
     # A tool that covers nothing of a query has a constant part of its score.
     return score(postings.of(looked_up), statistics, weighed).total / LEAST_FACTOR

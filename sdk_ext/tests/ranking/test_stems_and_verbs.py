@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_ext_tools_search.ranking.stems import stem
 from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS, without_fillers
-from mcp_ext_tools_search.ranking.synonyms import CHINESE_VERB_GROUPS, VERB_GROUPS, related_verbs
+from mcp_ext_tools_search.ranking.synonyms import (
+    ABBREVIATIONS,
+    CHINESE_VERB_GROUPS,
+    NOUN_GROUPS,
+    VERB_GROUPS,
+    related_words,
+    spelled_out,
+)
 
 
 @pytest.mark.parametrize(
@@ -42,21 +49,39 @@ def test_a_stem_is_never_empty(word: str):
 
 
 def test_a_verb_knows_the_others_of_its_group():
-    assert stem("remove") in related_verbs(stem("delete"))
-    assert stem("delete") in related_verbs(stem("removing"))
-    assert related_verbs(stem("weather")) == ()
+    assert stem("remove") in related_words(stem("delete"))
+    assert stem("delete") in related_words(stem("removing"))
+    assert related_words(stem("weather")) == ()
 
 
 def test_a_chinese_verb_of_one_character_leads_to_those_of_two_and_none_leads_to_it():
-    assert "搜索" in related_verbs("找")
-    assert "查找" in related_verbs("搜索")
-    assert "找" not in related_verbs("搜索")
+    assert "搜索" in related_words("找")
+    assert "查找" in related_words("搜索")
+    assert "找" not in related_words("搜索")
 
 
-def test_no_verb_is_its_own_relative():
-    for verb in " ".join(VERB_GROUPS + CHINESE_VERB_GROUPS).split():
-        assert stem(verb) not in related_verbs(stem(verb))
-        assert verb in STOP_WORDS or related_verbs(stem(verb))
+def test_no_word_is_its_own_relative():
+    for word in " ".join(VERB_GROUPS + CHINESE_VERB_GROUPS + NOUN_GROUPS).split():
+        assert stem(word) not in related_words(stem(word))
+        assert word in STOP_WORDS or related_words(stem(word))
+
+
+def test_nouns_that_name_the_same_thing_know_each_other():
+    assert stem("email") in related_words(stem("mails"))
+    assert stem("mail") in related_words(stem("emails"))
+
+
+def test_an_abbreviation_is_spelled_out_and_a_word_has_its_abbreviation():
+    assert spelled_out("pr") == (stem("pull"), stem("request"))
+    assert spelled_out("db") == (stem("database"),)
+    assert spelled_out(stem("databases")) == ("db",)
+    assert spelled_out(stem("request")) == ()
+
+
+def test_no_abbreviation_has_two_meanings():
+    long = list(ABBREVIATIONS.values())
+    assert len(set(long)) == len(long)
+    assert not set(long) & set(ABBREVIATIONS)
 
 
 @pytest.mark.parametrize(
