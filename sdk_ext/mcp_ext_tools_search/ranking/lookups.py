@@ -9,7 +9,7 @@ from mcp_ext_tools_search.ranking.memo import Memo
 from mcp_ext_tools_search.ranking.stems import stem
 from mcp_ext_tools_search.ranking.synonyms import related_words, spelled_out
 from mcp_ext_tools_search.ranking.tokens import is_character, is_unspaced
-from mcp_ext_tools_search.ranking.vocabulary import Vocabulary, lookup_key
+from mcp_ext_tools_search.ranking.vocabulary import Vocabulary, lookup_key, surface
 
 __all__ = ["Lookup", "Lookups"]
 
@@ -53,6 +53,10 @@ class Lookups:
         """Return the number of a term that the index has."""
         number = self._vocabulary.numbers.get(term)
         return None if number is None or number >= self._size else number
+
+    def is_written(self, word: str) -> bool:
+        """Tell for little whether a tool may have `word` as it is written."""
+        return surface(word) in self._vocabulary.numbers
 
     def _look_up(self, word: str) -> Lookup:
         stemmed = stem(word)

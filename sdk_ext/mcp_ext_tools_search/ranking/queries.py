@@ -10,7 +10,6 @@ from typing import Final, cast
 from mcp_ext_tools_search.ranking.corrections import Corrections
 from mcp_ext_tools_search.ranking.lookups import Lookup, Lookups
 from mcp_ext_tools_search.ranking.statistics import Statistics
-from mcp_ext_tools_search.ranking.stems import stem
 from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS, without_fillers
 from mcp_ext_tools_search.ranking.tokens import is_character, words
 from mcp_ext_tools_search.ranking.vocabulary import Vocabulary, surface
@@ -144,12 +143,12 @@ class Weigher:
 
     def _add_joined(self, weighed: WeighedQuery, spoken: Sequence[str]) -> None:
         """Look up neighbours as one word: who writes `log out` may mean what another calls `logout`."""
-        known = set(weighed.terms)
-        joined = (first + second for first, second in islice(pairwise(spoken), MOST_WORDS))
-        likely = dict.fromkeys(stem(word) for word in joined if len(word) >= _SHORTEST_JOINED and word.isascii())
-        numbers = (self._lookups.number(stemmed) for stemmed in likely)
+        pairs = (first + second for first, second in islice(pairwise(spoken), MOST_WORDS))
+        written = dict.fromkeys(pair for pair in pairs if self._lookups.is_written(pair))
+        joined = [self._lookups.of[pair].number for pair in written if len(pair) >= _SHORTEST_JOINED and pair.isascii()]
+        said = set(weighed.terms)
         self._add_relatives(
-            weighed, [(number, _JOINED) for number in numbers if number is not None and number not in known]
+            weighed, [(number, _JOINED) for number in joined if number is not None and number not in said]
         )
 
     def _add_relatives(self, weighed: WeighedQuery, weights: Iterable[tuple[int, float]]) -> None:
