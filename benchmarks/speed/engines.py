@@ -7,6 +7,7 @@ anything else (`pip install '.[benchmark]'`).
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -24,6 +25,7 @@ __all__ = ["ENGINES", "Built", "Changeable"]
 
 _DEPTH: Final = 10
 _CANDIDATES: Final = 300
+_MARK: Final = re.compile(r"[^\w\s]")
 
 
 class Built(Protocol):
@@ -170,7 +172,8 @@ class Tantivy:
         self._searcher = self._index.searcher()
 
     def search(self, query: str, *, depth: int = _DEPTH) -> Sequence[str]:
-        wanted, _errors = self._index.parse_query_lenient(query, ["text"])
+        # Without the marks of its query language: `user:` is a field to it, and `-draft` what must not be there.
+        wanted, _errors = self._index.parse_query_lenient(_MARK.sub(" ", query), ["text"])
         found = self._searcher.search(wanted, depth).hits
         return [self._searcher.doc(address)["name"][0] for _score, address in found]
 

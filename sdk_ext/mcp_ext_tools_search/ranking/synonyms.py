@@ -33,7 +33,11 @@ VERB_GROUPS: Final = (
     "compute calculate determine evaluate",
     "convert transform translate",
     "buy purchase order",
-    "book reserve schedule",
+    "book reserve schedule plan",
+    "add append attach insert put",
+    "copy duplicate clone fork",
+    "reply respond answer",
+    "archive hide",
 )
 
 CHINESE_VERB_GROUPS: Final = (
