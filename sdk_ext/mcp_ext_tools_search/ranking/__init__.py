@@ -2,13 +2,14 @@
 
 from mcp_ext_tools_search.ranking.fielded import DEFAULT_LEAST_CONFIDENCE, FieldedRanker
 from mcp_ext_tools_search.ranking.floor import Floor, floored, with_floor
-from mcp_ext_tools_search.ranking.interface import Hit, Ranker, SlowRanker, ToolIndex, UpdatableIndex
+from mcp_ext_tools_search.ranking.interface import FloorKeeper, Hit, Ranker, SlowRanker, ToolIndex, UpdatableIndex
 from mcp_ext_tools_search.ranking.plain import PlainRanker
 
 __all__ = [
     "DEFAULT_LEAST_CONFIDENCE",
     "FieldedRanker",
     "Floor",
+    "FloorKeeper",
     "Hit",
     "PlainRanker",
     "Ranker",
