@@ -38,7 +38,8 @@ def render(out: Path) -> str:
     parts = [_INTRODUCTION.format(results=RESULTS)]
     for name, record in kept.items():
         parts += [f"## {STEPS[name].says}", _taken(record), section(record)]
-        if STEPS[name].draws:
+        picture = plot_of(name, out / RESULTS)
+        if picture is not None and picture.exists():  # it takes matplotlib
             parts.append(f"![{STEPS[name].says}]({RESULTS}/{name}.svg)")
     parts += ["## Versions", _versions(kept)]
     return "\n\n".join(parts) + "\n"

@@ -16,7 +16,10 @@ from benchmarks.speed.corpus import crossed, read_corpus
 from benchmarks.speed.engines import ENGINES
 from benchmarks.speed.memory import memory_of
 
-_PACKAGES = {"bm25s": "bm25s", "bm25s, stemmed": "Stemmer", "casual-mcp": "casual_mcp", "tantivy": "tantivy"}
+_PACKAGES = {
+    "bm25s": "bm25s", "bm25s, stemmed": "Stemmer", "casual-mcp": "casual_mcp", "tantivy": "tantivy",
+    "tantivy, then fielded": "tantivy",
+}  # fmt: skip
 _INSTALLED = [engine for engine in ENGINES if find_spec(_PACKAGES.get(engine, "fastmcp"))]
 _NOUNS = ["invoice", "forecast", "ticket", "mailbox", "playlist", "volcano", "passport", "recipe", "galaxy", "lawyer"]
 
