@@ -60,7 +60,7 @@ def main(
             continue
         click.echo(f"{name} …", err=True)
         try:
-            write_record(run(name, options, plot_of(name, results)), results)
+            write_record(run(name, options, plot_of(name, results) if STEPS[name].can_draw else None), results)
         except StepFailed as failure:
             raise click.ClickException(str(failure)) from None
     (out / _PAGE).write_text(render(out), encoding="utf-8")

@@ -21,6 +21,7 @@ from benchmarks.context.sizes import Size, measure_sizes
 from benchmarks.context.tables import size_table, summary_table, target_table, turn_table
 from benchmarks.context.targets import Target, targets
 from benchmarks.context.ways import LISTED, OURS, PACKAGES, WAYS, Way
+from benchmarks.plots import needs_matplotlib
 
 __all__ = ["main"]
 
@@ -50,7 +51,7 @@ class _Report:
 @click.option("--results", type=click.IntRange(min=1), help="Tools that one search finds; each way's own default.")
 @click.option("--samples", type=click.IntRange(min=1), default=20, show_default=True, help="Of smaller catalogues.")
 @click.option("--json", "json_file", type=_FILE, help="Write the figures here.")
-@click.option("--plot", "plot_file", type=_FILE, help="Draw the first dataset here, as SVG.")
+@click.option("--plot", "plot_file", type=_FILE, callback=needs_matplotlib, help="Draw the first dataset here, as SVG.")
 def main(
     directories: Sequence[Path],
     split: str,

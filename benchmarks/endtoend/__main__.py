@@ -14,6 +14,7 @@ import click
 from benchmarks.endtoend.plot import draw
 from benchmarks.endtoend.run import measure_size
 from benchmarks.endtoend.tables import page
+from benchmarks.plots import needs_matplotlib
 from benchmarks.provenance import provenance, versions
 from benchmarks.retrieval.datasets import SMALL
 from benchmarks.speed.corpus import Corpus, read_corpus
@@ -40,7 +41,9 @@ _DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--sizes", default="10,100,1000,10000", show_default=True, help="Numbers of tools.")
 @click.option("--requests", type=click.IntRange(2), default=200, show_default=True, help="Of each kind.")
 @click.option("--json", "json_file", type=_FILE, help="Write the figures here.")
-@click.option("--plot", "plot_file", type=_FILE, help="Draw how the cost grows here, as SVG.")
+@click.option(
+    "--plot", "plot_file", type=_FILE, callback=needs_matplotlib, help="Draw how the cost grows here, as SVG."
+)
 def main(
     directories: Sequence[Path], sizes: str, requests: int, json_file: Path | None, plot_file: Path | None
 ) -> None:

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from benchmarks.plots import can_draw
 from benchmarks.retrieval.datasets import SMALL
 from benchmarks.retrieval.peers import PEERS
 from benchmarks.speed.engines import ENGINES
@@ -51,6 +52,14 @@ class Step:
 
     draws: bool = False
     """Whether it draws a picture."""
+
+    by_itself: bool = False
+    """Whether it does so without matplotlib."""
+
+    @property
+    def can_draw(self) -> bool:
+        """Whether it can draw here."""
+        return self.draws and (self.by_itself or can_draw())
 
 
 def _retrieval(material: Material) -> Sequence[str]:
@@ -108,7 +117,7 @@ def _each(option: str, values: Sequence[str | Path]) -> list[str]:
 
 STEPS: Final[Mapping[str, Step]] = {
     "retrieval": Step("Retrieval: does a request find the right tool?", _retrieval),
-    "nothing": Step("Nothing: does a request that no tool serves get no answer?", _nothing, draws=True),
+    "nothing": Step("Nothing: does a request that no tool serves get no answer?", _nothing, draws=True, by_itself=True),
     "stuffing": Step("Stuffing: what does a description gain that is written to be found?", _stuffing),
     "speed": Step("Speed: how long does an answer take?", _speed, draws=True),
     "endtoend": Step("End to end: what does a search cost beside a request that does nothing?", _endtoend, draws=True),

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from benchmarks.plots import needs_matplotlib
 from benchmarks.provenance import provenance, versions
 from benchmarks.speed.corpus import read_corpus
 from benchmarks.speed.engines import ENGINES
@@ -47,7 +48,9 @@ _DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--builds", default=3, show_default=True, help="Builds of each engine; the median counts.")
 @click.option("--memory/--no-memory", default=True, show_default=True, help="Measure memory, in processes of its own.")
 @click.option("--json", "json_file", type=_FILE, help="Write the figures here, with bounds.")
-@click.option("--plot", "plot_file", type=_FILE, help="Draw the time of a query by size here, as SVG.")
+@click.option(
+    "--plot", "plot_file", type=_FILE, callback=needs_matplotlib, help="Draw the time of a query by size here, as SVG."
+)
 def main(
     directories: Sequence[Path],
     sizes: str,

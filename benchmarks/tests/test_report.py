@@ -1,17 +1,18 @@
 from __future__ import annotations
 
 import json
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from benchmarks.__main__ import main
+from benchmarks.plots import can_draw
 from benchmarks.report.page import render
 from benchmarks.report.records import StepFailed, run
 from benchmarks.report.steps import STEPS, Material
 from benchmarks.retrieval.datasets import SMALL
+from benchmarks.speed.__main__ import main as speed
 
 
 def test_a_run_of_some_measurements_writes_the_page_with_their_tables_and_what_they_were_taken_with(tmp_path: Path):
@@ -28,7 +29,7 @@ def test_a_run_of_some_measurements_writes_the_page_with_their_tables_and_what_t
     assert "`python -m benchmarks.stuffing --data small --tools 2`" in page
     record = json.loads((tmp_path / "results" / "speed.json").read_text())
     assert {"revision", "date", "python", "machine", "load_after", "versions"} <= set(record)
-    is_drawn = find_spec("matplotlib") is not None
+    is_drawn = can_draw()
     assert (tmp_path / "results" / "speed.svg").exists() == is_drawn
     assert ("![Speed: how long does an answer take?](results/speed.svg)" in page) == is_drawn
     assert str(SMALL) not in page + json.dumps(record["options"])
@@ -56,3 +57,10 @@ def test_every_measurement_is_offered_the_options_that_it_has():
 def test_a_measurement_that_ends_without_figures_is_told_of():
     with pytest.raises(StepFailed, match=r"(?i)no such option"):
         run("stuffing", ["--unknown"], None)
+
+
+@pytest.mark.skipif(can_draw(), reason="matplotlib is installed")
+def test_what_cannot_be_drawn_is_said_before_it_is_measured(tmp_path: Path):
+    outcome = CliRunner().invoke(speed, ["--data", str(SMALL), "--plot", str(tmp_path / "speed.svg")])
+    assert outcome.exit_code == 2
+    assert "pip install '.[benchmark]'" in outcome.output
