@@ -34,7 +34,7 @@ class SemanticRanker:
     """Makes indexes that rank by words and meaning.
 
     An index answers at once: by words alone until all tools that a caller may see have vectors, which are made in a
-    thread. From then on answers differ, so a cursor from before is refused, as after any change of a catalogue. Where
+    thread. From then on answers differ, and a cursor from before is refused if what it has shown does. Where
     the embedder fails, or does not know the language of a query, words alone decide; a failure is logged once.
 
     Args:
