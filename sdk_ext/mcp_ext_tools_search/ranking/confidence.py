@@ -8,6 +8,7 @@ sets, and to requests that were put to another set's tools (`benchmarks/nothing`
 from __future__ import annotations
 
 from math import exp, log
+from operator import mul
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -76,7 +77,7 @@ def confidence(found: Signs | None, weights: tuple[float, Signs] = WEIGHTS) -> f
     if found is None:
         return 1.0
     intercept, slopes = weights
-    return 1 / (1 + exp(-intercept - sum(slope * sign for slope, sign in zip(slopes, found, strict=True))))
+    return 1 / (1 + exp(-intercept - sum(map(mul, slopes, found))))
 
 
 def signs_at_least(query: WeighedQuery, scores: Scores, first: int, statistics: Statistics) -> Signs | None:

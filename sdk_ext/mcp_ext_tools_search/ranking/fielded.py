@@ -20,7 +20,6 @@ from mcp_ext_tools_search.ranking.confidence import COMPARED, Signs, confidence,
 from mcp_ext_tools_search.ranking.documents import Documents
 from mcp_ext_tools_search.ranking.hits import LazyHits
 from mcp_ext_tools_search.ranking.interface import Hit
-from mcp_ext_tools_search.ranking.lookups import Lookups
 from mcp_ext_tools_search.ranking.order import Order
 from mcp_ext_tools_search.ranking.own_floor import OwnFloor
 from mcp_ext_tools_search.ranking.postings import Found
@@ -56,6 +55,9 @@ class _Answer:
     query: WeighedQuery
     scores: Scores
     order: Order
+    first: int
+    """Slot of the best."""
+
     statistics: Statistics
 
     def signs(self) -> Signs | None:
@@ -63,8 +65,7 @@ class _Answer:
 
     def is_at_least(self, least: float) -> bool:
         """Tell whether it is as likely as that that a tool serves the query."""
-        first = int(self.order.best(1)[0])
-        surely = confidence(signs_at_least(self.query, self.scores, first, self.statistics))
+        surely = confidence(signs_at_least(self.query, self.scores, self.first, self.statistics))
         return surely >= least or confidence(self.signs()) >= least
 
 
@@ -77,7 +78,6 @@ class FieldedIndex:
         self._least_confidence = least_confidence
         self._lock = Lock()
         self._sets = OrderedDict[frozenset[str] | None, _Seen]()
-        self._lookups = Lookups(documents.vocabulary, len(documents.containing))
         self._remembered: dict[int, Found] = {}
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
@@ -89,7 +89,7 @@ class FieldedIndex:
         answer = self._answer(query, seen)
         if answer is None or not (self._least_confidence == 0 or answer.is_at_least(self._least_confidence)):
             return self._floor.under(query, (), (), seen.statistics.visible)
-        hits = _ranked(self._documents.roster, answer.order, answer.scores)
+        hits = _ranked(self._documents.roster, answer)
         return self._floor.under(query, hits, answer.query.terms, seen.statistics.visible)
 
     def signs(self, query: str, *, visible: Collection[str] | None = None) -> Signs | None:
@@ -103,7 +103,7 @@ class FieldedIndex:
             return None
         scores = score(self._found(weighed.terms), seen.statistics, weighed)
         order = Order(self._documents.roster, scores.total)
-        return _Answer(weighed, scores, order, seen.statistics) if len(order) else None
+        return None if order.first is None else _Answer(weighed, scores, order, order.first, seen.statistics)
 
     def updated(self, removed: Collection[str], added: Sequence[Tool]) -> FieldedIndex:
         """Return an index without the tools named in `removed` and with `added`; this one stays as it is."""
@@ -129,7 +129,7 @@ class FieldedIndex:
         seen = self._sets.get(key)
         if seen is None:
             statistics = statistics_of(self._documents, key)
-            seen = _Seen(statistics, Weigher(self._documents.vocabulary, self._lookups, statistics))
+            seen = _Seen(statistics, Weigher(self._documents.vocabulary, statistics))
         with self._lock:
             self._sets[key] = seen
             self._sets.move_to_end(key)
@@ -161,8 +161,9 @@ class FieldedRanker:
         return FieldedIndex(documents, OwnFloor.of(documents, tools), least_confidence=self._least_confidence)
 
 
-def _ranked(roster: Roster, order: Order, scores: Scores) -> Sequence[Hit]:
-    best = float(scores.total[order.best(1)[0]])
+def _ranked(roster: Roster, answer: _Answer) -> Sequence[Hit]:
+    order, scores = answer.order, answer.scores
+    best = float(scores.total[answer.first])
 
     def hits_at(places: range) -> list[Hit]:
         best_slots = order.best(max(places[0], places[-1]) + 1 if places else 0)

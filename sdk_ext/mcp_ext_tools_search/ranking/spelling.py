@@ -18,6 +18,9 @@ __all__ = ["Spelling", "is_one_slip"]
 _LEAST_ALIKE: Final = 0.55
 _LEAST_EXAMINED: Final = 0.2
 _MOST_EXAMINED: Final = 40
+_FEW: Final = 8
+"""Candidates that are looked at at once: sorting out more pays."""
+
 _MOST_CHANGED: Final = 4
 """Trigrams that one slip takes from a word at most: it swaps two letters."""
 
@@ -30,7 +33,10 @@ _RATIO: Final = 8
 
 def is_one_slip(left: str, right: str) -> bool:
     """Tell whether one slip of a typist sets the two apart: a letter too many, too few or wrong, or two swapped."""
-    shorter, longer = sorted((left, right), key=len)
+    shorter, longer = (left, right) if len(left) < len(right) else (right, left)
+    half = max(len(shorter) - 1, 0) // 2
+    if len(longer) > len(shorter) + 1 or (left[:half] != right[:half] and left[-half:] != right[-half:]):
+        return False  # told for little: a slip is in one half or in the other, and leaves one of them
     same = _shared_start(shorter, longer)
     if len(longer) > len(shorter):
         return longer[same + 1 :] == shorter[same:]
@@ -109,27 +115,31 @@ class Spelling:
             most: How many of the nearest are returned.
             known: By number, which words may be found; none from its end on.
         """
-        examined = sorted(self._alike(word, known))[:_MOST_EXAMINED]
-        alike = [(-_likeness(word, candidate, -share), candidate, number) for share, candidate, number in examined]
-        return [(number, -likeness) for likeness, _, number in sorted(alike)[:most] if -likeness >= _LEAST_ALIKE]
+        alike = [(_likeness(word, self._words[number], share), number) for number, share in self._alike(word, known)]
+        found = [(-likeness, self._words[number], number) for likeness, number in alike if likeness >= _LEAST_ALIKE]
+        return [(number, -likeness) for likeness, _, number in sorted(found)[:most]]
 
-    def _alike(self, word: str, known: NDArray[np.bool_]) -> list[tuple[float, str, int]]:
-        """Return the known words that may be near with their numbers, each after its share of trigrams, negated."""
+    def _alike(self, word: str, known: NDArray[np.bool_]) -> Iterable[tuple[int, float]]:
+        """Return the numbers of the known words that may be near, few of them, each with its share of trigrams."""
         index = self._up_to_date(len(known))
         trigrams = _trigrams_of(word)
         having = [part.having[trigram] for part in index.parts for trigram in trigrams if trigram in part.having]
         if not having:
-            return []
-        counts = np.bincount(np.concatenate(having))
-        numbers = (counts[: len(known)] >= _least_shared(len(trigrams))).nonzero()[0]
+            return ()
+        counts = np.bincount(np.concatenate(having))[: len(known)]
+        numbers = (counts >= _least_shared(len(trigrams))).nonzero()[0]
+        numbers = numbers[known.take(numbers)]
         shared, sizes = counts.take(numbers), index.sizes.take(numbers)
         shares = 2 * shared / (sizes + len(trigrams))
+        if len(numbers) <= _FEW:
+            return zip(numbers.tolist(), shares.tolist(), strict=True)
         # A slip makes a word longer or shorter by one letter at most, and leaves most trigrams of either.
         may_be_slip = (shares >= _LEAST_EXAMINED) & (np.abs(index.lengths.take(numbers) - len(word)) <= 1)
         may_be_slip &= shared >= np.maximum(sizes, len(trigrams)) - _MOST_CHANGED
-        near = known.take(numbers) & (may_be_slip | (shares >= _LEAST_ALIKE))
+        near = may_be_slip | (shares >= _LEAST_ALIKE)
         found = zip(shares[near].tolist(), numbers[near].tolist(), strict=True)
-        return [(-share, self._words[number], number) for share, number in found]
+        best: list[tuple[float, str, int]] = [(-share, self._words[number], number) for share, number in found]
+        return [(number, -share) for share, _, number in sorted(best)[:_MOST_EXAMINED]]
 
     def _up_to_date(self, count: int) -> _Index:
         """Return an index of the first `count` words at least."""
@@ -172,4 +182,5 @@ def _least_shared(size: int) -> int:
 def _likeness(word: str, candidate: str, shared: float) -> float:
     """Return how like two words are that share this part of their trigrams."""
     of_slip = 1 - 1 / max(len(word), len(candidate))
-    return of_slip if shared < of_slip and is_one_slip(word, candidate) else shared
+    may_be_slip = _LEAST_EXAMINED <= shared < of_slip
+    return of_slip if may_be_slip and is_one_slip(word, candidate) else shared
