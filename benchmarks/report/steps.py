@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from benchmarks.plots import can_draw
 from benchmarks.retrieval.datasets import SMALL
 from benchmarks.retrieval.peers import PEERS
-from benchmarks.speed.engines import ENGINES
+from benchmarks.speed.engines import ENGINES, installed
 
 __all__ = ["STEPS", "Material", "Step"]
 
 _RANKERS: Final = ("fielded-never-silent", "fielded", "plain")
-_NEEDS: Final = {
-    "bm25s": "bm25s", "bm25s, stemmed": "Stemmer", "FastMCP": "fastmcp", "casual-mcp": "casual_mcp",
-    "tantivy": "tantivy", "tantivy, then fielded": "tantivy",
-}  # fmt: skip
-"""What has to be installed for an engine, beside what this project needs."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +57,7 @@ class Step:
 
 
 def _retrieval(material: Material) -> Sequence[str]:
-    peers = [] if material.is_quick else _installed(PEERS)
+    peers = [] if material.is_quick else installed(PEERS)
     return [*_each("--data", [SMALL, *material.data]), "--split", "test", *_each("--ranker", [*_RANKERS, *peers])]
 
 
@@ -78,7 +72,7 @@ def _stuffing(material: Material) -> Sequence[str]:
 
 def _speed(material: Material) -> Sequence[str]:
     few = ["--queries", "10", "--builds", "1", "--no-memory"] if material.is_quick else []
-    return [*_catalogue(material), *_each("--engine", _installed(ENGINES)), *few]
+    return [*_catalogue(material), *_each("--engine", installed(ENGINES)), *few]
 
 
 def _endtoend(material: Material) -> Sequence[str]:
@@ -105,10 +99,6 @@ def _replicas(material: Material) -> Sequence[str]:
 
 def _catalogue(material: Material) -> Sequence[str]:
     return [*_each("--data", material.data or [SMALL]), "--sizes", material.sizes]
-
-
-def _installed(engines: Iterable[str]) -> list[str]:
-    return [engine for engine in engines if find_spec(_NEEDS.get(engine, "rank_bm25"))]
 
 
 def _each(option: str, values: Sequence[str | Path]) -> list[str]:
