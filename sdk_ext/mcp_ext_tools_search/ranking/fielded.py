@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from mcp_types import Tool
@@ -40,16 +39,14 @@ _MOST_REMEMBERED: Final = 16_384
 """Terms whose postings need not be looked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(NamedTuple):
     """What a set of visible tools makes of the index."""
 
     statistics: Statistics
     weigher: Weigher
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
+class _Answer(NamedTuple):
     """What was found for a query; one tool at least."""
 
     query: WeighedQuery

@@ -94,7 +94,7 @@ class Weigher:
     def _weigh_words(self, meant: Sequence[Word], query: str) -> WeighedQuery:
         weighed = WeighedQuery()
         stems = _weights([word.stem for word in meant], meant)
-        written = _weights([word.text for word in meant], meant)
+        written = stems if len(stems) == len(meant) else _weights([word.text for word in meant], meant)
         if not query.isascii() and any(word.is_unspaced for word in meant):
             content = frozenset(words(without_fillers(query)))
             stems, written = _with_light_fillers(stems, content), _with_light_fillers(written, content)
