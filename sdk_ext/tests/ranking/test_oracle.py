@@ -23,6 +23,9 @@ from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
 _WORD = st.sampled_from(["get", "list", "user", "file", "weather", "café", "天气", "v2", "report", "mail"])
+_B = 0.75
+"""That of rank-bm25, and so of the plain ranking."""
+
 _TEXT = st.lists(_WORD, min_size=1, max_size=12).map(" ".join)
 
 
@@ -30,7 +33,7 @@ _TEXT = st.lists(_WORD, min_size=1, max_size=12).map(" ".join)
 def test_the_plain_engine_is_rank_bm25(texts: Sequence[str], query: str, parts: int):
     tools = [Tool(name=f"t{place}", description=text, input_schema={}) for place, text in enumerate(texts)]
     words = [terms(f"{tool.name} {tool.description}") for tool in tools]
-    okapi = BM25Okapi(words)
+    okapi = BM25Okapi(words, b=_B)
     # Where most words are in most tools Okapi's idf is negative, and everything is upside down.
     assume(all(idf > 0 for idf in okapi.idf.values()))
     scores = _scores(words, okapi.idf, terms(query), parts)
@@ -58,8 +61,7 @@ def _scores(
     looked_up = [numbers[word] for word in counts]
     weighed = WeighedQuery(looked_up, [count * idf[word] for word, count in counts.items()])
     all_lengths = np.array([len(own) for own in words], dtype=np.float64)
-    statistics = Statistics(
-        None, len(words), np.zeros(0), 0.0, len(words), 0.0, saturation(all_lengths, None), np.ones(len(words))
-    )
+    saturations = saturation(all_lengths, None, penalty=_B)
+    statistics = Statistics(None, len(words), np.zeros(0), 0.0, len(words), 0.0, saturations, np.ones(len(words)))
     # A tool that covers nothing of a query has a constant part of its score.
     return score(postings.of(looked_up), statistics, weighed).total / LEAST_FACTOR
