@@ -72,11 +72,9 @@ class Roster:
         by_name = np.insert(kept, places, new)
         ranks = np.zeros(len(names), dtype=np.int32)
         ranks[by_name] = np.arange(len(by_name), dtype=np.int32)
-        present = None
-        if len(by_name) < len(names):
-            present = np.zeros(len(names), dtype=np.bool_)
-            present[by_name] = True
-        return Roster(names, by_name, ranks, present)
+        present = np.append(self.is_present, np.ones(len(added), dtype=np.bool_))
+        present[list(removed)] = False
+        return Roster(names, by_name, ranks, None if present.all() else present)
 
     def compacted(self) -> Roster:
         """Return a roster of the same tools in which no slot is empty; slots keep their order."""
