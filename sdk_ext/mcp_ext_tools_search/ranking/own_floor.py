@@ -88,7 +88,7 @@ class OwnFloor:
         slots = postings.having_all(numbers)
         if visible is not None:
             slots = slots[visible[slots]]
-        members = np.array([postings.members(number, slots) & _BITS for number in numbers])
+        members = postings.members(numbers, slots) & _BITS
         whole = np.flatnonzero(members.all(axis=0))
         united = np.bitwise_or.reduce(members[:, whole], axis=0)
         names = self._documents.roster.names_of(slots[whole])

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from mcp_ext_tools_search.ranking import PlainRanker
 from mcp_ext_tools_search.ranking.fields import STEPS
-from mcp_ext_tools_search.ranking.layout import keys, summed
+from mcp_ext_tools_search.ranking.layout import entries_of
 from mcp_ext_tools_search.ranking.postings import Postings
 from mcp_ext_tools_search.ranking.queries import WeighedQuery
 from mcp_ext_tools_search.ranking.scoring import LEAST_FACTOR, score
@@ -50,11 +50,13 @@ def _scores(
     postings = Postings()
     for slots in np.array_split(np.arange(len(words)), parts):
         texts = words[slots[0] : slots[-1] + 1]
-        lengths = [len(text) for text in texts]
-        own = np.array([numbers[word] for text in texts for word in text], dtype=np.int64)
-        whole = np.full(len(own), STEPS)
-        added = summed(keys(own, np.repeat(slots, lengths), whole, np.zeros_like(own)))
-        postings = postings.with_added(Segment.of(added))
+        counted = [
+            (numbers[word], slot, count)
+            for slot, text in zip(slots, texts, strict=True)
+            for word, count in Counter(text).items()
+        ]
+        own, having, counts = np.array(counted, dtype=np.int64).T
+        postings = postings.with_added(Segment.of(own, own, entries_of(having, counts * STEPS, np.zeros_like(own))))
     counts = Counter(word for word in query if word in numbers)
     if not counts:
         return np.zeros(len(words))
