@@ -61,7 +61,7 @@ class Catalog:
         told: dict[str, Any] = {"topics": list(groups)[:_MAX_TOPICS]} if groups else {}
         if not contents.hidden:  # draft, Server Settings: where callers see different numbers of tools, none is told
             told["catalog_size"] = len(tools)
-        self.settings = ServerSettings(max_limit=self.limits.max_limit, **told)
+        self.settings = ServerSettings(**told)
 
     @property
     def cache_scope(self) -> Literal["public", "private"]:

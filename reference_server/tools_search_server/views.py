@@ -150,12 +150,12 @@ class Views:
         principal = HTTP_CALLER.get()
         return self.of(self._access.toolset if principal is None else principal.toolset)
 
-    def settings(self, max_limit: int) -> ServerSettings:
+    def settings(self) -> ServerSettings:
         """Say to that caller what can be searched."""
         view = self.current()
         # Draft, Server Settings: where callers see different numbers of tools, none is told.
         varies = HTTP_CALLER.get() is not None and len({p.toolset.name for p in self._access.principals.values()}) > 1
-        return orientation.settings(view.upstreams, None if varies else view.tool_count, max_limit)
+        return orientation.settings(view.upstreams, None if varies else view.tool_count)
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """Return what a tool takes, or `None` for a name that this caller is not offered."""
