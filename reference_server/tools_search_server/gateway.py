@@ -113,9 +113,13 @@ class Gateway:
 
     async def settled(self, seconds: float, servers: Iterable[Described]) -> None:
         """Wait until each of `servers` has answered or failed once, or until `seconds` have passed since the start."""
-        with anyio.CancelScope(deadline=self._began + seconds):
+        deadline = self._began + seconds
+        if anyio.current_time() >= deadline:
+            return
+        with anyio.CancelScope(deadline=deadline):
             for upstream in servers:
-                await upstream.settled.wait()
+                if not upstream.settled.is_set():  # waiting for what is there is a turn of the event loop all the same
+                    await upstream.settled.wait()
 
     def announce_soon(self) -> None:
         """Have clients told that their lists have changed; what comes close together is told once."""

@@ -87,8 +87,8 @@ class View:
     @property
     def remotes(self) -> Sequence[tuple[SeenUpstream, Remote]]:
         """The servers whose tools stand in no index; each of them is seen as a whole."""
-        found = [(seen, seen.upstream.remote) for seen in self.upstreams if seen.rule.shows_all]
-        return [(seen, remote) for seen, remote in found if remote is not None]
+        found = [(seen, remote) for seen in self.upstreams if (remote := seen.upstream.remote) is not None]
+        return [(seen, remote) for seen, remote in found if seen.rule.shows_all]
 
     @property
     def tool_count(self) -> int | None:
