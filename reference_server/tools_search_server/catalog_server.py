@@ -17,7 +17,6 @@ from mcp_ext_tools_search.types import EXTENSION_ID, ServerSettings
 from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
-    ListToolsResult,
     PaginatedRequestParams,
     Tool,
 )
@@ -90,9 +89,9 @@ class Catalog:
 def catalog_server(catalog: Catalog, answer: Answer = canned_answer) -> Server[Any]:
     """Build a server that lists, searches and answers for `catalog`, in both protocol eras."""
 
-    async def list_tools(ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None) -> ListToolsResult:
-        page = catalog.seen_by(ctx).pages.page(params.cursor if params else None, ctx.protocol_version)
-        return page.model_copy(update={"ttl_ms": _TTL_MS, "cache_scope": catalog.cache_scope})
+    async def list_tools(ctx: ServerRequestContext[Any, Any], params: PaginatedRequestParams) -> dict[str, Any]:
+        page = catalog.seen_by(ctx).pages.page(params.cursor, ctx.protocol_version)
+        return page | {"ttlMs": _TTL_MS, "cacheScope": catalog.cache_scope}
 
     async def call_tool(ctx: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         seen = catalog.seen_by(ctx).by_name
@@ -104,11 +103,12 @@ def catalog_server(catalog: Catalog, answer: Answer = canned_answer) -> Server[A
     server = Server[Any](
         "tools-search-server",
         version=version("mcp-ext-tools-search"),
-        on_list_tools=list_tools,
         on_call_tool=call_tool,
         # Without it the SDK walks the whole listing before each call on modern Streamable HTTP.
         get_tool_input_schema=catalog.input_schema,
     )
+    # Not as `on_list_tools`: its results are models, and the definitions are in wire form already.
+    server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
     limits = catalog.limits
     ToolsSearch(
         ranker=limits.ranker,
