@@ -25,6 +25,7 @@ from tools_search_server.canned import canned_answer
 from tools_search_server.catalog_file import CatalogFile
 from tools_search_server.faults import hide_faults
 from tools_search_server.limits import Limits
+from tools_search_server.paging import ToolPages
 from tools_search_server.unknown_tool import unknown_tool
 from tools_search_server.visible_tools import VisibleTools, bearer_token
 
@@ -53,8 +54,8 @@ class Catalog:
         """Offer these tools from now on."""
         self.contents = contents
         tools, page_size = contents.tools, self.limits.page_size
-        self._all = VisibleTools(tools, page_size)
-        self._of_callers = {token: VisibleTools(tools, page_size, names) for token, names in contents.hidden.items()}
+        self._all = VisibleTools(ToolPages(tools, page_size))
+        self._of_callers = {token: self._all.without(hidden) for token, hidden in contents.hidden.items()}
         secret = frozenset[str]().union(*contents.hidden.values())
         groups = dict.fromkeys(group for tool in tools if tool.name not in secret and (group := _group(tool)))
         told: dict[str, Any] = {"topics": list(groups)[:_MAX_TOPICS]} if groups else {}

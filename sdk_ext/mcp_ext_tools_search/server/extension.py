@@ -60,7 +60,8 @@ class ToolsSearch(Extension):
         listing: For servers that keep ready what their listings show: returns what the complete `tools/list` would show
             the caller of a request, in wire form. A search then need not list, which in large catalogues takes most of
             its time. Without it each search lists as its caller does, through every middleware, and cannot find what
-            the caller is not shown; a server that hands listings over has to see to that itself.
+            the caller is not shown; a server that hands listings over has to see to that itself, and does not change
+            tools that it has handed over: those of a listing that changes are another object.
         extend: For servers in front of others that are searched where they are: adds what those find to each answer.
             What it adds has to be in the caller's listing as well.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from time import thread_time
 from typing import Any, Final
@@ -14,7 +14,7 @@ import anyio.to_thread
 
 from mcp_ext_tools_search.ranking import Hit, Ranker, SlowRanker, floored
 from mcp_ext_tools_search.ranking.hits import LazyHits
-from mcp_ext_tools_search.server.catalogue import Catalogue
+from mcp_ext_tools_search.server.catalogue import WHOLE, Catalogue, Part
 from mcp_ext_tools_search.server.indexing import Indexed, indexed
 
 __all__ = ["IndexCache"]
@@ -61,16 +61,17 @@ class IndexCache:
         """
         if max(len(tools), 0 if catalogue is None else len(catalogue.tools)) < self._large:
             return self._rank(tools, query, catalogue)
-        if self._large and (kept := self._quick(tools, catalogue)) is not None:
-            return _searched(kept, tools, query, None)
+        if self._large and (quick := self._quick(tools, catalogue)) is not None:
+            kept, part = quick
+            return _searched(kept, tools, query, part)
         return await anyio.to_thread.run_sync(self._rank, tools, query, catalogue, limiter=self._limiter)
 
-    def _quick(self, tools: Mapping[str, dict[str, Any]], catalogue: Catalogue | None) -> Indexed | None:
-        """Return the index of these tools, if they are all of a catalogue that was searched quickly last.
+    def _quick(self, tools: Mapping[str, dict[str, Any]], catalogue: Catalogue | None) -> tuple[Indexed, Part] | None:
+        """Return the index of these tools, if they are known as a part of a catalogue that was searched quickly last.
 
         None of them is compared for that.
         """
-        if catalogue is None or tools is not catalogue.tools or not catalogue.is_digested:
+        if catalogue is None or not catalogue.is_digested or (part := catalogue.known_part(tools)) is None:
             return None
         with self._lock:
             pending = self._indexes.get(catalogue.digest)
@@ -78,13 +79,13 @@ class IndexCache:
                 return None
             self._indexes.move_to_end(catalogue.digest)
         kept = pending.result()
-        return kept if kept.last_seconds < _QUICK_SECONDS else None
+        return (kept, part) if kept.last_seconds < _QUICK_SECONDS else None
 
     def _rank(self, tools: Mapping[str, dict[str, Any]], query: str, catalogue: Catalogue | None) -> Sequence[Hit]:
-        if catalogue is None or not catalogue.covers(tools):
-            catalogue = Catalogue(tools)
-        visible = None if len(tools) == len(catalogue.tools) else tools.keys()
-        return _searched(self._indexed(catalogue), tools, query, visible)
+        part = None if catalogue is None else catalogue.part(tools)
+        if catalogue is None or part is None:
+            catalogue, part = Catalogue(tools), WHOLE
+        return _searched(self._indexed(catalogue), tools, query, part)
 
     def _indexed(self, catalogue: Catalogue) -> Indexed:
         key = catalogue.digest
@@ -114,12 +115,10 @@ class IndexCache:
             return [one.result() for one in self._indexes.values() if one.done() and not one.exception()]
 
 
-def _searched(
-    kept: Indexed, tools: Mapping[str, dict[str, Any]], query: str, visible: Collection[str] | None
-) -> Sequence[Hit]:
+def _searched(kept: Indexed, tools: Mapping[str, dict[str, Any]], query: str, part: Part) -> Sequence[Hit]:
     """Search an index, and note how long that takes."""
     began = thread_time()
-    hits = kept.index.search(query, visible=visible)
+    hits = kept.index.search(query, visible=part.names)
     kept.last_seconds = thread_time() - began
     if isinstance(hits, LazyHits):
         return hits  # the default ranker's: by construction each is visible, and none there twice
