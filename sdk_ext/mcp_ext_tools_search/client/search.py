@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import Tool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from mcp_ext_tools_search.client._absorb import absorb
-from mcp_ext_tools_search.client.advertisement import Target, server_settings, session_of
+from mcp_ext_tools_search.client.advertisement import Target, advertised, session_of
 from mcp_ext_tools_search.client.errors import InvalidSearchRequest, InvalidSearchResult, ToolsSearchNotAdvertised
 from mcp_ext_tools_search.client.raw import MODERN_ONLY
 from mcp_ext_tools_search.types import (
@@ -24,10 +24,8 @@ from mcp_ext_tools_search.types import (
 __all__ = ["hit_metadata", "search_tools"]
 
 
-class _AnyResult(BaseModel):
-    """A result as it came, so that what it is checked against can depend on the protocol era."""
-
-    model_config = ConfigDict(extra="allow")
+_ANY_RESULT: Final = TypeAdapter(dict[str, Any])
+"""A result as it came, so that what it is checked against can depend on the protocol era."""
 
 
 async def search_tools(
@@ -57,17 +55,18 @@ async def search_tools(
         InvalidSearchResult: The server answered what the draft forbids.
         MCPError: An error response, a timeout (-32001) or a closed connection (-32000).
     """
-    if server_settings(target) is None:
-        raise ToolsSearchNotAdvertised
     session = session_of(target)
+    if advertised(session) is None:
+        raise ToolsSearchNotAdvertised
     answer = await session.send_request(
-        _request(query, limit, cursor), _AnyResult, request_read_timeout_seconds=timeout, progress_callback=progress
+        _request(query, limit, cursor), _ANY_RESULT, request_read_timeout_seconds=timeout, progress_callback=progress
     )
-    result = _read(answer.model_extra or {}, is_modern=session.protocol_version in MODERN_PROTOCOL_VERSIONS)
+    result = _read(answer, is_modern=session.protocol_version in MODERN_PROTOCOL_VERSIONS)
     # Whoever asks for three tools may have room for three: a server that cannot count is not to be paged through.
     if limit is not None and len(result.tools) > limit:
         raise InvalidSearchResult(f"{len(result.tools)} tools where at most {limit} were asked for")
-    return result.model_copy(update={"tools": absorb(session, result.tools)})
+    result.tools = absorb(session, result.tools)
+    return result
 
 
 def hit_metadata(tool: Tool) -> HitMetadata | None:
