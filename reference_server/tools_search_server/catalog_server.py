@@ -70,7 +70,7 @@ class Catalog:
 
     def seen_by(self, ctx: ServerRequestContext[Any, Any]) -> VisibleTools:
         """Return the tools that the caller of `ctx` sees."""
-        return self._of_callers.get(bearer_token(ctx) or "", self._all)
+        return self._of_callers.get(bearer_token(ctx) or "", self._all) if self._of_callers else self._all
 
     def catalogue(self, protocol_version: str) -> Catalogue:
         """Return all tools as a listing in that version carries them."""
