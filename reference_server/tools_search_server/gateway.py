@@ -96,6 +96,11 @@ class Gateway:
         """The listing of all of them: the same object until it changes."""
         return self._offered.pages
 
+    @property
+    def has_remotes(self) -> bool:
+        """Whether the tools of a server are in no index: for fewer looks than at all of what may be many servers."""
+        return bool(self._remotes)
+
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Keep the servers connected until the context ends; then no child process is left."""
