@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 from mcp import Client, ClientSession
 from mcp.client import advertise
@@ -46,7 +46,7 @@ def advertised(session: ClientSession) -> dict[str, Any] | None:
     for place in places:
         settings: object = (place or {}).get(EXTENSION_ID)
         if isinstance(settings, dict):
-            return cast("dict[str, Any]", settings)
+            return settings
     return None
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import Tool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mcp_ext_tools_search.client._absorb import absorb
 from mcp_ext_tools_search.client.advertisement import Target, advertised, session_of
@@ -24,8 +24,10 @@ from mcp_ext_tools_search.types import (
 __all__ = ["hit_metadata", "search_tools"]
 
 
-_ANY_RESULT: Final = TypeAdapter(dict[str, Any])
-"""A result as it came, so that what it is checked against can depend on the protocol era."""
+class _AnyResult(BaseModel):
+    """A result as it came, so that what it is checked against can depend on the protocol era."""
+
+    model_config = ConfigDict(extra="allow")
 
 
 async def search_tools(
@@ -59,9 +61,9 @@ async def search_tools(
     if advertised(session) is None:
         raise ToolsSearchNotAdvertised
     answer = await session.send_request(
-        _request(query, limit, cursor), _ANY_RESULT, request_read_timeout_seconds=timeout, progress_callback=progress
+        _request(query, limit, cursor), _AnyResult, request_read_timeout_seconds=timeout, progress_callback=progress
     )
-    result = _read(answer, is_modern=session.protocol_version in MODERN_PROTOCOL_VERSIONS)
+    result = _read(answer.model_extra or {}, is_modern=session.protocol_version in MODERN_PROTOCOL_VERSIONS)
     # Whoever asks for three tools may have room for three: a server that cannot count is not to be paged through.
     if limit is not None and len(result.tools) > limit:
         raise InvalidSearchResult(f"{len(result.tools)} tools where at most {limit} were asked for")
