@@ -72,9 +72,11 @@ def _explained(tool: dict[str, Any], hit: Hit) -> dict[str, Any]:
 
 def _score(score: float) -> float | None:
     """Return a score as it may be sent, or `None` for what is no number; four digits are plenty to compare."""
-    if 0.0 <= score <= 1.0:
-        return round(score * _STEPS) / _STEPS
-    return None if not math.isfinite(score) else 0.0 if score < 0 else 1.0
+    if not 0.0 <= score <= 1.0:
+        if not math.isfinite(score):
+            return None
+        score = min(max(score, 0.0), 1.0)
+    return round(score * _STEPS) / _STEPS
 
 
 def _object(value: object) -> dict[str, Any]:
