@@ -20,7 +20,6 @@ from mcp_types import ListToolsResult, PaginatedRequestParams, RequestParams
 from tools_search_server.catalog_file import read_catalog
 from tools_search_server.catalog_program import CatalogChoice, catalog_program
 from tools_search_server.limits import Limits
-from tools_search_server.paging import ToolPages
 from tools_search_server.serving import Address, Program, serve
 
 __all__ = ["NOTHING", "PROCESSOR_TIME"]
@@ -43,10 +42,12 @@ def main(file: Path, port: int | None, relists: bool) -> None:
 
 def _relisting(file: Path) -> Program:
     """Return what one line makes of a server that has `tools/list`."""
-    pages = ToolPages(read_catalog(file).tools, Limits().page_size)
+    tools, size = read_catalog(file).tools, Limits().page_size
 
-    async def list_tools(ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None) -> ListToolsResult:
-        return pages.page(params.cursor if params else None, ctx.protocol_version)
+    async def list_tools(_ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None) -> ListToolsResult:
+        start = int(params.cursor) if params and params.cursor else 0
+        end = start + size
+        return ListToolsResult(tools=list(tools[start:end]), next_cursor=str(end) if end < len(tools) else None)
 
     server = Server[Any]("relisting", on_list_tools=list_tools)
     ToolsSearch().install(server)

@@ -24,13 +24,13 @@ def test_instructions_are_bounded_and_count_what_they_leave_out() -> None:
 
 def test_the_size_is_left_out_until_it_is_known() -> None:
     one = upstream("one")
-    assert settings([one], 3, 50).catalog_size is None
+    assert settings([one], 3).catalog_size is None
     one.settled.set()
-    assert settings([one], 3, 50).catalog_size == 3
-    assert settings([one], 3, 50).topics == ["one"]
+    assert settings([one], 3).catalog_size == 3
+    assert settings([one], 3).topics == ["one"]
 
 
 def test_topics_are_bounded() -> None:
-    topics = settings([upstream("x" * 500) for _ in range(100)], 0, 50).topics
+    topics = settings([upstream("x" * 500) for _ in range(100)], 0).topics
     assert topics is not None
     assert (len(topics), len(topics[0])) == (64, 80)

@@ -19,8 +19,8 @@ def walk(pages: ToolPages, version: str) -> list[list[str]]:
     cursor: str | None = None
     while True:
         page = pages.page(cursor, version)
-        walked.append([tool.name for tool in page.tools])
-        if (cursor := page.next_cursor) is None:
+        walked.append([tool["name"] for tool in page["tools"]])
+        if (cursor := page.get("nextCursor")) is None:
             return walked
 
 
@@ -60,9 +60,9 @@ def test_the_wire_form_holds_what_the_pages_show_and_is_made_once(version: str) 
 
 
 def test_a_cursor_holds_over_changes_elsewhere_and_on_other_replicas() -> None:
-    cursor = ToolPages(tools(*"abc"), 2).page(None, MODERN).next_cursor
+    cursor = ToolPages(tools(*"abc"), 2).page(None, MODERN)["nextCursor"]
     changed = ToolPages(tools(*"xabc"), 2)
-    assert [tool.name for tool in changed.page(cursor, MODERN).tools] == ["c"]
+    assert [tool["name"] for tool in changed.page(cursor, MODERN)["tools"]] == ["c"]
 
 
 @pytest.mark.parametrize("cursor", ["", "2", "after-000000000000000000000000"])

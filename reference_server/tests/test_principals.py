@@ -421,6 +421,8 @@ async def test_an_open_session_hears_of_the_lists_of_the_toolset_that_its_princi
                 await anyio.sleep(0.05)
                 with suppress(MCPError):  # what is open ends when the principal changes
                     names = [tool.name for tool in (await session.session.list_tools()).tools]
+            by_mover.clear()  # of the servers, as they started
+            by_owner.clear()
             offer("before", 1)
             await until(lambda: by_owner)
             assert by_mover == []

@@ -151,7 +151,7 @@ async def test_a_page_cursor_of_who_sees_more_leads_nowhere(two_servers: Catalog
     gateway = offering(two_servers, set())
     hidden_last = gateway.pages.part({"git__secret", "mail__send"})
     hidden_last = type(hidden_last)(hidden_last.tools, 1)
-    cursor = hidden_last.page(None, "2026-07-28").next_cursor
+    cursor = hidden_last.page(None, "2026-07-28")["nextCursor"]
     assert cursor is not None
     view = Views(gateway, Access()).of(READING)
     with pytest.raises(MCPError, match="Invalid cursor"):

@@ -17,7 +17,6 @@ from mcp_ext_tools_search.types import EXTENSION_ID, ServerSettings
 from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
-    ListToolsResult,
     PaginatedRequestParams,
     Tool,
 )
@@ -26,6 +25,7 @@ from tools_search_server.canned import canned_answer
 from tools_search_server.catalog_file import CatalogFile
 from tools_search_server.faults import hide_faults
 from tools_search_server.limits import Limits
+from tools_search_server.paging import ToolPages
 from tools_search_server.unknown_tool import unknown_tool
 from tools_search_server.visible_tools import VisibleTools, bearer_token
 
@@ -54,14 +54,14 @@ class Catalog:
         """Offer these tools from now on."""
         self.contents = contents
         tools, page_size = contents.tools, self.limits.page_size
-        self._all = VisibleTools(tools, page_size)
-        self._of_callers = {token: VisibleTools(tools, page_size, names) for token, names in contents.hidden.items()}
+        self._all = VisibleTools(ToolPages(tools, page_size))
+        self._of_callers = {token: self._all.without(hidden) for token, hidden in contents.hidden.items()}
         secret = frozenset[str]().union(*contents.hidden.values())
         groups = dict.fromkeys(group for tool in tools if tool.name not in secret and (group := _group(tool)))
         told: dict[str, Any] = {"topics": list(groups)[:_MAX_TOPICS]} if groups else {}
         if not contents.hidden:  # draft, Server Settings: where callers see different numbers of tools, none is told
             told["catalog_size"] = len(tools)
-        self.settings = ServerSettings(max_limit=self.limits.max_limit, **told)
+        self.settings = ServerSettings(**told)
 
     @property
     def cache_scope(self) -> Literal["public", "private"]:
@@ -70,7 +70,7 @@ class Catalog:
 
     def seen_by(self, ctx: ServerRequestContext[Any, Any]) -> VisibleTools:
         """Return the tools that the caller of `ctx` sees."""
-        return self._of_callers.get(bearer_token(ctx) or "", self._all)
+        return self._of_callers.get(bearer_token(ctx) or "", self._all) if self._of_callers else self._all
 
     def catalogue(self, protocol_version: str) -> Catalogue:
         """Return all tools as a listing in that version carries them."""
@@ -90,9 +90,9 @@ class Catalog:
 def catalog_server(catalog: Catalog, answer: Answer = canned_answer) -> Server[Any]:
     """Build a server that lists, searches and answers for `catalog`, in both protocol eras."""
 
-    async def list_tools(ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None) -> ListToolsResult:
-        page = catalog.seen_by(ctx).pages.page(params.cursor if params else None, ctx.protocol_version)
-        return page.model_copy(update={"ttl_ms": _TTL_MS, "cache_scope": catalog.cache_scope})
+    async def list_tools(ctx: ServerRequestContext[Any, Any], params: PaginatedRequestParams) -> dict[str, Any]:
+        page = catalog.seen_by(ctx).pages.page(params.cursor, ctx.protocol_version)
+        return page | {"ttlMs": _TTL_MS, "cacheScope": catalog.cache_scope}
 
     async def call_tool(ctx: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         seen = catalog.seen_by(ctx).by_name
@@ -104,11 +104,12 @@ def catalog_server(catalog: Catalog, answer: Answer = canned_answer) -> Server[A
     server = Server[Any](
         "tools-search-server",
         version=version("mcp-ext-tools-search"),
-        on_list_tools=list_tools,
         on_call_tool=call_tool,
         # Without it the SDK walks the whole listing before each call on modern Streamable HTTP.
         get_tool_input_schema=catalog.input_schema,
     )
+    # Not as `on_list_tools`: its results are models, and the definitions are in wire form already.
+    server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
     limits = catalog.limits
     ToolsSearch(
         ranker=limits.ranker,

@@ -96,6 +96,11 @@ class Gateway:
         """The listing of all of them: the same object until it changes."""
         return self._offered.pages
 
+    @property
+    def has_remotes(self) -> bool:
+        """Whether the tools of a server are in no index: for fewer looks than at all of what may be many servers."""
+        return bool(self._remotes)
+
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Keep the servers connected until the context ends; then no child process is left."""
@@ -113,9 +118,13 @@ class Gateway:
 
     async def settled(self, seconds: float, servers: Iterable[Described]) -> None:
         """Wait until each of `servers` has answered or failed once, or until `seconds` have passed since the start."""
-        with anyio.CancelScope(deadline=self._began + seconds):
+        deadline = self._began + seconds
+        if anyio.current_time() >= deadline:
+            return
+        with anyio.CancelScope(deadline=deadline):
             for upstream in servers:
-                await upstream.settled.wait()
+                if not upstream.settled.is_set():  # waiting for what is there is a turn of the event loop all the same
+                    await upstream.settled.wait()
 
     def announce_soon(self) -> None:
         """Have clients told that their lists have changed; what comes close together is told once."""

@@ -14,7 +14,7 @@ import anyio
 from mcp.server import Server
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp_ext_tools_search.hosts import load_host_file
-from mcp_types import CallToolRequestParams, Implementation, ListToolsResult, PaginatedRequestParams
+from mcp_types import CallToolRequestParams, Implementation, PaginatedRequestParams
 
 from tools_search_server import orientation
 from tools_search_server.access import read_access
@@ -139,9 +139,9 @@ def gateway_server(
     searched = searched or Searched(gateway, limits)
     views = searched.views
 
-    async def list_tools(ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None) -> ListToolsResult:
-        cursor = params.cursor if params else None
-        return await searched.listing.page(views.seen_by(ctx), cursor, ctx.protocol_version)
+    async def list_tools(ctx: ServerRequestContext[Any, Any], params: PaginatedRequestParams) -> dict[str, Any]:
+        page = await searched.listing.page(views.seen_by(ctx), params.cursor, ctx.protocol_version)
+        return page | {"ttlMs": searched.caching.ttl_ms, "cacheScope": searched.caching.scope}
 
     async def call_tool(ctx: ServerRequestContext[Any], params: CallToolRequestParams) -> HandlerResult:
         seen = views.seen_by(ctx)
@@ -153,10 +153,10 @@ def gateway_server(
     server = Server[Any](
         _NAME,
         version=version("mcp-ext-tools-search"),
-        on_list_tools=list_tools,
         get_tool_input_schema=views.input_schema,
-        cache_hints=dict.fromkeys([*LISTINGS, "tools/list"], searched.caching),
+        cache_hints=dict.fromkeys(LISTINGS, searched.caching),
     )
+    server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
     server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
     searched.search.install(server)
     server.middleware.append(patience(gateway, views, options.start_deadline))

@@ -49,18 +49,17 @@ class Described(Protocol):
         ...
 
 
-def settings(upstreams: Sequence[Described], tool_count: int | None, max_limit: int) -> ServerSettings:
+def settings(upstreams: Sequence[Described], tool_count: int | None) -> ServerSettings:
     """Say what can be searched: the names of the servers, and how many tools once that is known.
 
     Args:
         upstreams: The servers that the caller sees.
         tool_count: Tools that it sees; `None` where that differs from caller to caller, or is not known.
-        max_limit: Most tools on one page of a search.
     """
     facts: dict[str, Any] = {"topics": [upstream.name[:_MAX_TOPIC_CHARS] for upstream in upstreams[:_MAX_TOPICS]]}
     if tool_count is not None and _all_settled(upstreams):
         facts["catalog_size"] = tool_count
-    return ServerSettings(max_limit=max_limit, **facts)
+    return ServerSettings(**facts)
 
 
 def instructions(upstreams: Sequence[Described], tool_count: int | None, how: str = _HOW) -> str:

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from mcp import MCPError
 from mcp_ext_tools_search.server.sieve import wire_form
-from mcp_types import INVALID_PARAMS, ListToolsResult, Tool
+from mcp_types import INVALID_PARAMS, Tool
 
-__all__ = ["ToolPages", "invalid_cursor", "room_for"]
+__all__ = ["ToolPages", "invalid_cursor", "page_of", "room_for"]
 
 
 logger = logging.getLogger(__name__)
@@ -63,8 +63,8 @@ class ToolPages:
         entries = self._entries(protocol_version)
         return {name: entry.wire for name, entry in entries.items() if entry.wire is not None}
 
-    def page(self, cursor: str | None, protocol_version: str) -> ListToolsResult:
-        """Return the page after `cursor`, without the definitions that are invalid in that version.
+    def page(self, cursor: str | None, protocol_version: str) -> dict[str, Any]:
+        """Return the page after `cursor`, as `page_of` does, without the definitions that are invalid in that version.
 
         Raises:
             MCPError: -32602, this listing has no such cursor.
@@ -74,12 +74,11 @@ class ToolPages:
         if start is None:
             raise invalid_cursor()
         end = start + room_for(era.sizes[start : start + self._size])
-        tools = list(era.tools[start:end])
-        return ListToolsResult(tools=tools, next_cursor=_cursor(tools[-1]) if end < len(era.tools) else None)
+        return page_of(era.tools[start:end], _cursor(era.names[end - 1]) if end < len(era.tools) else None)
 
     def _sieve(self, protocol_version: str) -> _Era:
-        kept = [entry for entry in self._entries(protocol_version).values() if entry.wire is not None]
-        return _Era([entry.tool for entry in kept], [entry.size for entry in kept])
+        wire, entries = self.wire(protocol_version), self._entries(protocol_version)
+        return _Era(list(wire), list(wire.values()), [entries[name].size for name in wire])
 
     def _entries(self, protocol_version: str) -> Mapping[str, _Entry]:
         if protocol_version not in self._made:
@@ -112,21 +111,36 @@ def _entry(tool: Tool, protocol_version: str) -> _Entry:
 
 @dataclass(frozen=True)
 class _Era:
-    tools: Sequence[Tool]
+    names: Sequence[str]
+    tools: Sequence[dict[str, Any]]
+    """As they are sent."""
     sizes: Sequence[int]
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
         """Where the page begins that follows a cursor."""
-        return {_cursor(tool): position for position, tool in enumerate(self.tools, start=1)}
+        return {_cursor(name): position for position, name in enumerate(self.names, start=1)}
 
     def part(self, names: Container[str]) -> _Era:
-        kept = [place for place, tool in enumerate(self.tools) if tool.name in names]
-        return _Era([self.tools[place] for place in kept], [self.sizes[place] for place in kept])
+        kept = [place for place, name in enumerate(self.names) if name in names]
+        return _Era(
+            [self.names[place] for place in kept],
+            [self.tools[place] for place in kept],
+            [self.sizes[place] for place in kept],
+        )
 
 
-def _cursor(last: Tool) -> str:
-    return "after-" + hashlib.sha256(last.name.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+def _cursor(last: str) -> str:
+    return "after-" + hashlib.sha256(last.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+def page_of(tools: Sequence[dict[str, Any]], next_cursor: str | None) -> dict[str, Any]:
+    """Return a result of `tools/list` in wire form, so that no model is left for the SDK to write out.
+
+    It may not be kept, unless whoever answers with it says otherwise.
+    """
+    page: dict[str, Any] = {"tools": tools, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+    return page if next_cursor is None else {**page, "nextCursor": next_cursor}
 
 
 def room_for(sizes: Sequence[int]) -> int:

@@ -84,7 +84,7 @@ class RemoteSearch:
             MCPError: As `extend`.
         """
         view = self._views.seen_by(ctx)
-        remotes = view.remotes
+        remotes = view.remotes if self._gateway.has_remotes else ()
         if not remotes:
             return answer, {}
         absent = _marks_in(answer.note or "")

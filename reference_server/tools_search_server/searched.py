@@ -42,7 +42,7 @@ class Searched:
         """How long a listing may be trusted, and whether by others."""
         self.search = ToolsSearch(
             ranker=limits.ranker,
-            settings=lambda: self.views.settings(limits.max_limit),
+            settings=self.views.settings,
             default_limit=limits.default_limit,
             max_limit=limits.max_limit,
             cursor_key=limits.cursor_key,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import sys
 import termios
 from array import array
@@ -58,6 +59,8 @@ class OutputText:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLOUT)
 
     async def write(self, text: str) -> None:
         """Write all of `text`.
@@ -66,12 +69,18 @@ class OutputText:
             BrokenPipeError: Nobody reads any more.
         """
         rest = memoryview(text.encode())
+        if self._poll.poll(0):  # most often there is room for all of it, and no need of a turn of the event loop
+            rest = self._written(rest)
         while rest:
             await _writable(self._descriptor)
-            rest = rest[os.write(self._descriptor, rest[: _room(self._descriptor)]) :]
+            rest = self._written(rest)
 
     async def flush(self) -> None:
         """Do nothing: `write` keeps nothing back."""
+
+    def _written(self, rest: memoryview) -> memoryview:
+        """Write what a descriptor that is ready takes, and return the rest."""
+        return rest[os.write(self._descriptor, rest[: _room(self._descriptor)]) :]
 
 
 @contextmanager

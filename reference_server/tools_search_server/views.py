@@ -87,8 +87,8 @@ class View:
     @property
     def remotes(self) -> Sequence[tuple[SeenUpstream, Remote]]:
         """The servers whose tools stand in no index; each of them is seen as a whole."""
-        found = [(seen, seen.upstream.remote) for seen in self.upstreams if seen.rule.shows_all]
-        return [(seen, remote) for seen, remote in found if remote is not None]
+        found = [(seen, remote) for seen in self.upstreams if (remote := seen.upstream.remote) is not None]
+        return [(seen, remote) for seen, remote in found if seen.rule.shows_all]
 
     @property
     def tool_count(self) -> int | None:
@@ -150,12 +150,12 @@ class Views:
         principal = HTTP_CALLER.get()
         return self.of(self._access.toolset if principal is None else principal.toolset)
 
-    def settings(self, max_limit: int) -> ServerSettings:
+    def settings(self) -> ServerSettings:
         """Say to that caller what can be searched."""
         view = self.current()
         # Draft, Server Settings: where callers see different numbers of tools, none is told.
         varies = HTTP_CALLER.get() is not None and len({p.toolset.name for p in self._access.principals.values()}) > 1
-        return orientation.settings(view.upstreams, None if varies else view.tool_count, max_limit)
+        return orientation.settings(view.upstreams, None if varies else view.tool_count)
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """Return what a tool takes, or `None` for a name that this caller is not offered."""

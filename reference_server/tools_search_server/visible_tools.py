@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Set
 from functools import cache
 from typing import Any, Final
 
 from mcp.server import ServerRequestContext
 from mcp_ext_tools_search.server import Catalogue
-from mcp_types import Tool
 
 from tools_search_server.paging import ToolPages
 
@@ -21,17 +20,18 @@ class VisibleTools:
     """What one caller can list, and therefore find and call.
 
     Args:
-        tools: The tools of the catalogue, in its order.
-        page_size: Tools on one page of the listing.
-        hidden: Names of those that this caller does not see.
+        pages: The listing.
     """
 
-    def __init__(self, tools: Iterable[Tool], page_size: int, hidden: frozenset[str] = frozenset()) -> None:
-        seen = [tool for tool in tools if tool.name not in hidden]
-        self.pages = ToolPages(seen, page_size)
-        self.by_name = {tool.name: tool for tool in seen}
+    def __init__(self, pages: ToolPages) -> None:
+        self.pages = pages
+        self.by_name = {tool.name: tool for tool in pages.tools}
         self.catalogue: Callable[[str], Catalogue] = cache(self._catalogue)
         """Returns the definitions as a listing in a protocol version carries them, the same object each time."""
+
+    def without(self, hidden: Set[str]) -> VisibleTools:
+        """Return what a caller sees from whom the tools of these names are hidden."""
+        return VisibleTools(self.pages.part(self.by_name.keys() - hidden))
 
     def _catalogue(self, protocol_version: str) -> Catalogue:
         return Catalogue(self.pages.wire(protocol_version))

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mcp import MCPError
-from mcp_ext_tools_search.server import sieve_tools
-from mcp_types import INVALID_PARAMS, ListToolsResult, Tool
+from mcp_ext_tools_search.server.sieve import wire_form
+from mcp_types import INVALID_PARAMS, Tool
 
 from tools_search_server.gateway import Gateway
 from tools_search_server.limits import Limits
-from tools_search_server.paging import invalid_cursor, room_for
+from tools_search_server.paging import invalid_cursor, page_of, room_for
 from tools_search_server.remote import Remote, RemotePage
 from tools_search_server.remote_bounds import NotAnswered
 from tools_search_server.sealing import Seal
@@ -60,7 +60,7 @@ class WholeListing:
         self._size = limits.page_size
         self._seal = Seal(limits.cursor_key)
 
-    async def page(self, view: View, cursor: str | None, protocol_version: str) -> ListToolsResult:
+    async def page(self, view: View, cursor: str | None, protocol_version: str) -> dict[str, Any]:
         """Return the page of `view` at `cursor`, or the first one, as that protocol version allows.
 
         Raises:
@@ -68,15 +68,15 @@ class WholeListing:
         """
         if cursor is not None and cursor.startswith(_PREFIX):
             return await self._page_at(view, self._opened(view, cursor), protocol_version)
-        beyond = self._after(view, None)
+        beyond = self._after(view, None) if self._gateway.has_remotes else None
         if cursor is None and not view.offers and beyond is not None:
             return await self._page_at(view, beyond, protocol_version)
         page = view.pages.page(cursor, protocol_version)
-        if page.next_cursor is None and beyond is not None:
-            return page.model_copy(update={"next_cursor": self._closed(beyond)})
+        if "nextCursor" not in page and beyond is not None:
+            return {**page, "nextCursor": self._closed(beyond)}
         return page
 
-    async def _page_at(self, view: View, at: _Place, protocol_version: str) -> ListToolsResult:
+    async def _page_at(self, view: View, at: _Place, protocol_version: str) -> dict[str, Any]:
         place: _Place | None = at
         for _ in range(_MOST_EMPTY):
             if place is None:
@@ -89,9 +89,9 @@ class WholeListing:
             listed = [] if upstream is None else [self._gateway.offer(upstream, tool).tool for tool in page.tools]
             tools = _cut(listed[place.offset :], self._size)
             place = self._following(view, place, page, place.offset + len(tools))
-            if kept := sieve_tools(tools, protocol_version):
-                return ListToolsResult(tools=kept, next_cursor=None if place is None else self._closed(place))
-        return ListToolsResult(tools=[], next_cursor=None if place is None else self._closed(place))
+            if kept := [wire for tool in tools if (wire := wire_form(tool, protocol_version)) is not None]:
+                return page_of(kept, None if place is None else self._closed(place))
+        return page_of([], None if place is None else self._closed(place))
 
     def _following(self, view: View, place: _Place, page: RemotePage, offset: int) -> _Place | None:
         if offset < len(page.tools):

@@ -134,7 +134,7 @@ class CursorKey:
         # A note ends where the query begins, whatever the query: it holds no NUL.
         noted = _NOTED_DOMAIN + note.encode("ascii") + b"\0" if note else _DOMAIN
         message = noted + body + query.encode("utf-8", "surrogatepass")
-        return hmac.new(self._key, message, hashlib.sha256).digest()[:_MAC_BYTES]
+        return hmac.digest(self._key, message, "sha256")[:_MAC_BYTES]
 
 
 def _split(cursor: str) -> tuple[bytes, bytes, str]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import threading
-from collections.abc import Collection, Sequence
+import weakref
+from collections.abc import Collection, Iterator, Sequence
 from time import thread_time
 from typing import Any
 
 import anyio
 import pytest
 from mcp_ext_tools_search.ranking import Hit, ToolIndex
-from mcp_ext_tools_search.server.catalogue import Catalogue
+from mcp_ext_tools_search.server.catalogue import Catalogue, Part
 from mcp_ext_tools_search.server.index import IndexCache
 from mcp_types import Tool
 
@@ -162,6 +164,50 @@ async def test_all_parts_of_a_catalogue_share_one_index(cache: IndexCache, ranke
     assert found == ["tool_0", "tool_1", "tool_3"]
     assert len(await cache.rank(_listing(4), "tool", catalogue=whole)) == 4
     assert [len(indexed) for indexed in ranker.indexed] == [4]
+
+
+class _Counting(dict[str, dict[str, Any]]):
+    """A listing that counts how often it is gone through."""
+
+    reads = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.reads += 1
+        return super().__iter__()
+
+
+async def test_a_part_made_of_the_definitions_of_its_catalogue_is_compared_once(cache: IndexCache) -> None:
+    whole = Catalogue(_listing(3))
+    without = {hidden: _Counting({n: tool for n, tool in whole.tools.items() if n != hidden}) for hidden in whole.tools}
+    for _ in range(2):
+        for part in without.values():
+            assert [hit.name for hit in await cache.rank(part, "tool", catalogue=whole)] == list(dict(part))
+    reads = [part.reads for part in without.values()]
+    for part in without.values():
+        assert whole.part(part) is whole.known_part(part) is not None
+    assert [part.reads for part in without.values()] == reads
+
+
+def test_a_part_made_of_definitions_that_are_merely_equal_is_compared_each_time() -> None:
+    whole, part = Catalogue(_listing(3)), _listing(2)
+    assert whole.part(part) == Part(frozenset(part))
+    part["tool_1"]["description"] = "rewritten"
+    assert whole.part(part) is whole.known_part(part) is None
+
+
+def test_only_some_parts_are_known_and_their_listings_kept() -> None:
+    whole = Catalogue(_listing(3))
+    first = _Counting(list(whole.tools.items())[:2])
+    whole.part(first)
+    kept = weakref.ref(first)
+    others = [dict(list(whole.tools.items())[:1]) for _ in range(16)]
+    assert kept() is first
+    del first
+    for other in others:
+        whole.part(other)
+    gc.collect()
+    assert kept() is None
+    assert whole.known_part(others[-1]) is not None
 
 
 @pytest.mark.parametrize("unlike", [_listing(2, "rewritten"), _listing(5)])

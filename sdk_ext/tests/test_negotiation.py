@@ -68,6 +68,24 @@ async def test_the_lower_of_two_largest_pages_is_advertised_and_kept(
         assert len((await send(client, {"query": "ledger"}))["tools"]) == 3
 
 
+async def test_a_function_is_not_asked_at_each_search_how_large_a_page_may_be(
+    make_server: MakeServer, numbered: list[Tool], connect: Connect, send: Send
+) -> None:
+    asked: list[None] = []
+
+    def settings() -> ServerSettings:
+        asked.append(None)
+        return ServerSettings(max_limit=3)
+
+    server = make_server(numbered)
+    install(server, ToolsSearch(settings=settings, max_limit=7))
+    async with connect(server) as client:
+        assert server_settings(client) == ServerSettings(max_limit=7)
+        before = len(asked)
+        assert len((await send(client, {"query": "ledger", "limit": 100}))["tools"]) == 7
+    assert len(asked) == before > 0
+
+
 @pytest.mark.parametrize("era", ["legacy"])
 async def test_tools_is_declared_beside_the_extension_whatever_the_transport_was_told(
     make_server: MakeServer, connect: Connect

@@ -11,7 +11,7 @@ import anyio
 from mcp.server import Server, ServerRequestContext
 from mcp.server.context import HandlerResult, ServerMiddleware
 from mcp.server.subscriptions import ServerEvent
-from mcp_types import CallToolRequestParams, ListToolsResult, PaginatedRequestParams, Tool
+from mcp_types import CallToolRequestParams, PaginatedRequestParams, Tool
 
 from tools_search_server.arguments import complaints
 from tools_search_server.beside_tools import LISTINGS, install_beside_tools
@@ -28,7 +28,7 @@ from tools_search_server.upstream import Upstream
 __all__ = ["Announcers", "CompatOptions", "Ctx", "Endpoint", "Parts", "bare_server", "checked", "told_failures"]
 
 Ctx = ServerRequestContext[Any, Any]
-ListTools = Callable[[Ctx, PaginatedRequestParams | None], Any]
+ListTools = Callable[[Ctx, PaginatedRequestParams], Any]
 CallTool = Callable[[Ctx, CallToolRequestParams], Any]
 
 
@@ -103,17 +103,13 @@ def bare_server(
     how: str,
 ) -> Server[Any]:
     """Return a server that lists and calls tools, passes on what is beside them, and does not offer the extension."""
-
-    async def listed(ctx: Ctx, params: PaginatedRequestParams | None) -> ListToolsResult:
-        return await list_tools(ctx, params)
-
     server = Server[Any](
         name,
         version=version("mcp-ext-tools-search"),
-        on_list_tools=listed,
         get_tool_input_schema=input_schema,
         cache_hints=dict.fromkeys(LISTINGS, parts.searched.caching),
     )
+    server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
     server.add_request_handler("tools/call", CallToolRequestParams, told_failures(call_tool))
     server.middleware.append(parts.patience(how))
     install_beside_tools(server, parts.searched.views, parts.searched.limits.page_size)

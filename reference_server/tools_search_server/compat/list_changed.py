@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mcp.server.context import HandlerResult
 from mcp.server.subscriptions import ServerEvent
-from mcp_types import CallToolRequestParams, ListToolsResult, NotificationParams, PaginatedRequestParams
+from mcp_types import CallToolRequestParams, NotificationParams, PaginatedRequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from tools_search_server.compat.answers import ToolFailure, answer
@@ -60,13 +60,13 @@ class _ListChanged:
         self._browser = Browser(parts.searched, parts.names)
         self._lists = FoundLists(self._views, parts.always, most_tools=parts.most_tools)
 
-    async def list_tools(self, ctx: Ctx, params: PaginatedRequestParams | None) -> ListToolsResult:
+    async def list_tools(self, ctx: Ctx, params: PaginatedRequestParams) -> HandlerResult:
         self._parts.always.report_unknown(self._views.of(EVERYTHING))
-        cursor = params.cursor if params else None
         if not _has_session(ctx):
-            return await self._parts.searched.listing.page(self._views.seen_by(ctx), cursor, ctx.protocol_version)
+            seen = self._views.seen_by(ctx)
+            return await self._parts.searched.listing.page(seen, params.cursor, ctx.protocol_version)
         tools = [self.own, *(offer.tool for offer in self._lists.listed(ctx).values())]
-        return ToolPages(tools, len(tools)).page(cursor, ctx.protocol_version)
+        return ToolPages(tools, len(tools)).page(params.cursor, ctx.protocol_version)
 
     async def call_tool(self, ctx: Ctx, params: CallToolRequestParams) -> HandlerResult:
         if self._parts.names.plain(params.name) == "search_tools":

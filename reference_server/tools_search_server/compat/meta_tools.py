@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from mcp.server.context import HandlerResult
-from mcp_types import CallToolRequestParams, ListToolsResult, PaginatedRequestParams
+from mcp_types import CallToolRequestParams, PaginatedRequestParams
 
 from tools_search_server.compat.answers import ToolFailure, answer
 from tools_search_server.compat.browser import Browser
@@ -32,11 +32,11 @@ def meta_tools_endpoint(parts: Parts) -> Endpoint:
     browser = Browser(parts.searched, names)
     own = {tool.name: tool for tool in meta_tools(names)}
 
-    async def list_tools(ctx: Ctx, params: PaginatedRequestParams | None) -> ListToolsResult:
+    async def list_tools(ctx: Ctx, params: PaginatedRequestParams) -> HandlerResult:
         always.report_unknown(views.of(EVERYTHING))
         more = [offer.tool for offer in always.of(views.seen_by(ctx)).values()]
         pages = ToolPages([*own.values(), *more], len(own) + len(more))
-        return pages.page(params.cursor if params else None, ctx.protocol_version)
+        return pages.page(params.cursor, ctx.protocol_version)
 
     async def call_tool(ctx: Ctx, params: CallToolRequestParams) -> HandlerResult:
         if (plain := names.plain(params.name)) is not None:

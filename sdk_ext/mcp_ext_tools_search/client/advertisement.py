@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from mcp_ext_tools_search.types import EXTENSION_ID, ClientSettings, ServerSettings
 
-__all__ = ["TOOLS_SEARCH", "Target", "server_settings", "session_of"]
+__all__ = ["TOOLS_SEARCH", "Target", "advertised", "server_settings", "session_of"]
 
 TOOLS_SEARCH: Final = advertise(EXTENSION_ID, ClientSettings().to_wire())
 """Declares that the client uses the extension: `Client(target, extensions=[TOOLS_SEARCH])`."""
@@ -31,7 +31,12 @@ def server_settings(target: Target) -> ServerSettings | None:
     A legacy server may say it at either of two places. Members that are not valid are left out, since a bad hint is no
     reason not to search.
     """
-    session = session_of(target)
+    stated = advertised(session_of(target))
+    return None if stated is None else _read(stated)
+
+
+def advertised(session: ClientSession) -> dict[str, Any] | None:
+    """Return what the server says of its search as it came, or `None` if it has none."""
     capabilities = session.server_capabilities
     if capabilities is None:
         return None
@@ -41,7 +46,7 @@ def server_settings(target: Target) -> ServerSettings | None:
     for place in places:
         settings: object = (place or {}).get(EXTENSION_ID)
         if isinstance(settings, dict):
-            return _read(settings)
+            return settings
     return None
 
 

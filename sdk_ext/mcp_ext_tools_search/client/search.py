@@ -10,7 +10,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mcp_ext_tools_search.client._absorb import absorb
-from mcp_ext_tools_search.client.advertisement import Target, server_settings, session_of
+from mcp_ext_tools_search.client.advertisement import Target, advertised, session_of
 from mcp_ext_tools_search.client.errors import InvalidSearchRequest, InvalidSearchResult, ToolsSearchNotAdvertised
 from mcp_ext_tools_search.client.raw import MODERN_ONLY
 from mcp_ext_tools_search.types import (
@@ -57,9 +57,9 @@ async def search_tools(
         InvalidSearchResult: The server answered what the draft forbids.
         MCPError: An error response, a timeout (-32001) or a closed connection (-32000).
     """
-    if server_settings(target) is None:
-        raise ToolsSearchNotAdvertised
     session = session_of(target)
+    if advertised(session) is None:
+        raise ToolsSearchNotAdvertised
     answer = await session.send_request(
         _request(query, limit, cursor), _AnyResult, request_read_timeout_seconds=timeout, progress_callback=progress
     )
@@ -67,7 +67,8 @@ async def search_tools(
     # Whoever asks for three tools may have room for three: a server that cannot count is not to be paged through.
     if limit is not None and len(result.tools) > limit:
         raise InvalidSearchResult(f"{len(result.tools)} tools where at most {limit} were asked for")
-    return result.model_copy(update={"tools": absorb(session, result.tools)})
+    result.tools = absorb(session, result.tools)
+    return result
 
 
 def hit_metadata(tool: Tool) -> HitMetadata | None:

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from pydantic_core import to_json
 
-__all__ = ["Catalogue"]
+__all__ = ["WHOLE", "Catalogue", "Part"]
+
+_KEPT_PARTS: Final = 16
+"""Listings that are known again without a look at their definitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a caller sees of a catalogue."""
+
+    names: frozenset[str] | None
+    """Of the tools; `None` for all."""
+
+
+WHOLE: Final = Part(None)
 
 
 class Catalogue:
@@ -23,6 +38,8 @@ class Catalogue:
 
     def __init__(self, tools: Mapping[str, dict[str, Any]], *, after: Catalogue | None = None) -> None:
         self.tools = tools
+        self._parts: dict[int, tuple[Mapping[str, dict[str, Any]], Part]] = {}
+        """By identity, and holding the listing so that its identity stays its own."""
         self._read: tuple[Mapping[str, dict[str, Any]], Mapping[str, bytes]] = ({}, {})
         if after is not None:
             # Not the catalogue itself, which may have one before it as well.
@@ -46,13 +63,32 @@ class Catalogue:
         """Whether `digest` is there and takes no time."""
         return "digest" in self.__dict__
 
-    def covers(self, listing: Mapping[str, dict[str, Any]]) -> bool:
-        """Tell whether every definition of a listing is here, and is the same here."""
-        return listing is self.tools or all(map(self._has, listing, listing.values()))
+    def known_part(self, listing: Mapping[str, dict[str, Any]]) -> Part | None:
+        """Return what `part` has found for this very object lately, without comparing any definition."""
+        if listing is self.tools:
+            return WHOLE
+        known = self._parts.get(id(listing))
+        return None if known is None else known[1]
 
-    def _has(self, name: str, tool: dict[str, Any]) -> bool:
-        own = self.tools.get(name)
-        return own is tool or own == tool
+    def part(self, listing: Mapping[str, dict[str, Any]]) -> Part | None:
+        """Return which part a listing is, or `None` where not every definition is here and is the same here.
+
+        A listing that holds the very definitions of this catalogue is known again, as it may not change either.
+        """
+        if (known := self.known_part(listing)) is not None:
+            return known
+        is_own = all(map(self._holds, listing, listing.values()))
+        if not is_own and any(self.tools.get(name) != tool for name, tool in listing.items()):
+            return None
+        part = WHOLE if len(listing) == len(self.tools) else Part(frozenset(listing))
+        if is_own:
+            if len(self._parts) >= _KEPT_PARTS:
+                self._parts = {}  # another one, as other threads may be looking at this one
+            self._parts[id(listing)] = listing, part
+        return part
+
+    def _holds(self, name: str, tool: dict[str, Any]) -> bool:
+        return self.tools.get(name) is tool
 
 
 def _digest(tool: dict[str, Any]) -> bytes:

@@ -48,7 +48,7 @@ class ToolsSearch(Extension):
         ranker: Orders the tools; by default a `FieldedRanker` that finds nothing where it is almost sure that nothing
             fits (`DEFAULT_LEAST_CONFIDENCE`). Its indexes may be searched from several threads.
         settings: What is advertised, or a function that is asked for it at every connection and discovery. `maxLimit`
-            is added, and it limits pages when it is lower than `max_limit`.
+            is that of pages: `max_limit`, or what a value says itself where that is lower.
         cursor_key: Secret of at least 32 bytes that replicas of one server share; random by default.
         default_limit: Largest page of a request without `limit`, from 1 to 20.
         max_limit: Largest page of all. A request for more gets this many.
@@ -60,7 +60,8 @@ class ToolsSearch(Extension):
         listing: For servers that keep ready what their listings show: returns what the complete `tools/list` would show
             the caller of a request, in wire form. A search then need not list, which in large catalogues takes most of
             its time. Without it each search lists as its caller does, through every middleware, and cannot find what
-            the caller is not shown; a server that hands listings over has to see to that itself.
+            the caller is not shown; a server that hands listings over has to see to that itself, and does not change
+            tools that it has handed over: those of a listing that changes are another object.
         extend: For servers in front of others that are searched where they are: adds what those find to each answer.
             What it adds has to be in the caller's listing as well.
 
@@ -93,7 +94,8 @@ class ToolsSearch(Extension):
         self._settings = settings
         self._cursors = CursorKey(cursor_key)
         self._default_limit = default_limit
-        self._max_limit = max_limit
+        stated = settings.max_limit if isinstance(settings, ServerSettings) else None
+        self._max_limit = max_limit if stated is None else min(max_limit, stated)
         self._max_query_chars = max_query_chars
         self._catalogue = catalogue
         self._listing = listing
@@ -103,7 +105,8 @@ class ToolsSearch(Extension):
 
     def settings(self) -> dict[str, Any]:
         """Return the settings as they are advertised now."""
-        return self._current_settings().to_wire()
+        settings = self._settings() if callable(self._settings) else self._settings or ServerSettings()
+        return settings.model_copy(update={"max_limit": self._max_limit}).to_wire()
 
     def methods(self) -> Sequence[MethodBinding]:
         """Return the binding of `tools/search`, or nothing where the SDK has made it a method of its own."""
@@ -155,11 +158,6 @@ class ToolsSearch(Extension):
         if bound is not None and bound.handler != self._serve:
             raise ValueError(f"{server.name!r} has another {METHOD} handler: remove it, or do not install this one")
 
-    def _current_settings(self) -> ServerSettings:
-        settings = self._settings() if callable(self._settings) else self._settings or ServerSettings()
-        limits = (self._max_limit, settings.max_limit or self._max_limit)
-        return settings.model_copy(update={"max_limit": min(limits)})
-
     async def _serve(self, ctx: ServerRequestContext[Any, Any], _params: AnyParams) -> HandlerResult:
         """Answer one search. The gate comes before any look at the parameters (draft: Capability Negotiation)."""
         require_declared(ctx)
@@ -183,8 +181,7 @@ class ToolsSearch(Extension):
             raise invalid_params("cursor", str(error)) from None
 
     def _page_size(self, params: SearchToolsRequestParams) -> int:
-        most = self._current_settings().max_limit or self._max_limit
-        return min(self._default_limit if params.limit is None else params.limit, most)
+        return min(self._default_limit if params.limit is None else params.limit, self._max_limit)
 
 
 def install(server: MCPServer[Any] | Server[Any], search: ToolsSearch | None = None) -> ToolsSearch:

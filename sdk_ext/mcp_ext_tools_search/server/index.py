@@ -6,7 +6,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial
 from time import thread_time
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ import anyio.to_thread
 
 from mcp_ext_tools_search.ranking import Hit, Ranker, SlowRanker, floored
 from mcp_ext_tools_search.ranking.hits import LazyHits
-from mcp_ext_tools_search.server.catalogue import Catalogue
+from mcp_ext_tools_search.server.catalogue import WHOLE, Catalogue, Part
 from mcp_ext_tools_search.server.indexing import Indexed, indexed
 
 __all__ = ["IndexCache"]
@@ -60,42 +59,33 @@ class IndexCache:
             catalogue: Searched instead, with `tools` as what is visible of it, if it covers them. The answer is the
                 same; all parts of a catalogue share one index.
         """
-        work = partial(self._rank, tools, query, catalogue)
         if max(len(tools), 0 if catalogue is None else len(catalogue.tools)) < self._large:
-            return work()
-        if self._large and self._is_quick(tools, catalogue):
-            return work()
-        return await anyio.to_thread.run_sync(work, limiter=self._limiter)
+            return self._rank(tools, query, catalogue)
+        if self._large and (quick := self._quick(tools, catalogue)) is not None:
+            kept, part = quick
+            return _searched(kept, tools, query, part)
+        return await anyio.to_thread.run_sync(self._rank, tools, query, catalogue, limiter=self._limiter)
 
-    def _is_quick(self, tools: Mapping[str, dict[str, Any]], catalogue: Catalogue | None) -> bool:
-        """Tell whether these tools are all of a catalogue that was searched quickly last, without comparing any."""
-        if catalogue is None or tools is not catalogue.tools or not catalogue.is_digested:
-            return False
+    def _quick(self, tools: Mapping[str, dict[str, Any]], catalogue: Catalogue | None) -> tuple[Indexed, Part] | None:
+        """Return the index of these tools, if they are known as a part of a catalogue that was searched quickly last.
+
+        None of them is compared for that.
+        """
+        if catalogue is None or not catalogue.is_digested or (part := catalogue.known_part(tools)) is None:
+            return None
         with self._lock:
             pending = self._indexes.get(catalogue.digest)
-        if pending is None or not pending.done() or pending.exception():
-            return False
-        return pending.result().last_seconds < _QUICK_SECONDS
+            if pending is None or not pending.done() or pending.exception():
+                return None
+            self._indexes.move_to_end(catalogue.digest)
+        kept = pending.result()
+        return (kept, part) if kept.last_seconds < _QUICK_SECONDS else None
 
     def _rank(self, tools: Mapping[str, dict[str, Any]], query: str, catalogue: Catalogue | None) -> Sequence[Hit]:
-        if catalogue is None or not catalogue.covers(tools):
-            catalogue = Catalogue(tools)
-        visible = None if len(tools) == len(catalogue.tools) else tools.keys()
-        kept = self._indexed(catalogue)
-        began = thread_time()
-        hits = kept.index.search(query, visible=visible)
-        kept.last_seconds = thread_time() - began
-        if isinstance(hits, LazyHits):
-            return hits  # the default ranker's: by construction each is visible, and none there twice
-        # A ranker may be anyone's: what it names twice, or what the caller does not see, is not another match.
-        names = [hit.name for hit in hits]
-        if len(tools.keys() & names) == len(names):
-            return hits
-        found: dict[str, Hit] = {}
-        for hit in hits:
-            if hit.name in tools:
-                found.setdefault(hit.name, hit)
-        return list(found.values())
+        part = None if catalogue is None else catalogue.part(tools)
+        if catalogue is None or part is None:
+            catalogue, part = Catalogue(tools), WHOLE
+        return _searched(self._indexed(catalogue), tools, query, part)
 
     def _indexed(self, catalogue: Catalogue) -> Indexed:
         key = catalogue.digest
@@ -123,3 +113,21 @@ class IndexCache:
     def _finished(self) -> list[Indexed]:
         with self._lock:
             return [one.result() for one in self._indexes.values() if one.done() and not one.exception()]
+
+
+def _searched(kept: Indexed, tools: Mapping[str, dict[str, Any]], query: str, part: Part) -> Sequence[Hit]:
+    """Search an index, and note how long that takes."""
+    began = thread_time()
+    hits = kept.index.search(query, visible=part.names)
+    kept.last_seconds = thread_time() - began
+    if isinstance(hits, LazyHits):
+        return hits  # the default ranker's: by construction each is visible, and none there twice
+    # A ranker may be anyone's: what it names twice, or what the caller does not see, is not another match.
+    names = [hit.name for hit in hits]
+    if len(tools.keys() & names) == len(names):
+        return hits
+    found: dict[str, Hit] = {}
+    for hit in hits:
+        if hit.name in tools:
+            found.setdefault(hit.name, hit)
+    return list(found.values())

@@ -37,11 +37,9 @@ class Listing:
     def add(self, page: dict[str, Any]) -> None:
         """Take in one page; entries that are no tool are passed over."""
         for entry in cast("list[Any]", page.get("tools") or []):
-            match entry:
-                case {"name": str(name)}:
-                    self.tools.setdefault(name, entry)
-                case _:
-                    continue
+            tool = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+            if isinstance(name := tool.get("name"), str):
+                self.tools.setdefault(name, tool)
         ttl_ms = _ttl(page.get("ttlMs"))
         self.ttl_ms = ttl_ms if self.ttl_ms is None else min(self.ttl_ms, ttl_ms)
         if page.get("cacheScope") != "public":

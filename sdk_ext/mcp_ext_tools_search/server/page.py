@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from mcp_ext_tools_search.cursor import CursorKey, InvalidCursor, answer_digest
 from mcp_ext_tools_search.ranking import Hit
@@ -13,6 +13,9 @@ from mcp_ext_tools_search.server.request import invalid_params
 from mcp_ext_tools_search.types import EXTENSION_ID, SearchToolsRequestParams
 
 __all__ = ["cut_page"]
+
+_STEPS: Final = 10_000
+"""Scores from 0 to 1 that can be told apart."""
 
 
 def cut_page(
@@ -58,18 +61,23 @@ def _position(cursor: str, query: str, hits: Sequence[Hit], cursors: CursorKey) 
 def _explained(tool: dict[str, Any], hit: Hit) -> dict[str, Any]:
     """Return the definition with the hit's metadata merged into what the server publishes there."""
     meta = _object(tool.get("_meta"))
-    metadata = _object(meta.get(EXTENSION_ID)) | {"score": _score(hit), "matched": list(hit.matched)}
+    metadata = {**_object(meta.get(EXTENSION_ID)), "score": _score(hit.score), "matched": list(hit.matched)}
     # Draft, Hit Metadata: its shape is promised to whoever reads a hit, not to whoever reads a listing.
-    if not isinstance(metadata.get("group"), str):
-        metadata["group"] = None
-    present = {name: value for name, value in metadata.items() if value is not None}
-    return {**tool, "_meta": {**meta, EXTENSION_ID: present}}
+    if not isinstance(metadata.get("group", ""), str):
+        del metadata["group"]
+    if None in metadata.values():
+        metadata = {name: value for name, value in metadata.items() if value is not None}
+    return {**tool, "_meta": {**meta, EXTENSION_ID: metadata}}
 
 
-def _score(hit: Hit) -> float | None:
-    """Return the score as it may be sent, or `None` for what is no number; four digits are plenty to compare."""
-    return round(min(max(hit.score, 0.0), 1.0), 4) if math.isfinite(hit.score) else None
+def _score(score: float) -> float | None:
+    """Return a score as it may be sent, or `None` for what is no number; four digits are plenty to compare."""
+    if not 0.0 <= score <= 1.0:
+        if not math.isfinite(score):
+            return None
+        score = min(max(score, 0.0), 1.0)
+    return round(score * _STEPS) / _STEPS
 
 
 def _object(value: object) -> dict[str, Any]:
-    return dict(cast("dict[str, Any]", value)) if isinstance(value, dict) else {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
