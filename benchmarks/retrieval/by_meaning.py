@@ -3,36 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
-from mcp_ext_tools_search.ranking import ToolIndex
-from mcp_ext_tools_search.semantic import SemanticRanker
+from mcp_ext_tools_search.ranking import FieldedRanker
+from mcp_ext_tools_search.semantic import Embed, Embedder, SemanticRanker
+from mcp_ext_tools_search.semantic.index import SemanticIndex
 from mcp_ext_tools_search.semantic.minilm import MissingExtra, minilm
 from mcp_types import Tool
+from numpy.typing import NDArray
 
-__all__ = ["by_meaning"]
+__all__ = ["ByMeaning"]
 
 _FOLDER: Final = Path.home() / ".cache" / "tools-search-benchmark"
 """Where the vectors are kept from one run to the next, so that only the first has to make them."""
 
 
-def by_meaning(tools: Sequence[Tool], /) -> ToolIndex:
-    """Index `tools` and wait until all have vectors.
+class ByMeaning:
+    """A ranker whose indexes have all their vectors.
 
-    Raises:
-        click.ClickException: The extra is not installed.
+    Args:
+        least_confidence: Where it is less likely that any tool serves a request, nothing is found.
     """
-    index = _ranker()(tools)
-    _ranker().settle()
-    return index
+
+    def __init__(self, *, least_confidence: float = 0.0) -> None:
+        self._least_confidence = least_confidence
+
+    def __call__(self, tools: Sequence[Tool], /) -> SemanticIndex:
+        """Index `tools` and wait until all have vectors.
+
+        Raises:
+            click.ClickException: The extra is not installed.
+        """
+        lexical = FieldedRanker(least_confidence=self._least_confidence)
+        ranker = SemanticRanker(_embedder(), lexical=lexical, folder=_FOLDER)
+        index = ranker(tools)
+        ranker.settle()
+        return index
 
 
 @cache
-def _ranker() -> SemanticRanker:
+def _embedder() -> Embedder:
     try:
-        return SemanticRanker(minilm(), folder=_FOLDER)
+        model = minilm()
     except MissingExtra as error:
         raise click.ClickException(str(error)) from None
+    return replace(model, embed_queries=_once(model.embed))
+
+
+def _once(embed: Embed) -> Embed:
+    """Return `embed` with a memory, as a request may be put to many catalogues."""
+
+    @cache
+    def remembered(texts: tuple[str, ...]) -> NDArray[Any]:
+        return embed(texts)
+
+    return lambda texts: remembered(tuple(texts))

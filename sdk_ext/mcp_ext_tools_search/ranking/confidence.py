@@ -19,7 +19,7 @@ from mcp_ext_tools_search.ranking.queries import WeighedQuery
 from mcp_ext_tools_search.ranking.scoring import Scores
 from mcp_ext_tools_search.ranking.statistics import Statistics
 
-__all__ = ["COMPARED", "WEIGHTS", "Signs", "confidence", "signs", "signs_at_least"]
+__all__ = ["COMPARED", "WEIGHTS", "Signs", "confidence", "least_signs", "signs", "signs_at_least"]
 
 COMPARED: Final = 5
 """Tools of an answer that are looked at."""
@@ -71,12 +71,32 @@ WEIGHTS: Final = (
 """Intercept and weights of the logistic regression."""
 
 
-def confidence(found: Signs | None, weights: tuple[float, Signs] = WEIGHTS) -> float:
-    """Return in [0, 1] how likely it is that a tool serves the request; 1 where nothing speaks of it."""
+def confidence(found: tuple[float, ...] | None, weights: tuple[float, tuple[float, ...]] = WEIGHTS) -> float:
+    """Return in [0, 1] how likely it is that a tool serves the request; 1 where nothing speaks of it.
+
+    Args:
+        found: The signs, which need not be these.
+        weights: Intercept and slopes that were fitted to such signs.
+    """
     if found is None:
         return 1.0
     intercept, slopes = weights
     return 1 / (1 + exp(-intercept - sum(slope * sign for slope, sign in zip(slopes, found, strict=True))))
+
+
+def least_signs(query: WeighedQuery, statistics: Statistics) -> Signs | None:
+    """Return the signs of a query that has nothing in common with any visible tool; nothing where it has no words."""
+    if query.size is None:
+        return None
+    return Signs(
+        evidence=log(_LITTLE),
+        strong_evidence=log(_LITTLE),
+        shared_evidence=0.0,
+        score=0.0,
+        said=0.0,
+        size=query.size,
+        tools=log(min(statistics.distinct, _MOST_TOOLS)),
+    )
 
 
 def signs_at_least(query: WeighedQuery, scores: Scores, first: int, statistics: Statistics) -> Signs | None:
@@ -84,16 +104,9 @@ def signs_at_least(query: WeighedQuery, scores: Scores, first: int, statistics: 
 
     Most answers are sure enough by these alone.
     """
-    if query.size is None:
-        return None
-    return Signs(
-        evidence=log(_LITTLE),
-        strong_evidence=log(_LITTLE),
-        shared_evidence=0.0,
-        score=float(scores.total[first]) / statistics.rarest_of_distinct,
-        said=float(scores.said[first]),
-        size=query.size,
-        tools=log(min(statistics.distinct, _MOST_TOOLS)),
+    least = least_signs(query, statistics)
+    return least and least._replace(
+        score=float(scores.total[first]) / statistics.rarest_of_distinct, said=float(scores.said[first])
     )
 
 
