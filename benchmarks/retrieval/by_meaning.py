@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ _FOLDER: Final = Path.home() / ".cache" / "tools-search-benchmark"
 
 
 class ByMeaning:
-    """A ranker whose indexes have all their vectors.
+    """A ranker whose indexes have all their vectors, and that embeds a request once for all of them.
 
     Args:
         least_confidence: Where it is less likely that any tool serves a request, nothing is found.
@@ -39,24 +39,21 @@ class ByMeaning:
             click.ClickException: The extra is not installed.
         """
         lexical = FieldedRanker(least_confidence=self._least_confidence)
-        ranker = SemanticRanker(_embedder(), lexical=lexical, folder=_FOLDER)
+        ranker = SemanticRanker(self._embedder, lexical=lexical, folder=_FOLDER)
         index = ranker(tools)
         ranker.settle()
         return index
 
-
-@cache
-def _embedder() -> Embedder:
-    try:
-        model = minilm()
-    except MissingExtra as error:
-        raise click.ClickException(str(error)) from None
-    return replace(model, embed_queries=_once(model.embed))
+    @cached_property
+    def _embedder(self) -> Embedder:
+        try:
+            model = minilm()
+        except MissingExtra as error:
+            raise click.ClickException(str(error)) from None
+        return replace(model, embed_queries=_once(model.embed))
 
 
 def _once(embed: Embed) -> Embed:
-    """Return `embed` with a memory, as a request may be put to many catalogues."""
-
     @cache
     def remembered(texts: tuple[str, ...]) -> NDArray[Any]:
         return embed(texts)
