@@ -52,7 +52,7 @@ def judging() -> Embedder:
 @pytest.fixture
 def tools(make_tool: Callable[..., Tool]) -> list[Tool]:
     return [
-        make_tool("car_rental", "A car, of all cars the best car."),
+        make_tool("rent_car", "A car, of all cars the best car."),
         make_tool("mail_box", "Read the current mail."),
         make_tool("read_text"),
         *(make_tool(f"letter_{place}", "letter letter letter") for place in range(20)),
@@ -76,13 +76,13 @@ def test_a_request_that_is_near_in_meaning_is_answered_as_if_nothing_were_held_b
     judging: Embedder, tools: list[Tool]
 ) -> None:
     answer = ready(judging, tools, least_confidence=0.6).search(_FITS)
-    assert answer[0].name == "car_rental"
+    assert answer[0].name == "rent_car"
     assert list(answer) == list(ready(judging, tools, least_confidence=0).search(_FITS))
     assert not FieldedRanker(least_confidence=0.6)(tools).search(_FITS)
 
 
 def test_a_request_without_a_common_word_is_judged_too(judging: Embedder, tools: list[Tool]) -> None:
-    assert ready(judging, tools).search("automobile")[0].name == "car_rental"
+    assert ready(judging, tools).search("automobile")[0].name == "rent_car"
     assert list(ready(replace(judging, weights=_NEVER), tools).search("automobile")) == []
 
 
@@ -108,7 +108,7 @@ def test_words_alone_hold_back_where_nothing_is_known_of_meaning(
 def test_an_embedder_without_weights_leaves_what_words_find_to_the_words(judging: Embedder, tools: list[Tool]) -> None:
     index = ready(replace(judging, weights=None), tools, least_confidence=1.0)
     assert list(index.search(_UNFIT)) == []
-    assert [hit.name for hit in index.search("automobile")] == ["car_rental"]
+    assert [hit.name for hit in index.search("automobile")] == ["rent_car"]
 
 
 def test_a_ranking_of_words_that_knows_no_signs_holds_nothing_back(judging: Embedder, tools: list[Tool]) -> None:
@@ -149,4 +149,4 @@ def test_the_bound_outlives_a_change(judging: Embedder, tools: list[Tool]) -> No
     assert isinstance(index, UpdatableIndex)
     changed = index.updated(["letter_1"], [])
     assert list(changed.search(_UNFIT)) == []
-    assert changed.search(_FITS)[0].name == "car_rental"
+    assert changed.search(_FITS)[0].name == "rent_car"
