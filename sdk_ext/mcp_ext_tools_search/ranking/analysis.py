@@ -9,14 +9,14 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from mcp_types import Tool
 from numpy.typing import NDArray
 
 from mcp_ext_tools_search.ranking.fields import KINDS, MEMBERS, STEPS, fields
-from mcp_ext_tools_search.ranking.layout import MOST, entries_of, keys, members_of, slots_of, summed, terms_of
+from mcp_ext_tools_search.ranking.layout import MOST, TERM_BITS, entries_of
 from mcp_ext_tools_search.ranking.segments import Segment, joined, ragged
 from mcp_ext_tools_search.ranking.tokens import runs, words_of
 from mcp_ext_tools_search.ranking.vocabulary import NO_TERM, Vocabulary
@@ -31,8 +31,7 @@ _MOST_COUNTED: Final = 4
 _TOGETHER: Final = 512
 """Tools that are counted at a time: their words fit into a processor's cache."""
 
-_WORD_BITS: Final = MOST.bit_length()
-_WORD_MASK: Final = (1 << _WORD_BITS) - 1
+_KIND_BITS: Final = (len(KINDS) - 1).bit_length()
 
 _BITS: Final = np.array([1 << MEMBERS.index(member) for member, _ in KINDS], dtype=np.int64)
 _STEPS: Final = np.array([weight * STEPS for _, weight in KINDS], dtype=np.int64)
@@ -78,55 +77,94 @@ class _Runs(dict[str, int]):
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__()
         self._vocabulary = vocabulary
-        self._words: dict[str, tuple[int, int]] = {}
         self._ends = array("q")
-        self._written = array("q")
-        self._stems = array("q")
+        self._words = array("q")
 
     def __missing__(self, run: str) -> int:
         number = self[run] = len(self)
-        for word in words_of(run):
-            known = self._words.get(word)
-            if known is None:
-                known = self._words[word] = self._vocabulary.add(word)
-            self._written.append(known[0])
-            self._stems.append(known[1])
-        self._ends.append(len(self._written))
+        self._words.extend(map(self._vocabulary.add, words_of(run)))
+        self._ends.append(len(self._words))
         return number
 
     def words(
         self, numbers: NDArray[np.int64], texts: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return the words of runs by their numbers: as written, their stems, and the text that each run stands in."""
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the words of runs by their numbers, as they are written, and the text that each stands in."""
         ends = np.concatenate(([0], np.array(self._ends, dtype=np.int64)))
         lengths = ends[numbers + 1] - ends[numbers]
-        places = ragged(ends[numbers], lengths)
-        written, stems = np.array(self._written, dtype=np.int64), np.array(self._stems, dtype=np.int64)
-        return written[places], stems[places], np.repeat(texts, lengths)
+        return np.array(self._words, dtype=np.int64)[ragged(ends[numbers], lengths)], np.repeat(texts, lengths)
 
 
 def _counted(table: _Runs, vocabulary: Vocabulary, tools: Sequence[Tool], first: int) -> Analysed:
     """Analyse a few tools."""
-    written, stems, texts = table.words(*_runs_of(table, tools))
-    # One number for the tool, the kind of text and the word, so that sorting brings equal ones together.
-    ordered = np.sort((texts << _WORD_BITS | (written - NO_TERM)) << _WORD_BITS | (stems - NO_TERM))
-    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-    said, counts = ordered[starts], np.diff(starts, append=len(ordered))
-    written, stems = ((said >> shift & _WORD_MASK) + NO_TERM for shift in (_WORD_BITS, 0))
-    texts = said >> 2 * _WORD_BITS
-    slots, kinds = first + texts // len(KINDS), texts % len(KINDS)
-    steps = np.minimum(counts, _MOST_COUNTED) * _STEPS[kinds]
-    has_stem = np.flatnonzero(stems != NO_TERM)
-    of_words, of_stems = (keys(terms, slots, steps, _BITS[kinds]) for terms in (written, stems))
-    postings = summed(np.concatenate((of_words[written != NO_TERM], of_stems[has_stem])))
-    is_surface = np.frombuffer(vocabulary.is_surface[:], dtype=np.bool_)
-    in_name = postings[(members_of(postings) & NAME_BIT > 0) & ~is_surface[terms_of(postings)]]
+    words, texts = table.words(*_runs_of(table, tools))
+    places, kinds = np.divmod(texts, len(KINDS))
+    stems = np.frombuffer(vocabulary.stems[:], dtype=np.int32)
+    has_stem = stems[words] != NO_TERM
+    # What has no stem is grouped by itself.
+    by_word = _Sums.of(places, np.where(has_stem, stems[words], words), words, kinds)
+    by_stem = by_word.over(TERM_BITS)
+    in_name = (by_stem.bits & NAME_BIT > 0) & (stems[by_stem.terms] != NO_TERM)
     return Analysed(
-        postings=Segment.of(postings),
-        lengths=np.bincount(slots[has_stem] - first, (counts * _STEPS[kinds])[has_stem], len(tools)) / STEPS,
-        name_slots=slots_of(entries_of(in_name)).astype(np.int32),
-        name_stems=terms_of(in_name).astype(np.int32),
+        postings=_postings(by_word, by_stem, first),
+        lengths=np.bincount(places, has_stem * _STEPS[kinds], len(tools)) / STEPS,
+        name_slots=(first + (by_stem.keys[in_name] >> TERM_BITS)).astype(np.int32),
+        name_stems=by_stem.terms[in_name].astype(np.int32),
     )
+
+
+def _postings(by_word: _Sums, by_stem: _Sums, first: int) -> Segment:
+    """Return a posting for each word of a tool, and one more for each stem of which it has several words."""
+    several = by_stem.counts > 1
+    words, stems = by_word.terms, by_stem.terms
+    owners = np.where(np.repeat(several, by_stem.counts), words, np.repeat(stems, by_stem.counts))
+    of_words = entries_of(first + (by_word.keys >> 2 * TERM_BITS), by_word.steps, by_word.bits)
+    of_stems = entries_of(first + (by_stem.keys >> TERM_BITS), by_stem.steps, by_stem.bits)
+    united = stems[several]
+    return Segment.of(np.append(owners, united), np.append(words, united), np.append(of_words, of_stems[several]))
+
+
+class _Sums(NamedTuple):
+    """How often and where tools have words, or stems: by key, in order."""
+
+    keys: NDArray[np.int64]
+    """The place of a tool, the number of a stem and, if these are sums of words, that of a word of it."""
+
+    counts: NDArray[np.int64]
+    """Of how many each is the sum."""
+
+    steps: NDArray[np.int64]
+    """Frequencies, in `STEPS`."""
+
+    bits: NDArray[np.int64]
+    """The members, as bits."""
+
+    @classmethod
+    def of(
+        cls, places: NDArray[np.int64], stems: NDArray[np.int64], words: NDArray[np.int64], kinds: NDArray[np.int64]
+    ) -> _Sums:
+        """Return the sums of words, of which each comes with the place of its tool, its stem and its kind of text."""
+        ordered = np.sort(((places << TERM_BITS | stems) << TERM_BITS | words) << _KIND_BITS | kinds)
+        keys, _, counts = _distinct(ordered)
+        own_kinds = keys & ((1 << _KIND_BITS) - 1)
+        steps = np.minimum(counts, _MOST_COUNTED) * _STEPS[own_kinds]
+        return cls(keys, counts, steps, _BITS[own_kinds]).over(_KIND_BITS)
+
+    def over(self, bits: int) -> _Sums:
+        """Return the sums over all keys that differ in their last `bits` alone."""
+        keys, starts, counts = _distinct(self.keys >> bits)
+        return _Sums(keys, counts, np.add.reduceat(self.steps, starts), np.bitwise_or.reduceat(self.bits, starts))
+
+    @property
+    def terms(self) -> NDArray[np.int64]:
+        """The numbers of the words, or of the stems."""
+        return self.keys & (MOST - 1)
+
+
+def _distinct(ordered: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp], NDArray[np.int64]]:
+    """Return the different ones of numbers in order, where each begins, and how often it comes."""
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    return ordered[starts], starts, np.diff(starts, append=len(ordered))
 
 
 def _runs_of(table: _Runs, tools: Sequence[Tool]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

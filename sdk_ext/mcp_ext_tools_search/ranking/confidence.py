@@ -8,6 +8,7 @@ sets, and to requests that were put to another set's tools (`benchmarks/nothing`
 from __future__ import annotations
 
 from math import exp, log
+from operator import mul
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -81,7 +82,7 @@ def confidence(found: tuple[float, ...] | None, weights: tuple[float, tuple[floa
     if found is None:
         return 1.0
     intercept, slopes = weights
-    return 1 / (1 + exp(-intercept - sum(slope * sign for slope, sign in zip(slopes, found, strict=True))))
+    return 1 / (1 + exp(-intercept - sum(map(mul, slopes, found))))
 
 
 def least_signs(query: WeighedQuery, statistics: Statistics) -> Signs | None:

@@ -17,11 +17,15 @@ __all__ = ["Correction", "Corrections"]
 _WORTH: Final = 0.8
 _PER_WORD: Final = 2
 
+_MOST_REMEMBERED: Final = 4_096
+"""Unknown words, for each set of visible tools."""
+
 
 class Correction(NamedTuple):
     """A term that an unknown word may be a slip for."""
 
     number: int
+    idf: float
     worth: float
     """What it counts, where the word itself would count 1."""
 
@@ -29,7 +33,7 @@ class Correction(NamedTuple):
 
 
 class Corrections:
-    """The nearest stems that a visible tool has.
+    """The nearest stems that a visible tool has; `of[word]` is what an unknown word may have meant, mostly nothing.
 
     Args:
         vocabulary: The terms.
@@ -41,16 +45,16 @@ class Corrections:
         numbers = np.frombuffer(vocabulary.spelled[:], dtype=np.int32)
         self._numbers = numbers[: numbers.searchsorted(len(idf))]
         self._known = idf[self._numbers] > 0
+        self._idf = idf
         self._generic = frozenset(vocabulary.numbers[word] for word in GENERIC_STEMS if word in vocabulary.numbers)
-        self._of = Memo(self._found)
-
-    def of(self, word: str) -> Sequence[Correction]:
-        """Return what an unknown word may have meant: nothing for most."""
-        return self._of[word]
+        self.of = Memo(self._found, _MOST_REMEMBERED)
 
     def _found(self, word: str) -> Sequence[Correction]:
         if not may_be_misspelt(word):
             return ()
         nearest = self._spelling.nearest(word, _PER_WORD, self._known)
         numbers = [(int(self._numbers[place]), likeness) for place, likeness in nearest]
-        return [Correction(number, _WORTH * likeness, number in self._generic) for number, likeness in numbers]
+        return [
+            Correction(number, float(self._idf[number]), _WORTH * likeness, number in self._generic)
+            for number, likeness in numbers
+        ]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import compress
 from typing import Final
 
 import numpy as np
@@ -59,7 +58,9 @@ class Documents:
         with vocabulary.lock:
             analysed = analyse(ordered, vocabulary, 0)
         none = np.zeros(0, dtype=np.int32)
-        empty = cls(vocabulary, Roster.of([]), Postings(), np.zeros(0), none, none, none.astype(np.int64))
+        empty = cls(
+            vocabulary, Roster.of([]), Postings(stems=vocabulary.stems), np.zeros(0), none, none, none.astype(np.int64)
+        )
         return empty._with(analysed, Roster.of([tool.name for tool in ordered]), removed=[])
 
     def updated(self, removed: Collection[str], added: Sequence[Tool]) -> Documents:
@@ -85,9 +86,8 @@ class Documents:
 
     def _with(self, analysed: Analysed, roster: Roster, *, removed: Sequence[int]) -> Documents:
         """Return an index that has what was analysed, and no longer what is in the slots `removed`."""
-        containing = np.zeros(len(self.vocabulary), dtype=np.int64)
-        containing[: len(self.containing)] = self.containing
-        containing[analysed.postings.terms] += analysed.postings.counts
+        containing = analysed.postings.containing(len(self.vocabulary))
+        containing[: len(self.containing)] += self.containing
         if len(removed) > _FEW:
             gone = np.zeros(len(self.roster.names), dtype=np.bool_)
             gone[removed] = True
@@ -116,13 +116,12 @@ class Documents:
         kept = self.roster.is_present
         has_tools = self.containing > 0
         new_slots, new_terms = np.cumsum(kept) - 1, np.cumsum(has_tools) - 1
-        with self.vocabulary.lock:
-            names = list(self.vocabulary.numbers)
+        vocabulary = self.vocabulary.only(has_tools)
         named = kept[self.name_slots]
         return Documents(
-            vocabulary=self.vocabulary.only(compress(names, has_tools.tolist())),
+            vocabulary=vocabulary,
             roster=self.roster.compacted(),
-            postings=self.postings.renumbered(new_terms, new_slots, kept),
+            postings=self.postings.renumbered(new_terms, new_slots, kept, vocabulary.stems),
             lengths=self.lengths[kept],
             name_slots=new_slots[self.name_slots[named]].astype(np.int32),
             name_stems=new_terms[self.name_stems[named]].astype(np.int32),

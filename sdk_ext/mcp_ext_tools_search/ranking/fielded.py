@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from mcp_types import Tool
@@ -20,7 +19,6 @@ from mcp_ext_tools_search.ranking.confidence import COMPARED, Signs, confidence,
 from mcp_ext_tools_search.ranking.documents import Documents
 from mcp_ext_tools_search.ranking.hits import LazyHits
 from mcp_ext_tools_search.ranking.interface import Hit
-from mcp_ext_tools_search.ranking.lookups import Lookups
 from mcp_ext_tools_search.ranking.order import Order
 from mcp_ext_tools_search.ranking.own_floor import OwnFloor
 from mcp_ext_tools_search.ranking.postings import Found
@@ -41,21 +39,22 @@ _MOST_REMEMBERED: Final = 16_384
 """Terms whose postings need not be looked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(NamedTuple):
     """What a set of visible tools makes of the index."""
 
     statistics: Statistics
     weigher: Weigher
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
+class _Answer(NamedTuple):
     """What was found for a query; one tool at least."""
 
     query: WeighedQuery
     scores: Scores
     order: Order
+    first: int
+    """Slot of the best."""
+
     statistics: Statistics
 
     def signs(self) -> Signs | None:
@@ -63,8 +62,7 @@ class _Answer:
 
     def is_at_least(self, least: float) -> bool:
         """Tell whether it is as likely as that that a tool serves the query."""
-        first = int(self.order.best(1)[0])
-        surely = confidence(signs_at_least(self.query, self.scores, first, self.statistics))
+        surely = confidence(signs_at_least(self.query, self.scores, self.first, self.statistics))
         return surely >= least or confidence(self.signs()) >= least
 
 
@@ -77,7 +75,6 @@ class FieldedIndex:
         self.least_confidence = least_confidence
         self._lock = Lock()
         self._sets = OrderedDict[frozenset[str] | None, _Seen]()
-        self._lookups = Lookups(documents.vocabulary, len(documents.containing))
         self._remembered: dict[int, Found] = {}
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
@@ -107,7 +104,7 @@ class FieldedIndex:
         """Return an answer as hits, with the floor under it."""
         if answer is None:
             return self._floor.under(query, (), (), seen.statistics.visible)
-        hits = _ranked(self._documents.roster, answer.order, answer.scores)
+        hits = _ranked(self._documents.roster, answer)
         return self._floor.under(query, hits, answer.query.terms, seen.statistics.visible)
 
     def _answer(self, query: str, seen: _Seen) -> _Answer | None:
@@ -116,7 +113,7 @@ class FieldedIndex:
             return None
         scores = score(self._found(weighed.terms), seen.statistics, weighed)
         order = Order(self._documents.roster, scores.total)
-        return _Answer(weighed, scores, order, seen.statistics) if len(order) else None
+        return None if order.first is None else _Answer(weighed, scores, order, order.first, seen.statistics)
 
     def updated(self, removed: Collection[str], added: Sequence[Tool]) -> FieldedIndex:
         """Return an index without the tools named in `removed` and with `added`; this one stays as it is."""
@@ -142,7 +139,7 @@ class FieldedIndex:
         seen = self._sets.get(key)
         if seen is None:
             statistics = statistics_of(self._documents, key)
-            seen = _Seen(statistics, Weigher(self._documents.vocabulary, self._lookups, statistics))
+            seen = _Seen(statistics, Weigher(self._documents.vocabulary, statistics))
         with self._lock:
             self._sets[key] = seen
             self._sets.move_to_end(key)
@@ -174,8 +171,9 @@ class FieldedRanker:
         return FieldedIndex(documents, OwnFloor.of(documents, tools), least_confidence=self._least_confidence)
 
 
-def _ranked(roster: Roster, order: Order, scores: Scores) -> Sequence[Hit]:
-    best = float(scores.total[order.best(1)[0]])
+def _ranked(roster: Roster, answer: _Answer) -> Sequence[Hit]:
+    order, scores = answer.order, answer.scores
+    best = float(scores.total[answer.first])
 
     def hits_at(places: range) -> list[Hit]:
         best_slots = order.best(max(places[0], places[-1]) + 1 if places else 0)

@@ -26,7 +26,7 @@ KINDS: Final[tuple[tuple[str, float], ...]] = (
     ("description", 0.25),
     ("inputSchema", 0.25),
     ("annotations", 1),
-    ("_meta", 1),
+    ("_meta", 2),
     ("_meta", 0.25),
 )
 """Kinds of text: the member of a definition, and what one occurrence of a word counts there."""

@@ -7,7 +7,6 @@ that has every term of the query is among the matches.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 from mcp_types import Tool
 
@@ -82,7 +81,7 @@ def led_by(name: str, hits: Sequence[Hit]) -> Sequence[Hit]:
         return hits
     own = next((hit for hit in hits if hit.name == name), Hit(name, 1.0))
     matched = own.matched if "name" in own.matched else ("name", *own.matched)
-    return [replace(own, score=1.0, matched=matched), *(hit for hit in hits if hit.name != name)]
+    return [own._replace(score=1.0, matched=matched), *(hit for hit in hits if hit.name != name)]
 
 
 class _FlooredIndex:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from mcp_types import Tool
 
 __all__ = ["FloorKeeper", "Hit", "Ranker", "SlowRanker", "ToolIndex", "UpdatableIndex"]
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """One tool that fits a query."""
 
     name: str

@@ -1,76 +1,135 @@
-"""What the words of queries are in one index, looked up once for each word."""
+"""What the words of queries are to one set of visible tools, looked up once for each word."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, cast
 
 from mcp_ext_tools_search.ranking.generic_words import GENERIC_STEMS
 from mcp_ext_tools_search.ranking.memo import Memo
+from mcp_ext_tools_search.ranking.statistics import Statistics
 from mcp_ext_tools_search.ranking.stems import stem
+from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS
 from mcp_ext_tools_search.ranking.synonyms import related_words, spelled_out
-from mcp_ext_tools_search.ranking.tokens import is_character, is_unspaced
+from mcp_ext_tools_search.ranking.tokens import is_character, is_unspaced, words_of
 from mcp_ext_tools_search.ranking.vocabulary import Vocabulary, lookup_key, surface
 
-__all__ = ["Lookup", "Lookups"]
+__all__ = ["Lookups", "Run", "Word"]
+
+_MOST_REMEMBERED: Final = 4_096
+"""Words of queries, for each set of visible tools."""
+
+_AS_WRITTEN: Final = 0.5
+_RELATED: Final = 0.3
+_SPELLED_OUT: Final = 0.5
+_GENERIC_EVIDENCE: Final = 0.15
 
 
-class Lookup(NamedTuple):
-    """What a word of a query is in one index, whoever sees how much of it."""
+@dataclass(eq=False, slots=True)
+class Word:
+    """What a word of a query is: one object that has all, as what a query takes is mostly going from one to another."""
 
+    text: str
     stem: str
 
     number: int | None
-    """Of the stem; `None` where the index does not have it."""
+    """Number of the stem; `None` where no visible tool has it."""
+
+    idf: float
+    """That of the stem."""
+
+    evidence: float
+    """What the stem tells, where a tool has it, of whether the tool serves the request: 1 for the rarest of words."""
+
+    relatives: tuple[int, ...]
+    """Numbers of the stems of words that mean the same, and of what it abbreviates or its abbreviation."""
+
+    values: tuple[float, ...]
+    """What each of the relatives is worth."""
 
     as_written: int | None
-    """The number of the word as it is written, likewise; `None` too where that is the stem."""
+    """Number of the word as it is written; `None` too where that is the stem."""
 
-    related: tuple[int, ...]
-    """Numbers of the stems of words that mean the same."""
-
-    spelled_out: tuple[int, ...]
-    """Numbers of the stems of what it abbreviates, or of its abbreviation."""
+    value: float
+    """What the word as it is written is worth."""
 
     is_generic: bool
     is_unspaced: bool
     is_character: bool
 
 
-class Lookups:
-    """Looks up words in a vocabulary; `of[word]` is what a word is.
+class Run(NamedTuple):
+    """What a run of letters and digits in a query is."""
 
-    Args:
-        vocabulary: Numbers the terms.
-        size: The first number that has been given since the index was made: to it, such terms are unknown.
+    written: str
+    """The run as a whole, case folded."""
+
+    words: tuple[Word, ...]
+    """Its words but for stop words."""
+
+
+class Lookups:
+    """Looks up words for queries of one set of visible tools.
+
+    `of_word[word]` is what a word is, `of_run[run]` the same for a run of plain letters and digits.
     """
 
-    def __init__(self, vocabulary: Vocabulary, size: int) -> None:
-        self._vocabulary = vocabulary
-        self._size = size
-        self.of = Memo(self._look_up)
+    def __init__(self, vocabulary: Vocabulary, statistics: Statistics) -> None:
+        self._numbers = vocabulary.numbers
+        self._size = len(statistics.idf)
+        self._idf = cast("Sequence[float]", statistics.idf.data)  # quick to read one by one
+        self._rarest_of_distinct = statistics.rarest_of_distinct
+        self.of_word = Memo(self._word, _MOST_REMEMBERED)
+        self.of_run = Memo(self._run, _MOST_REMEMBERED)
 
-    def number(self, term: str) -> int | None:
-        """Return the number of a term that the index has."""
-        number = self._vocabulary.numbers.get(term)
-        return None if number is None or number >= self._size else number
+    def term(self, key: str) -> tuple[int, float] | None:
+        """Return the number and the idf of a term, if a visible tool has it."""
+        number = self._numbers.get(key)
+        # A greater number has been given since the index was made: to it, the term is unknown.
+        if number is None or number >= self._size or not (idf := self._idf[number]):
+            return None
+        return number, idf
 
-    def is_written(self, word: str) -> bool:
-        """Tell for little whether a tool may have `word` as it is written."""
-        return surface(word) in self._vocabulary.numbers
+    def evidence(self, idf: float, *, is_generic: bool) -> float:
+        """Return what a term of that idf tells of whether a tool that has it serves a request."""
+        return min(idf / self._rarest_of_distinct, 1.0) * (_GENERIC_EVIDENCE if is_generic else 1.0)
 
-    def _look_up(self, word: str) -> Lookup:
-        stemmed = stem(word)
-        key = lookup_key(word)
-        return Lookup(
+    def are_written(self, words: Iterable[str]) -> list[str]:
+        """Return those of `words` that a tool may have as they are written."""
+        return [word for word in words if surface(word) in self._numbers]
+
+    def _run(self, run: str) -> Run:
+        words = words_of(run)
+        return Run(words[0], tuple([self._word(word) for word in words if word not in STOP_WORDS]))
+
+    def _word(self, word: str) -> Word:
+        stemmed, key = stem(word), lookup_key(word)
+        is_generic = stemmed in GENERIC_STEMS
+        number, idf = self.term(stemmed) or (None, 0.0)
+        as_written, own_idf = (None if key == stemmed else self.term(key)) or (None, 0.0)
+        relatives, values = self._relatives(related_words(stemmed), spelled_out(stemmed))
+        return Word(
+            text=word,
             stem=stemmed,
-            number=self.number(stemmed),
-            as_written=None if key == stemmed else self.number(key),
-            related=self._numbers(related_words(stemmed)),
-            spelled_out=self._numbers(spelled_out(stemmed)),
-            is_generic=stemmed in GENERIC_STEMS,
+            number=number,
+            idf=idf,
+            evidence=self.evidence(idf, is_generic=is_generic),
+            relatives=relatives,
+            values=values,
+            as_written=as_written,
+            value=_AS_WRITTEN * own_idf,
+            is_generic=is_generic,
             is_unspaced=is_unspaced(stemmed),
             is_character=is_character(stemmed),
         )
 
-    def _numbers(self, stems: tuple[str, ...]) -> tuple[int, ...]:
-        return tuple(number for word in stems if (number := self.number(word)) is not None) if stems else ()
+    def _relatives(
+        self, related: Sequence[str], spelled_out: Sequence[str]
+    ) -> tuple[tuple[int, ...], tuple[float, ...]]:
+        """Return the numbers of these stems, those that visible tools have, and what each is worth."""
+        if not related and not spelled_out:
+            return (), ()  # as for most words
+        weights = [*((other, _RELATED) for other in related), *((other, _SPELLED_OUT) for other in spelled_out)]
+        known = [(term, weight) for other, weight in weights if (term := self.term(other)) is not None]
+        return tuple([number for (number, _), _ in known]), tuple([weight * idf for (_, idf), weight in known])

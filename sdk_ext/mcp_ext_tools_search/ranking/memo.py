@@ -17,14 +17,19 @@ class Memo(dict[_Key, _Value]):
     """Values by key, made when they are first asked for; `memo[key]` costs no call where the value is there.
 
     Any number of threads may ask. When there are too many values all are forgotten.
+
+    Args:
+        make: Makes a value.
+        most: Values that are remembered.
     """
 
-    def __init__(self, make: Callable[[_Key], _Value]) -> None:
+    def __init__(self, make: Callable[[_Key], _Value], most: int = _MOST) -> None:
         super().__init__()
         self._make = make
+        self._most = most
 
     def __missing__(self, key: _Key) -> _Value:
-        if len(self) >= _MOST:
+        if len(self) >= self._most:
             self.clear()
         value = self[key] = self._make(key)
         return value

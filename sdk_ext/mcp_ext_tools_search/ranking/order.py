@@ -32,6 +32,8 @@ class Order:
         keys = roster.ranks.take(slots) - total.take(slots).view(np.int64)
         # One value, as several threads may look at an answer: how many of the keys are sorted, and the keys.
         self._state: tuple[int, NDArray[np.int64]] = (0, keys)
+        self.first = int(self._by_name[keys[keys.argmin()] & (MOST - 1)]) if len(keys) else None
+        """Slot of the best of all."""
 
     def __len__(self) -> int:
         return len(self._state[1])

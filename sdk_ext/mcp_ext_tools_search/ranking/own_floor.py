@@ -63,10 +63,10 @@ class OwnFloor:
             visible: By slot, the tools that may be found.
         """
         wanted = list(dict.fromkeys(terms(query)))
-        missing = dict(self._plain_having(wanted, looked_up, visible)) | dict(
-            self._others_having(wanted, hits, visible)
-        )
-        if names := none_of(sorted(missing), hits):
+        missing = dict(self._plain_having(wanted, looked_up, visible))
+        if len(self._others):
+            missing.update(self._others_having(wanted, hits, visible))
+        if missing and (names := none_of(sorted(missing), hits)):
             score = hits[-1].score if hits else 1.0
             hits = [*hits, *(Hit(name, score, missing[name]) for name in names)]
         exact = trimmed(query)
@@ -88,7 +88,7 @@ class OwnFloor:
         slots = postings.having_all(numbers)
         if visible is not None:
             slots = slots[visible[slots]]
-        members = np.array([postings.members(number, slots) & _BITS for number in numbers])
+        members = postings.members(numbers, slots) & _BITS
         whole = np.flatnonzero(members.all(axis=0))
         united = np.bitwise_or.reduce(members[:, whole], axis=0)
         names = self._documents.roster.names_of(slots[whole])
@@ -98,8 +98,6 @@ class OwnFloor:
         self, wanted: Sequence[str], hits: Sequence[Hit], visible: NDArray[np.bool_] | None
     ) -> Iterable[tuple[str, tuple[str, ...]]]:
         """Return the tools beside `hits` that are not plain and have all of these terms, with the members of each."""
-        if not len(self._others):
-            return ()
         names = none_of([name for name in self._others.having_all(wanted) if self._sees(visible, name)], hits)
         return zip(names, self._others.matched(wanted, names), strict=True) if names else ()
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mcp_ext_tools_search.ranking.layout import Entries, members_of, same_slot_as, slots_of
+from mcp_ext_tools_search.ranking.layout import MOST, Entries, members_of, slots_of
 from mcp_ext_tools_search.ranking.segments import Segment, joined
 
 __all__ = ["Found", "Postings"]
@@ -26,7 +26,7 @@ class Found(NamedTuple):
 
     total: int
     parts: Sequence[Entries]
-    """By slot, those of each segment by themselves."""
+    """In no order, but by slot in each part where the term is no stem of other words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,8 @@ class Postings:
     """An inverted index. It never changes: what is added makes another, which shares what is there."""
 
     segments: tuple[Segment, ...] = ()
+    stems: Sequence[int] = range(MOST)
+    """By number of a term, the number of its stem, which may be the same, or a negative one where it has none."""
 
     def with_added(self, added: Segment) -> Postings:
         """Return an index that has these postings too, of slots that are greater than those that this one has."""
@@ -44,17 +46,20 @@ class Postings:
         while first and len(self.segments[first - 1]) < _RATIO * size:
             first -= 1
             size += len(self.segments[first])
-        return Postings((*self.segments[:first], joined([*self.segments[first:], added])))
+        return Postings((*self.segments[:first], joined([*self.segments[first:], added])), self.stems)
 
     def of(self, terms: Sequence[int]) -> list[Found]:
         """Return the postings of each of `terms`."""
-        numbers = np.array(terms, dtype=np.int32)
-        by_segment = [segment.of_terms(numbers) for segment in self.segments]
-        found = zip(*by_segment, strict=True) if by_segment else (() for _ in terms)
+        numbers = np.array(terms, dtype=np.int64)
+        stems = np.array([self.stems[term] for term in terms], dtype=np.int64)
+        stems[stems == numbers] = -1
+        found: list[list[Entries]] = [[] for _ in terms]
+        for segment in self.segments:
+            segment.add_to(found, numbers, stems)
         return [Found(sum(map(len, parts)), parts) for parts in found]
 
     def having_all(self, terms: Sequence[int]) -> NDArray[np.int64]:
-        """Return the slots that have every one of `terms`, of which there is at least one."""
+        """Return the slots that have every one of `terms`: one at least, and no stem of other words."""
         # From the rarest on, looking up what is left: the postings of common terms are not even read.
         rarest, *others = sorted(self.of(terms), key=lambda found: found.total)
         slots = np.concatenate([np.zeros(0, dtype=np.int64), *map(slots_of, rarest.parts)])
@@ -64,37 +69,36 @@ class Postings:
             slots = slots[_members(found, slots) > 0]
         return slots
 
-    def members(self, term: int, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return for each of `slots` the members in which it has `term`, as bits; 0 where it has not."""
-        return _members(self.of([term])[0], slots)
+    def members(self, terms: Sequence[int], slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return for each of `terms`, of which none is a stem of other words, a row: its members in each of `slots`.
+
+        These are bits, and 0 where a slot has not the term.
+        """
+        return np.array([_members(found, slots) for found in self.of(terms)])
 
     def counts(self, terms: int, kept: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
         """Return by number of a term, up to `terms`, how many slots have it, of those that are `kept` if given."""
-        counts = np.zeros(terms, dtype=np.int64)
-        for segment in self.segments:
-            counts[segment.terms] += segment.counts if kept is None else segment.counts_in(kept)
-        return counts
+        none = np.zeros(terms, dtype=np.int64)
+        return sum((segment.containing(terms, kept) for segment in self.segments), none)
 
-    def terms_of(self, slot: int) -> NDArray[np.int32]:
-        """Return the terms that one slot has, in no order."""
-        found = [
-            segment.terms[segment.bounds.searchsorted(same_slot_as(segment.entries, slot), side="right") - 1]
-            for segment in self.segments
-        ]
-        return np.concatenate([np.zeros(0, dtype=np.int32), *found])
+    def terms_of(self, slot: int) -> NDArray[np.int64]:
+        """Return the terms that one slot has."""
+        return np.concatenate([np.zeros(0, dtype=np.int64), *(segment.terms_of(slot) for segment in self.segments)])
 
-    def renumbered(self, terms: NDArray[np.int64], slots: NDArray[np.int64], kept: NDArray[np.bool_]) -> Postings:
+    def renumbered(
+        self, terms: NDArray[np.int64], slots: NDArray[np.int64], kept: NDArray[np.bool_], stems: Sequence[int]
+    ) -> Postings:
         """Return the postings of the slots `kept`, with the numbers that `terms` and `slots` have for the old ones.
 
-        Both give new numbers in the order of the old ones.
+        Both give new numbers in the order of the old ones; `stems` are those of the new ones.
         """
         left = [own for segment in self.segments if len(own := segment.only(kept, terms, slots))]
-        return Postings((joined(left),) if left else ())
+        return Postings((joined(left),) if left else (), stems)
 
 
 def _members(found: Found, slots: NDArray[np.int64]) -> NDArray[np.int64]:
     bits = np.zeros(len(slots), dtype=np.int64)
-    for part in filter(len, found.parts):
+    for part in found.parts:
         own = slots_of(part)
         places = np.minimum(own.searchsorted(slots), len(own) - 1)
         bits |= np.where(own[places] == slots, members_of(part)[places], 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -26,9 +26,6 @@ class Roster:
     names: Sequence[str]
     """By slot, names of removed tools included."""
 
-    in_order: Sequence[str]
-    """Names of the tools that are there, in order."""
-
     by_name: NDArray[np.int32]
     """Slots of the tools that are there, in the order of their names."""
 
@@ -42,8 +39,7 @@ class Roster:
     def of(cls, names: Sequence[str]) -> Roster:
         """Return a roster of these names, each once; slots are given in the order of names."""
         slots = np.arange(len(names), dtype=np.int32)
-        in_order = sorted(names)
-        return cls(in_order, in_order, slots, slots, None)
+        return cls(sorted(names), slots, slots, None)
 
     def __len__(self) -> int:
         return len(self.by_name)
@@ -60,9 +56,9 @@ class Roster:
 
     def slot(self, name: str) -> int | None:
         """Return the slot of the tool called `name`, if it is there."""
-        place = bisect_left(self.in_order, name)
-        is_there = place < len(self.in_order) and self.in_order[place] == name
-        return int(self.by_name[place]) if is_there else None
+        place = bisect_left(self.by_name, name, key=self.names.__getitem__)
+        slot = int(self.by_name[place]) if place < len(self) else None
+        return slot if slot is not None and self.names[slot] == name else None
 
     def updated(self, removed: Sequence[int], added: Sequence[str]) -> Roster:
         """Return a roster without the tools in the slots `removed`, and with those called `added`.
@@ -70,27 +66,21 @@ class Roster:
         These get slots of their own, which follow the last one that was given, in their order.
         """
         names = [*self.names, *added]
-        in_order, gone = [*self.in_order], sorted(self.ranks[list(removed)].tolist(), reverse=True)
-        for rank in gone:
-            del in_order[rank]
+        kept = np.delete(self.by_name, self.ranks[list(removed)])
         new = sorted(range(len(self.names), len(names)), key=names.__getitem__)
-        places = [bisect_left(in_order, names[slot]) for slot in new]
-        by_name = np.insert(np.delete(self.by_name, gone), places, new)
-        for slot in new:
-            insort(in_order, names[slot])
+        places = [bisect_left(kept, names[slot], key=names.__getitem__) for slot in new]
+        by_name = np.insert(kept, places, new)
         ranks = np.zeros(len(names), dtype=np.int32)
         ranks[by_name] = np.arange(len(by_name), dtype=np.int32)
-        present = None
-        if len(by_name) < len(names):
-            present = np.zeros(len(names), dtype=np.bool_)
-            present[by_name] = True
-        return Roster(names, in_order, by_name, ranks, present)
+        present = np.append(self.is_present, np.ones(len(added), dtype=np.bool_))
+        present[list(removed)] = False
+        return Roster(names, by_name, ranks, None if present.all() else present)
 
     def compacted(self) -> Roster:
         """Return a roster of the same tools in which no slot is empty; slots keep their order."""
         left = np.sort(self.by_name)
         by_name = np.searchsorted(left, self.by_name).astype(np.int32)
-        return Roster(self.names_of(left), self.in_order, by_name, self.ranks[left], None)
+        return Roster(self.names_of(left), by_name, self.ranks[left], None)
 
     def names_of(self, slots: NDArray[np.integer]) -> list[str]:
         """Return the names of the tools in `slots`, in their order."""

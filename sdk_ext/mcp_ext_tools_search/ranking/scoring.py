@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +22,7 @@ LEAST_FACTOR: Final = 0.65
 """Part of its score that a tool has that covers nothing of the query."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
+class Scores(NamedTuple):
     """What a query made of every tool of an index, by the tool's slot."""
 
     total: NDArray[np.float64]
@@ -49,13 +47,12 @@ class Scores:
 
     def matched(self, slots: NDArray[np.integer]) -> list[tuple[str, ...]]:
         """Return for each of these slots the members of the definition in which the query's terms occur."""
-        places = np.zeros(len(self.total), dtype=np.int32)
-        places[slots] = np.arange(1, len(slots) + 1)
-        owners = places.take(self.slots)
-        wanted = owners.nonzero()[0]
-        bits = np.zeros(len(slots) + 1, dtype=np.int64)
-        np.bitwise_or.at(bits, owners.take(wanted), members_of(self.postings.take(wanted)))
-        return [members_in(own) for own in bits[1:].tolist()]
+        is_asked = np.zeros(len(self.total), dtype=np.bool_)
+        is_asked[slots] = True
+        wanted = is_asked.take(self.slots).nonzero()[0]
+        united = np.zeros(len(self.total), dtype=self.postings.dtype)
+        np.bitwise_or.at(united, self.slots.take(wanted), self.postings.take(wanted))
+        return [members_in(own) for own in members_of(united.take(slots)).tolist()]
 
 
 def score(found: Sequence[Found], statistics: Statistics, query: WeighedQuery) -> Scores:

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from math import ceil
+from collections.abc import Iterable
+from heapq import nsmallest
 from threading import Lock
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mcp_ext_tools_search.ranking.segments import ragged
-
 __all__ = ["Spelling", "is_one_slip"]
 
 _LEAST_ALIKE: Final = 0.55
-_LEAST_EXAMINED: Final = 0.2
+_START: Final = 4
+"""Letters with which words begin that are forms of one another: `visually` and `visual`."""
+
 _MOST_EXAMINED: Final = 40
-_MOST_CHANGED: Final = 4
-"""Trigrams that one slip takes from a word at most: it swaps two letters."""
+"""Words that begin alike, and as many that have like letters, that are looked at closely."""
 
-_CHARACTER_BITS: Final = 21
-"""Bits of a character, of which three fit into one number."""
-
-_RATIO: Final = 8
-"""A part is made anew before those after it reach one part in so many of it."""
+_LETTERS: Final = 32
+_LONGEST: Final = 32
+_MOST_CHANGED: Final = 2
+"""Bits of its shape in which a word changes by one slip, at most: two letters, or one and its length."""
 
 
 def is_one_slip(left: str, right: str) -> bool:
     """Tell whether one slip of a typist sets the two apart: a letter too many, too few or wrong, or two swapped."""
-    shorter, longer = sorted((left, right), key=len)
+    shorter, longer = (left, right) if len(left) < len(right) else (right, left)
+    half = max(len(shorter) - 1, 0) // 2
+    if len(longer) > len(shorter) + 1 or (left[:half] != right[:half] and left[-half:] != right[-half:]):
+        return False  # told for little: a slip is in one half or in the other, and leaves one of them
     same = _shared_start(shorter, longer)
     if len(longer) > len(shorter):
         return longer[same + 1 :] == shorter[same:]
@@ -47,58 +47,24 @@ def _shared_start(left: str, right: str) -> int:
     return min(len(left), len(right))
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The trigrams of some words with consecutive numbers."""
-
-    first: int
-    count: int
-    having: Mapping[int, NDArray[np.int64]]
-    """By trigram, the numbers of the words that have it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Index:
-    """The trigrams of all words that there were when it was made."""
-
-    parts: tuple[_Part, ...]
-    lengths: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    """By number, how many characters and how many different trigrams a word has."""
-
-    def of(self, words: Sequence[str]) -> _Index:
-        """Return the index of these words, of which this one has the first ones."""
-        done, first, kept = len(self.sizes), len(self.sizes), list(self.parts)
-        while kept and kept[-1].count < _RATIO * (len(words) - first):
-            first = kept.pop().first
-        trigrams, numbers = _trigrams(words[first:])
-        starts = np.flatnonzero(np.diff(trigrams, prepend=-1))
-        having = dict(zip(trigrams[starts].tolist(), np.split(numbers + first, starts[1:]), strict=True))
-        return _Index(
-            (*kept, _Part(first, len(words) - first, having)),
-            np.concatenate((self.lengths, [len(word) for word in words[done:]])),
-            np.concatenate((self.sizes, np.bincount(numbers + first, minlength=len(words))[done:])),
-        )
-
-
 class Spelling:
     """A vocabulary that finds the nearest of its words, and that may grow while it is asked.
 
-    Words are near that share most of their trigrams (Dice's coefficient), or that one slip of a typist sets apart. The
-    cost of a look-up is bounded: few candidates are looked at closely.
+    Words are near that one slip of a typist sets apart, or that begin alike and share most of their trigrams (Dice's
+    coefficient). The cost of a look-up is bounded: few candidates are looked at closely.
     """
 
     def __init__(self, vocabulary: Iterable[str] = ()) -> None:
-        self._words: list[str] = list(vocabulary)
-        none = np.zeros(0, dtype=np.int64)
-        self._index = _Index((), none, none)
+        self._words: list[str] = []
+        self._beginning: dict[str, list[int]] = {}
+        self._shapes = np.zeros(0, dtype=np.uint64)
         self._lock = Lock()
+        for word in vocabulary:
+            self.add(word)
 
     def add(self, word: str) -> None:
-        """Take in a word that is not there, which gets the next number from 0 on.
-
-        It is indexed, with the others that are new, when a word is looked for.
-        """
+        """Take in a word that is not there, which gets the next number from 0 on."""
+        self._beginning.setdefault(word[:_START], []).append(len(self._words))
         self._words.append(word)
 
     def nearest(self, word: str, most: int, known: NDArray[np.bool_]) -> list[tuple[int, float]]:
@@ -109,67 +75,53 @@ class Spelling:
             most: How many of the nearest are returned.
             known: By number, which words may be found; none from its end on.
         """
-        examined = sorted(self._alike(word, known))[:_MOST_EXAMINED]
-        alike = [(-_likeness(word, candidate, -share), candidate, number) for share, candidate, number in examined]
-        return [(number, -likeness) for likeness, _, number in sorted(alike)[:most] if -likeness >= _LEAST_ALIKE]
+        alike = self._beginning_alike(word, known)
+        changed = np.bitwise_count(self._shapes_of(len(known)) ^ _shape(word))
+        like = (known & (changed <= _MOST_CHANGED)).nonzero()[0]
+        for number in self._examined(word, like.tolist()):
+            if is_one_slip(word, self._words[number]):
+                alike[number] = 1 - 1 / max(len(word), len(self._words[number]))
+        best = sorted([(-likeness, self._words[number], number) for number, likeness in alike.items()])
+        return [(number, -likeness) for likeness, _, number in best[:most]]
 
-    def _alike(self, word: str, known: NDArray[np.bool_]) -> list[tuple[float, str, int]]:
-        """Return the known words that may be near with their numbers, each after its share of trigrams, negated."""
-        index = self._up_to_date(len(known))
-        trigrams = _trigrams_of(word)
-        having = [part.having[trigram] for part in index.parts for trigram in trigrams if trigram in part.having]
-        if not having:
-            return []
-        counts = np.bincount(np.concatenate(having))
-        numbers = (counts[: len(known)] >= _least_shared(len(trigrams))).nonzero()[0]
-        shared, sizes = counts.take(numbers), index.sizes.take(numbers)
-        shares = 2 * shared / (sizes + len(trigrams))
-        # A slip makes a word longer or shorter by one letter at most, and leaves most trigrams of either.
-        may_be_slip = (shares >= _LEAST_EXAMINED) & (np.abs(index.lengths.take(numbers) - len(word)) <= 1)
-        may_be_slip &= shared >= np.maximum(sizes, len(trigrams)) - _MOST_CHANGED
-        near = known.take(numbers) & (may_be_slip | (shares >= _LEAST_ALIKE))
-        found = zip(shares[near].tolist(), numbers[near].tolist(), strict=True)
-        return [(-share, self._words[number], number) for share, number in found]
+    def _beginning_alike(self, word: str, known: NDArray[np.bool_]) -> dict[int, float]:
+        """Return the numbers of the known words that begin like `word` and share most of its trigrams: which part."""
+        begun = [number for number in self._beginning.get(word[:_START], ()) if number < len(known) and known[number]]
+        if not begun:
+            return {}
+        trigrams = _trigrams(word)
+        shares = [(number, _dice(trigrams, _trigrams(self._words[number]))) for number in self._examined(word, begun)]
+        return {number: share for number, share in shares if share >= _LEAST_ALIKE}
 
-    def _up_to_date(self, count: int) -> _Index:
-        """Return an index of the first `count` words at least."""
-        if len(self._index.sizes) < count:
+    def _examined(self, word: str, numbers: list[int]) -> list[int]:
+        """Return few of these words, chosen by what they are and not by their numbers, which say when they came."""
+        if len(numbers) <= _MOST_EXAMINED:
+            return numbers
+        length, words = len(word), self._words
+        return nsmallest(_MOST_EXAMINED, numbers, key=lambda number: (abs(len(words[number]) - length), words[number]))
+
+    def _shapes_of(self, count: int) -> NDArray[np.uint64]:
+        """Return the shapes of the first `count` words."""
+        if len(self._shapes) < count:
             with self._lock:
-                if len(self._index.sizes) < count:
-                    self._index = self._index.of(list(self._words))
-        return self._index
+                more = [_shape(word) for word in self._words[len(self._shapes) :]]
+                self._shapes = np.concatenate((self._shapes, np.array(more, dtype=np.uint64)))
+        return self._shapes[:count]
 
 
-def _trigrams_of(word: str) -> set[int]:
-    """Return the runs of three characters of a word, its ends marked, as numbers."""
-    codes = [*map(ord, f"^{word}$")]
-    runs = zip(codes, codes[1:], codes[2:], strict=False)
-    return {(one << _CHARACTER_BITS | two) << _CHARACTER_BITS | three for one, two, three in runs}
+def _shape(word: str) -> np.uint64:
+    """Return which letters a word has, some of which share a bit, and above them as many bits as it has letters."""
+    bits = (1 << min(len(word), _LONGEST)) - 1 << _LETTERS
+    for letter in word:
+        bits |= 1 << ord(letter) % _LETTERS
+    return np.uint64(bits)
 
 
-def _trigrams(words: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the trigrams of many words, each with the place of its word: in order, and none twice."""
-    codes = np.array([*map(ord, "".join([f"^{word}$" for word in words])), 0, 0], dtype=np.int64)
-    runs = (codes[:-2] << _CHARACTER_BITS | codes[1:-1]) << _CHARACTER_BITS | codes[2:]
-    lengths = np.array([len(word) for word in words], dtype=np.int64)
-    trigrams = runs[ragged(np.cumsum(lengths + 2) - lengths - 2, lengths)]
-    owners = np.arange(len(words)).repeat(lengths)
-    order = np.lexsort((owners, trigrams))
-    trigrams, owners = trigrams[order], owners[order]
-    new = np.ones(len(trigrams), dtype=np.bool_)
-    new[1:] = (trigrams[1:] != trigrams[:-1]) | (owners[1:] != owners[:-1])
-    return trigrams[new], owners[new]
+def _trigrams(word: str) -> frozenset[str]:
+    """Return the runs of three characters of a word, its ends marked."""
+    marked = f"^{word}$"
+    return frozenset([marked[place : place + 3] for place in range(len(word))])
 
 
-def _least_shared(size: int) -> int:
-    """Return how many of its `size` trigrams a word has in common with any that is near.
-
-    Dice's coefficient is below 2 * shared / (size + shared).
-    """
-    return max(1, min(size - _MOST_CHANGED, ceil(size * _LEAST_ALIKE / (2 - _LEAST_ALIKE))))
-
-
-def _likeness(word: str, candidate: str, shared: float) -> float:
-    """Return how like two words are that share this part of their trigrams."""
-    of_slip = 1 - 1 / max(len(word), len(candidate))
-    return of_slip if shared < of_slip and is_one_slip(word, candidate) else shared
+def _dice(left: frozenset[str], right: frozenset[str]) -> float:
+    return 2 * len(left & right) / (len(left) + len(right))

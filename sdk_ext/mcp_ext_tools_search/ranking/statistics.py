@@ -17,7 +17,9 @@ __all__ = ["SATURATION", "Statistics", "inverse_document_frequency", "saturation
 SATURATION: Final = 1.5
 """k1 of BM25: how much a repeated word gains over a single one."""
 
-_LENGTH_PENALTY: Final = 0.75
+_LENGTH_PENALTY: Final = 0.7
+"""b of BM25: how much of its score the words of a long definition lose."""
+
 _STEPS: Final = 2.0**24
 
 
@@ -85,11 +87,13 @@ def statistics_of(documents: Documents, visible: Collection[str] | None) -> Stat
     )
 
 
-def saturation(lengths: NDArray[np.float64], mask: NDArray[np.bool_] | None) -> NDArray[np.float64]:
-    """Return k1 * (1 - b + b * length / average length) for each tool, in `STEPS`."""
+def saturation(
+    lengths: NDArray[np.float64], mask: NDArray[np.bool_] | None, *, penalty: float = _LENGTH_PENALTY
+) -> NDArray[np.float64]:
+    """Return k1 * (1 - b + b * length / average length) for each tool, in `STEPS`; b is `penalty`."""
     counted = lengths if mask is None else lengths[mask]
     average = float(counted.sum()) / len(counted) if counted.any() else 1.0
-    return (STEPS * SATURATION) * (1 - _LENGTH_PENALTY + _LENGTH_PENALTY * lengths / average)
+    return (STEPS * SATURATION) * (1 - penalty + penalty * lengths / average)
 
 
 def _idf_of_unknown(count: float) -> float:

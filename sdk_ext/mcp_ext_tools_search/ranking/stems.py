@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Final
+
+from mcp_ext_tools_search.ranking.memo import Memo
 
 __all__ = ["stem"]
 
@@ -15,12 +16,15 @@ _HISSING: Final = ("ses", "xes", "zes", "ches", "shes")
 _NO_PLURAL: Final = ("ss", "us", "is")
 
 
-@lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
     """Return what `word` shares with its inflected forms: `queries`, `query`; `creating`, `created`, `create`.
 
     The result is a key, not a word. Words that are short or not written in the letters a to z are their own stem.
     """
+    return _STEMS[word]
+
+
+def _stemmed(word: str) -> str:
     if len(word) < _SHORTEST or not _ENGLISH.fullmatch(word):
         return word
     return _without_final_e(_without_tense(_singular(word)))
@@ -51,3 +55,6 @@ def _undoubled(root: str) -> str:
 
 def _without_final_e(word: str) -> str:
     return word[:-1] if word.endswith("e") and len(word) >= _SHORTEST else word
+
+
+_STEMS: Final = Memo(_stemmed)

@@ -15,7 +15,7 @@ _ARTICLES_AND_PRONOUNS: Final = """
 """
 _AUXILIARIES: Final = """
     am is are was were be been being do does did doing done have has had having can could will would shall should may
-    might must ll ve re don doesn didn isn aren wasn won
+    might must s t d m ll ve re don doesn didn isn aren wasn won
 """
 _PREPOSITIONS_AND_CONJUNCTIONS: Final = """
     of in on at by for with without from to into onto about as if or and but nor so than then because while during

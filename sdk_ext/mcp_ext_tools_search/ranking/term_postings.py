@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from mcp_types import Tool
 
-from mcp_ext_tools_search.ranking.layout import MOST, keys, summed
+from mcp_ext_tools_search.ranking.layout import MOST, entries_of
 from mcp_ext_tools_search.ranking.postings import Postings
 from mcp_ext_tools_search.ranking.roster import Roster
 from mcp_ext_tools_search.ranking.segments import Segment, joined
@@ -98,9 +98,8 @@ class TermPostings:
     def matched(self, wanted: Sequence[str], names: Sequence[str]) -> list[tuple[str, ...]]:
         """Return for each of these tools, which have all of the terms, the members in which they are."""
         slots = np.array([self._roster.slot(name) for name in names], dtype=np.int64)
-        bits = np.zeros(len(slots), dtype=np.int64)
-        for term in wanted:
-            bits |= self._postings.members(self._numbers[term], slots)
+        members = self._postings.members([self._numbers[term] for term in wanted], slots)
+        bits = np.bitwise_or.reduce(members, axis=0)
         return [tuple(member for place, member in enumerate(_MEMBERS) if own >> place & 1) for own in bits.tolist()]
 
     def _with(self, tools: Sequence[Tool], *, first: int) -> TermPostings:
@@ -121,9 +120,12 @@ class TermPostings:
                 bits.append(1 << place)
                 slots.append(slot)
                 counts.append(len(found))
-        owners = [np.repeat(np.array(one, dtype=np.int64), counts) for one in (slots, bits)]
-        no_steps = np.zeros(len(numbers), dtype=np.int64)
-        return Segment.of(summed(keys(np.array(numbers, dtype=np.int64), owners[0], no_steps, owners[1])))
+        own_slots, own_bits = (np.repeat(np.array(one, dtype=np.int64), counts) for one in (slots, bits))
+        found, places = np.unique(np.array(numbers, dtype=np.int64) * MOST + own_slots, return_inverse=True)
+        members = np.zeros(len(found), dtype=np.int64)
+        np.bitwise_or.at(members, places, own_bits)
+        own, of_slots = np.divmod(found, MOST)
+        return Segment.of(own, own, entries_of(of_slots, np.zeros_like(members), members))
 
     def _tidied(self) -> TermPostings:
         """Return the same without what is left of removed tools."""
@@ -132,5 +134,5 @@ class TermPostings:
             known = list(self._numbers)
         used = self._postings.counts(len(known), kept) > 0
         numbers = _Numbers(compress(known, used.tolist()))
-        postings = self._postings.renumbered(np.cumsum(used) - 1, np.cumsum(kept) - 1, kept)
+        postings = self._postings.renumbered(np.cumsum(used) - 1, np.cumsum(kept) - 1, kept, self._postings.stems)
         return TermPostings(numbers, self._roster.compacted(), postings)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from itertools import compress
 from threading import Lock
 from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mcp_ext_tools_search.ranking.layout import MOST
 from mcp_ext_tools_search.ranking.spelling import Spelling
@@ -16,7 +19,7 @@ from mcp_ext_tools_search.ranking.tokens import is_character, is_unspaced
 __all__ = ["NO_TERM", "Vocabulary", "lookup_key", "may_be_misspelt", "surface"]
 
 NO_TERM: Final = -1
-"""Stands where a word has no stem, or none but itself as it is written."""
+"""Stands where a word has no stem."""
 
 _SHORTEST_CORRECTED: Final = 4
 _AS_WRITTEN: Final = "="
@@ -52,14 +55,14 @@ class Vocabulary:
         """By number of a word in `spelling`, the number of the term."""
         self.lock = Lock()
         """Held by whoever adds words."""
-        self.is_surface = array("b")
-        """By number, whether the term is a word as it is written."""
+        self.stems = array("i")
+        """By number, the number of the term's stem, which a stem is itself; `NO_TERM` where there is none."""
 
     def __len__(self) -> int:
-        return len(self.is_surface)
+        return len(self.stems)
 
-    def add(self, word: str) -> tuple[int, int]:
-        """Return the numbers of `word` as it is written and of its stem, which may be `NO_TERM`.
+    def add(self, word: str) -> int:
+        """Return the number of `word` as it is written, which is that of its stem if no other word has that.
 
         A stop word has no stem: it is kept as it is written, for queries of nothing else. Nor has a character, which is
         counted in the pairs that it is in. These pairs are kept as stems alone, as nobody writes them otherwise.
@@ -67,31 +70,39 @@ class Vocabulary:
         Raises:
             ValueError: There are more terms than one index can hold.
         """
-        as_written = self._number(lookup_key(word))
+        key = lookup_key(word)
+        number = self.numbers.get(key)
+        if number is not None:
+            return number
+        if key == word:
+            return self._new(key, len(self))
         if word in STOP_WORDS or is_character(word):
-            return as_written, NO_TERM
-        if lookup_key(word) == word:
-            return NO_TERM, as_written
-        return as_written, self._number(stem(word))
+            return self._new(key, NO_TERM)
+        stemmed = stem(word)
+        of_stem = self.numbers.get(stemmed)
+        return self._new(key, self._new(stemmed, len(self)) if of_stem is None else of_stem)
 
-    def _number(self, term: str) -> int:
-        number = self.numbers.get(term)
-        return self._new(term, is_surface=term.startswith(_AS_WRITTEN)) if number is None else number
+    def only(self, kept: NDArray[np.bool_]) -> Vocabulary:
+        """Return a vocabulary that has the terms `kept` alone, numbered in their order; a word is kept with its stem.
 
-    def only(self, kept: Iterable[str]) -> Vocabulary:
-        """Return a vocabulary that has the terms `kept` alone, numbered in their order."""
+        Args:
+            kept: By number; none from its end on.
+        """
         vocabulary = Vocabulary()
-        for term in kept:
-            vocabulary._new(term, is_surface=term.startswith(_AS_WRITTEN))
+        new: list[int] = (np.cumsum(kept) - 1).tolist()
+        with self.lock:
+            known = list(zip(self.numbers, self.stems, strict=True))
+        for term, of_stem in compress(known, kept.tolist()):
+            vocabulary._new(term, of_stem if of_stem == NO_TERM else new[of_stem])
         return vocabulary
 
-    def _new(self, term: str, *, is_surface: bool) -> int:
-        number = len(self.is_surface)
+    def _new(self, term: str, of_stem: int) -> int:
+        number = len(self)
         if number >= MOST:
             raise ValueError(f"these tools have more than {MOST} different words")
-        self.is_surface.append(is_surface)
+        self.stems.append(of_stem)
         self.numbers[term] = number
-        if not is_surface and may_be_misspelt(term) and term.isalpha():
+        if of_stem == number and may_be_misspelt(term) and term.isalpha():
             # In this order, as other threads may be looking: what has a number can be found.
             self.spelling.add(term)
             self.spelled.append(number)

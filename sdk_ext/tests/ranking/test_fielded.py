@@ -122,7 +122,7 @@ def test_published_labels_match_as_meta(index: ToolIndex):
 
 
 def test_equal_tools_are_ordered_by_name(make_tool: Callable[..., Tool]):
-    names = ["b_x", "a_x", "d_x", "c_x"]
+    names = ["c_x", "b_x", "f_x", "e_x"]
     index = FieldedRanker()([make_tool(name, "Same thing.") for name in names])
     assert _names(index.search("same thing")) == sorted(names)
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from mcp_ext_tools_search.ranking import PlainRanker
 from mcp_ext_tools_search.ranking.fields import STEPS
-from mcp_ext_tools_search.ranking.layout import keys, summed
+from mcp_ext_tools_search.ranking.layout import entries_of
 from mcp_ext_tools_search.ranking.postings import Postings
 from mcp_ext_tools_search.ranking.queries import WeighedQuery
 from mcp_ext_tools_search.ranking.scoring import LEAST_FACTOR, score
@@ -23,6 +23,9 @@ from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
 _WORD = st.sampled_from(["get", "list", "user", "file", "weather", "café", "天气", "v2", "report", "mail"])
+_B = 0.75
+"""That of rank-bm25, and so of the plain ranking."""
+
 _TEXT = st.lists(_WORD, min_size=1, max_size=12).map(" ".join)
 
 
@@ -30,7 +33,7 @@ _TEXT = st.lists(_WORD, min_size=1, max_size=12).map(" ".join)
 def test_the_plain_engine_is_rank_bm25(texts: Sequence[str], query: str, parts: int):
     tools = [Tool(name=f"t{place}", description=text, input_schema={}) for place, text in enumerate(texts)]
     words = [terms(f"{tool.name} {tool.description}") for tool in tools]
-    okapi = BM25Okapi(words)
+    okapi = BM25Okapi(words, b=_B)
     # Where most words are in most tools Okapi's idf is negative, and everything is upside down.
     assume(all(idf > 0 for idf in okapi.idf.values()))
     scores = _scores(words, okapi.idf, terms(query), parts)
@@ -47,19 +50,20 @@ def _scores(
     postings = Postings()
     for slots in np.array_split(np.arange(len(words)), parts):
         texts = words[slots[0] : slots[-1] + 1]
-        lengths = [len(text) for text in texts]
-        own = np.array([numbers[word] for text in texts for word in text], dtype=np.int64)
-        whole = np.full(len(own), STEPS)
-        added = summed(keys(own, np.repeat(slots, lengths), whole, np.zeros_like(own)))
-        postings = postings.with_added(Segment.of(added))
+        counted = [
+            (numbers[word], slot, count)
+            for slot, text in zip(slots, texts, strict=True)
+            for word, count in Counter(text).items()
+        ]
+        own, having, counts = np.array(counted, dtype=np.int64).T
+        postings = postings.with_added(Segment.of(own, own, entries_of(having, counts * STEPS, np.zeros_like(own))))
     counts = Counter(word for word in query if word in numbers)
     if not counts:
         return np.zeros(len(words))
     looked_up = [numbers[word] for word in counts]
     weighed = WeighedQuery(looked_up, [count * idf[word] for word, count in counts.items()])
     all_lengths = np.array([len(own) for own in words], dtype=np.float64)
-    statistics = Statistics(
-        None, len(words), np.zeros(0), 0.0, len(words), 0.0, saturation(all_lengths, None), np.ones(len(words))
-    )
+    saturations = saturation(all_lengths, None, penalty=_B)
+    statistics = Statistics(None, len(words), np.zeros(0), 0.0, len(words), 0.0, saturations, np.ones(len(words)))
     # A tool that covers nothing of a query has a constant part of its score.
     return score(postings.of(looked_up), statistics, weighed).total / LEAST_FACTOR

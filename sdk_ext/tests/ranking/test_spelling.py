@@ -61,6 +61,33 @@ def test_a_word_unlike_all_others_is_near_none():
     assert _nearest("market") == []
 
 
+@given(st.text(st.sampled_from("abcdefé天"), min_size=4, max_size=9), st.data())
+def test_a_word_is_found_by_any_slip_in_it(word: str, data: st.DataObject):
+    place = data.draw(st.integers(0, len(word) - 1))
+    letter = data.draw(st.sampled_from("abxy"))
+    more, wrong = (word[:place] + letter + word[end:] for end in (place, place + 1))
+    swapped = word[:place] + word[place : place + 2][::-1] + word[place + 2 :]
+    for slip in {more, wrong, swapped, word[:place] + word[place + 1 :]} - {word}:
+        [(number, likeness)] = Spelling(["zzzz", word]).nearest(slip, 2, _all_of(2))
+        assert number == 1
+        assert likeness >= 0.75
+
+
+def test_forms_of_a_word_are_near_and_words_that_merely_end_alike_are_not():
+    spelling = Spelling(["visual", "location", "magnetic"])
+    assert [number for number, _ in spelling.nearest("visually", 2, _all_of(3))] == [0]
+    assert spelling.nearest("vacation", 2, _all_of(3)) == []
+
+
+def test_of_very_many_words_that_are_like_one_few_are_looked_at_whatever_their_numbers():
+    alike = [f"weather{first}{second}" for first in "abcdefghij" for second in "abcdefghij"]
+    one, other = Spelling(alike), Spelling(alike[::-1])
+    found = [number for number, _ in one.nearest("weatherxx", 2, _all_of(100))]
+    assert [alike[number] for number in found] == [
+        alike[::-1][number] for number, _ in other.nearest("weatherxx", 2, _all_of(100))
+    ]
+
+
 def test_words_that_are_not_known_are_not_offered():
     assert _nearest("weathr", "forecast") == []
 
