@@ -68,7 +68,7 @@ def test_a_ranking_is_judged_by_the_signs_that_it_has():
     judge = Judge(_by_letters, (0.0, ()), SemanticSigns._make)
     cases = cases_of([read_dataset(SMALL, "dev")], 0, judge)
     intercept, slopes = fitted(cases)
-    assert judge.named(slopes).shared_evidence > 0
+    assert judge.named(slopes).score > 0
     assert {len(case.signs) for case in cases if case.signs} == {len(SemanticSigns._fields)} == {len(slopes)}
     served = [case.confidence((intercept, slopes)) for case in cases if case.quality]
     unserved = [case.confidence((intercept, slopes)) for case in cases if not case.quality]
