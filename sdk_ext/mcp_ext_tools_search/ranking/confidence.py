@@ -28,6 +28,9 @@ COMPARED: Final = 5
 _MOST_TOOLS: Final = 2_500
 """As many as the largest set has that the weights are fitted to: what more of them would tell is not known."""
 
+_MOST_WORDS: Final = 50
+"""More than 99 % of the requests have that the weights are fitted to. Text that is pasted into one is mostly longer."""
+
 _LITTLE: Final = 0.1
 _WHOLE: Final = 1 - 1e-9
 
@@ -51,7 +54,7 @@ class Signs(NamedTuple):
     """Part of the first tool's name that the request says."""
 
     size: float
-    """Number of words of the request, generic ones for half: of more words, more is found by chance."""
+    """Number of words of the request, generic ones for half, 50 at most: of more words, more is found by chance."""
 
     tools: float
     """Logarithm of the number of tools that are not alike, 2,500 at most: among many, more is found by chance."""
@@ -95,7 +98,7 @@ def least_signs(query: WeighedQuery, statistics: Statistics) -> Signs | None:
         shared_evidence=0.0,
         score=0.0,
         said=0.0,
-        size=query.size,
+        size=min(query.size, _MOST_WORDS),
         tools=log(min(statistics.distinct, _MOST_TOOLS)),
     )
 
