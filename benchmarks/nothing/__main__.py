@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, astuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from benchmarks.nothing.cases import Case, cases_of
 from benchmarks.nothing.curve import Point, best_within, bounds, curve
 from benchmarks.nothing.generic import generic_stems
+from benchmarks.nothing.judges import JUDGES, Judge
 from benchmarks.nothing.plot import svg
 from benchmarks.nothing.regression import fitted
 from benchmarks.retrieval.datasets import SMALL, read_dataset
 
 __all__ = ["main"]
 
-_LOSSES: Final = (0.0025, 0.005, 0.01, 0.02, 0.05)
+_AS_SHIPPED: Final = "weights as shipped"
+_LOSSES: Final = (0.003, 0.005, 0.01, 0.02, 0.05)
 _THRESHOLDS: Final = (0.04, 0.08, 0.11, 0.15, 0.2, 0.3, 0.4, 0.5)
 _FEWEST_TO_LEAVE_ONE_OUT: Final = 3
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -31,36 +33,86 @@ _DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--split", type=click.Choice(["dev", "test", "all"]), default="dev", show_default=True)
 @click.option("--pairs", type=click.IntRange(min=0), default=100, show_default=True, help="Requests per other set.")
 @click.option(
+    "--ranker",
+    "rankers",
+    type=click.Choice([*JUDGES]),
+    multiple=True,
+    default=["fielded"],
+    show_default=True,
+    help="May be repeated, for a comparison.",
+)
+@click.option(
     "--fit", is_flag=True, help="Print generic words of these tools, and the weights that fit these requests."
 )
 @click.option("--json", "json_file", type=_FILE, help="Write the curves here.")
 @click.option("--plot", "plot_file", type=_FILE, help="Draw the curves here, as SVG.")
 def main(
-    directories: Sequence[Path], split: str, pairs: int, fit: bool, json_file: Path | None, plot_file: Path | None
+    directories: Sequence[Path],
+    split: str,
+    pairs: int,
+    rankers: Sequence[str],
+    fit: bool,
+    json_file: Path | None,
+    plot_file: Path | None,
 ) -> None:
     """Measure how often nothing is answered where nothing fits, and what that costs where something does."""
     paths = list(dict.fromkeys((*directories, SMALL)))
     datasets = [read_dataset(path, split) for path in paths]
-    cases = cases_of(datasets, pairs)
-    curves = {"weights as shipped": curve(cases, Case.confidence)}
-    if len(paths) >= _FEWEST_TO_LEAVE_ONE_OUT:
-        fitting = cases_of([read_dataset(path, "dev") for path in paths], pairs)
-        curves["weights fitted without the set"] = curve(cases, _Unseen(fitting))
-    for name, points in curves.items():
-        click.echo(f"{name}, {split}\n{_table(points)}")
-    click.echo(_by_kind(cases, best_within(curves["weights as shipped"], 0.01).least_confidence))
     if fit:
         click.echo(f"generic: {' '.join(generic_stems(datasets))}")
-        click.echo(f"fitted: {fitted(cases)}")
+    measured: dict[str, _Measured] = {}
+    for ranker in dict.fromkeys(rankers):
+        judge = JUDGES[ranker]
+        cases = cases_of(datasets, pairs, judge)
+        fitting = cases if split == "dev" else cases_of([read_dataset(path, "dev") for path in paths], pairs, judge)
+        measured[ranker] = own = _measured(cases, fitting, judge)
+        for name, points in own.curves.items():
+            click.echo(f"{ranker}, {name}, {split}\n{_table(points)}")
+        click.echo(_by_kind(cases, own.shipped, best_within(own.curves[_AS_SHIPPED], 0.01).least_confidence))
+        if fit:
+            intercept, slopes = fitted(cases)
+            click.echo(f"fitted: {(intercept, judge.named(slopes))}")
     if json_file:
-        report = {
-            "split": split,
-            "curves": {name: [asdict(point) for point in points] for name, points in curves.items()},
-            "bounds": [asdict(bounds(cases, Case.confidence, threshold)) for threshold in _THRESHOLDS],
-        }
-        json_file.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        json_file.write_text(json.dumps(_report(split, measured), indent=1) + "\n", encoding="utf-8")
     if plot_file:
+        curves = {
+            f"{ranker}, {name}": points for ranker, own in measured.items() for name, points in own.curves.items()
+        }
         plot_file.write_text(svg(curves), encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """What came of the confidence of one ranking."""
+
+    cases: Sequence[Case]
+    shipped: Callable[[Case], float]
+    """Confidence as it is shipped."""
+
+    curves: Mapping[str, Sequence[Point]]
+
+
+def _measured(cases: Sequence[Case], fitting: Sequence[Case], judge: Judge) -> _Measured:
+    def shipped(case: Case) -> float:
+        return case.confidence(judge.weights)
+
+    curves = {_AS_SHIPPED: curve(cases, shipped)}
+    if len({case.catalogue for case in fitting}) >= _FEWEST_TO_LEAVE_ONE_OUT:
+        curves["weights fitted without the set"] = curve(cases, _Unseen(fitting))
+    return _Measured(cases, shipped, curves)
+
+
+def _report(split: str, measured: Mapping[str, _Measured]) -> Mapping[str, Any]:
+    """Return the figures of the first ranking, and beside them those of the others by their names."""
+    first, *others = (
+        {
+            "curves": {name: [asdict(point) for point in points] for name, points in own.curves.items()},
+            "bounds": [asdict(bounds(own.cases, own.shipped, threshold)) for threshold in _THRESHOLDS],
+        }
+        for own in measured.values()
+    )
+    ranker, *names = measured
+    return {"split": split, "ranker": ranker, **first, "beside": dict(zip(names, others, strict=True))}
 
 
 class _Unseen:
@@ -84,12 +136,13 @@ def _table(points: Sequence[Point]) -> str:
     return "\n".join(lines)
 
 
-def _by_kind(cases: Sequence[Case], threshold: float) -> str:
+def _by_kind(cases: Sequence[Case], confidence: Callable[[Case], float], threshold: float) -> str:
     """Return how often each catalogue is silent for the requests of each set that it does not serve."""
     groups: dict[tuple[str, str], list[bool]] = {}
     for case in cases:
         if case.quality is None:
-            groups.setdefault((case.catalogue, case.source), []).append(case.confidence() < threshold or not case.found)
+            says_nothing = confidence(case) < threshold or not case.found
+            groups.setdefault((case.catalogue, case.source), []).append(says_nothing)
     rows = [
         f"  {catalogue} < {source}: {sum(own) / len(own):.2f} of {len(own)}"
         for (catalogue, source), own in groups.items()

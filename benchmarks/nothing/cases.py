@@ -10,10 +10,9 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mcp_ext_tools_search.ranking import FieldedRanker
-from mcp_ext_tools_search.ranking.confidence import WEIGHTS, Signs, confidence
-from mcp_ext_tools_search.ranking.fielded import FieldedIndex
+from mcp_ext_tools_search.ranking.confidence import confidence
 
+from benchmarks.nothing.judges import Judge, Judging, Numbers, Weights
 from benchmarks.retrieval.datasets import Dataset, Query
 from benchmarks.retrieval.metrics import DEPTH, Quality, quality
 
@@ -37,18 +36,18 @@ class Case:
     found: bool
     """Whether the tools have any of the words at all."""
 
-    signs: Signs | None
+    signs: Numbers | None
 
-    def confidence(self, weights: tuple[float, Signs] = WEIGHTS) -> float:
+    def confidence(self, weights: Weights) -> float:
         """Return how sure the ranking is: 0 where it found nothing anyway."""
         return confidence(self.signs, weights) if self.found else 0.0
 
 
-def cases_of(datasets: Sequence[Dataset], pairs: int) -> list[Case]:
+def cases_of(datasets: Sequence[Dataset], pairs: int, judge: Judge) -> list[Case]:
     """Put the requests of each set to its tools, and up to `pairs` of each other set that has other tools."""
     found: list[Case] = []
     for catalogue in datasets:
-        index = FieldedRanker()(catalogue.tools)
+        index = judge.index(catalogue.tools)
         found += [_case(catalogue, index, catalogue.name, query) for query in catalogue.queries]
         for other in datasets:
             if set(catalogue.ids.values()).isdisjoint(other.ids.values()):
@@ -62,7 +61,7 @@ def _sample(dataset: Dataset, pairs: int) -> Iterator[Query]:
         yield query.model_copy(update={"relevant": ()})
 
 
-def _case(catalogue: Dataset, index: FieldedIndex, source: str, query: Query) -> Case:
+def _case(catalogue: Dataset, index: Judging, source: str, query: Query) -> Case:
     hits = index.search(query.query)[:DEPTH]
     ranked = [catalogue.ids[hit.name] for hit in hits]
     judged = quality(ranked, query.relevant) if query.relevant else None

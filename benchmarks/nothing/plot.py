@@ -10,7 +10,7 @@ __all__ = ["svg"]
 
 _WIDTH, _HEIGHT, _MARGIN = 480, 300, 44
 _MOST_LOST = 0.1
-_COLOURS = ("#1f6f8b", "#b5482a")
+_COLOURS = ("#1f6f8b", "#b5482a", "#4b7f2f", "#7a4b9c")
 
 
 def svg(curves: Mapping[str, Sequence[Point]]) -> str:

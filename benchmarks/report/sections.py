@@ -52,7 +52,15 @@ def _silent(report: _Row) -> str:
 
 def _nothing(record: Record) -> str:
     """Return the figures of some thresholds, in percent and in points."""
-    curves: Mapping[str, Sequence[_Row]] = record.figures["curves"]
+    beside: Mapping[str, _Row] = record.figures.get("beside", {})
+    parts = ["Means over the sets, in percent and in points:", _thresholds(record.figures)]
+    for ranker, figures in beside.items():
+        parts += [f"The same with `{ranker}`:", _thresholds(figures)]
+    return "\n\n".join(parts)
+
+
+def _thresholds(figures: _Row) -> str:
+    curves: Mapping[str, Sequence[_Row]] = figures["curves"]
     unseen = curves.get("weights fitted without the set")
     rows = [
         (
@@ -63,7 +71,7 @@ def _nothing(record: Record) -> str:
             f"{100 * shipped['wrongly_silent']:.1f}",
             *((f"{100 * other['silent']:.1f} / {100 * other['recall_lost']:.1f}",) if other else ("",)),
         )
-        for one in record.figures["bounds"]
+        for one in figures["bounds"]
         for shipped in (_at(curves["weights as shipped"], one["least_confidence"]),)
         for other in (_at(unseen, one["least_confidence"]) if unseen else None,)
     ]
@@ -75,7 +83,7 @@ def _nothing(record: Record) -> str:
         "answered with nothing, wrongly",
         "weights of the other sets: rightly / Recall@5 lost",
     )
-    return "\n\n".join(("Means over the sets, in percent and in points:", table(headings, rows)))
+    return table(headings, rows)
 
 
 def _at(points: Sequence[_Row], threshold: float) -> _Row:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.plots import can_draw
+from benchmarks.retrieval.by_meaning import can_rank_by_meaning
 from benchmarks.retrieval.datasets import SMALL
 from benchmarks.retrieval.peers import PEERS
 from benchmarks.speed.engines import ENGINES, installed
@@ -15,6 +16,7 @@ from benchmarks.speed.engines import ENGINES, installed
 __all__ = ["STEPS", "Material", "Step"]
 
 _RANKERS: Final = ("fielded-never-silent", "fielded", "plain")
+_BY_MEANING: Final = ("semantic-never-silent", "semantic")
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,15 @@ class Step:
 
 
 def _retrieval(material: Material) -> Sequence[str]:
-    peers = [] if material.is_quick else installed(PEERS)
-    return [*_each("--data", [SMALL, *material.data]), "--split", "test", *_each("--ranker", [*_RANKERS, *peers])]
+    by_meaning = _BY_MEANING if can_rank_by_meaning() else ()
+    others = [] if material.is_quick else [*by_meaning, *installed(PEERS)]
+    return [*_each("--data", [SMALL, *material.data]), "--split", "test", *_each("--ranker", [*_RANKERS, *others])]
 
 
 def _nothing(material: Material) -> Sequence[str]:
+    rankers = ["fielded", "semantic"] if can_rank_by_meaning() and not material.is_quick else ["fielded"]
     few = ["--pairs", "5"] if material.is_quick else []
-    return [*_each("--data", material.data), "--split", "test", *few]
+    return [*_each("--data", material.data), "--split", "test", *_each("--ranker", rankers), *few]
 
 
 def _stuffing(material: Material) -> Sequence[str]:

@@ -12,11 +12,12 @@ import click
 from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, PlainRanker, Ranker
 
 from benchmarks.bootstrap import Estimate, mean_of_means
-from benchmarks.retrieval.by_meaning import by_meaning
+from benchmarks.retrieval.by_meaning import ByMeaning
 from benchmarks.retrieval.datasets import SMALL, Dataset, read_dataset
 from benchmarks.retrieval.measure import Measurement, measure
 from benchmarks.retrieval.metrics import DEPTH, Quality, mean_quality, quality
 from benchmarks.retrieval.peers import PEERS
+from benchmarks.retrieval.slips import with_slips
 
 __all__ = ["RANKERS", "main"]
 
@@ -24,7 +25,8 @@ RANKERS: Final[Mapping[str, Ranker]] = {
     "fielded": FieldedRanker(least_confidence=DEFAULT_LEAST_CONFIDENCE),
     "fielded-never-silent": FieldedRanker(),
     "plain": PlainRanker(),
-    "semantic": by_meaning,
+    "semantic": ByMeaning(least_confidence=DEFAULT_LEAST_CONFIDENCE),
+    "semantic-never-silent": ByMeaning(),
 }
 
 _HEADINGS: Final[tuple[str, ...]] = (
@@ -67,6 +69,7 @@ _DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
     help="May be repeated, for a comparison.",
 )
 @click.option("--depth", type=click.IntRange(min=DEPTH), default=100, show_default=True, help="Hits read per query.")
+@click.option("--slips", is_flag=True, help="With a typing error in 30 % of the words of five letters or more.")
 @click.option("--json", "json_file", type=_FILE, help="Write the figures here.")
 @click.option("--run", "run_file", type=_FILE, help="Write the ranked lists here, one query per line.")
 def main(
@@ -74,6 +77,7 @@ def main(
     split: str,
     rankers: Sequence[str],
     depth: int,
+    slips: bool,
     json_file: Path | None,
     run_file: Path | None,
 ) -> None:
@@ -81,6 +85,8 @@ def main(
     if run_file and len(rankers) > 1:
         raise click.UsageError("--run writes the lists of one --ranker.")
     datasets = [read_dataset(path, split) for path in directories]
+    if slips:
+        datasets = [with_slips(dataset) for dataset in datasets]
     measured: dict[str, list[Measurement]] = {}
     for ranker in dict.fromkeys(rankers):
         measured[ranker] = [_measured(dataset, ranker, depth) for dataset in datasets]

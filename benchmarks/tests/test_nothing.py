@@ -1,16 +1,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 from click.testing import CliRunner
 from mcp_ext_tools_search.ranking.confidence import Signs
 from mcp_ext_tools_search.ranking.stems import stem
+from mcp_ext_tools_search.semantic import Embedder, SemanticRanker
+from mcp_ext_tools_search.semantic.confidence import SemanticSigns
+from mcp_ext_tools_search.semantic.index import SemanticIndex
+from mcp_types import Tool
+from numpy.typing import NDArray
 
 from benchmarks.nothing.__main__ import main
-from benchmarks.nothing.cases import Case
+from benchmarks.nothing.cases import Case, cases_of
 from benchmarks.nothing.curve import best_within, curve
 from benchmarks.nothing.generic import generic_stems
+from benchmarks.nothing.judges import Judge
 from benchmarks.nothing.regression import fitted
 from benchmarks.retrieval.datasets import SMALL, read_dataset
 from benchmarks.retrieval.metrics import quality
@@ -42,7 +50,29 @@ def test_weights_are_fitted_to_what_tells_the_two_apart():
     served, unserved = _case(served=True, evidence=2.0), _case(served=False, evidence=0.0)
     assert served.confidence(weights) > 0.9
     assert unserved.confidence(weights) < 0.1
-    assert weights[1].said == 0.0
+    assert Signs._make(weights[1]).said == 0.0
+
+
+def _letters(texts: Sequence[str], /) -> NDArray[np.float64]:
+    return np.array([[1 + text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts])
+
+
+def _by_letters(tools: Sequence[Tool], /) -> SemanticIndex:
+    ranker = SemanticRanker(Embedder("letters", _letters))
+    index = ranker(tools)
+    assert ranker.settle(30)
+    return index
+
+
+def test_a_ranking_is_judged_by_the_signs_that_it_has():
+    judge = Judge(_by_letters, (0.0, ()), SemanticSigns._make)
+    cases = cases_of([read_dataset(SMALL, "dev")], 0, judge)
+    intercept, slopes = fitted(cases)
+    assert judge.named(slopes).score > 0
+    assert {len(case.signs) for case in cases if case.signs} == {len(SemanticSigns._fields)} == {len(slopes)}
+    served = [case.confidence((intercept, slopes)) for case in cases if case.quality]
+    unserved = [case.confidence((intercept, slopes)) for case in cases if not case.quality]
+    assert np.mean(served) > np.mean(unserved)
 
 
 def test_words_are_generic_that_many_tools_of_several_sets_have():

@@ -9,7 +9,8 @@ from click.testing import CliRunner
 from benchmarks.__main__ import main
 from benchmarks.plots import can_draw
 from benchmarks.report.page import render
-from benchmarks.report.records import StepFailed, run
+from benchmarks.report.records import StepFailed, read_record, run
+from benchmarks.report.sections import section
 from benchmarks.report.steps import STEPS, Material
 from benchmarks.retrieval.datasets import SMALL
 from benchmarks.speed.__main__ import main as speed
@@ -45,6 +46,15 @@ def test_the_page_of_the_same_records_is_the_same(tmp_path: Path):
 def test_the_committed_page_is_that_of_the_committed_records():
     folder = Path(__file__).parents[1]
     assert (folder / "RESULTS.md").read_text() == render(folder)
+
+
+def test_figures_of_another_ranking_stand_below_those_of_the_first():
+    record = read_record("nothing", Path(__file__).parents[1] / "results")
+    assert record is not None
+    first = record.model_copy(update={"figures": {**record.figures, "beside": {}}})
+    both = record.model_copy(update={"figures": {**record.figures, "beside": {"semantic": record.figures}}})
+    _, alone = section(first).split("\n\n", 1)
+    assert section(both) == f"{section(first)}\n\nThe same with `semantic`:\n\n{alone}"
 
 
 def test_every_measurement_is_offered_the_options_that_it_has():

@@ -19,6 +19,7 @@ from benchmarks.retrieval.datasets import read_dataset
 from benchmarks.retrieval.measure import measure
 from benchmarks.retrieval.metrics import Quality, mean_quality, quality
 from benchmarks.retrieval.peers import PEERS, Peer
+from benchmarks.retrieval.slips import mistyped
 
 _TOOLS: list[Mapping[str, Any]] = [
     {"id": "mail::send", "server": "mail", "name": "send", "description": "Send a message.", "inputSchema": {}},
@@ -157,3 +158,24 @@ def test_an_engine_that_is_not_installed_is_named_with_what_installs_it(
     outcome = CliRunner().invoke(main, ["--data", str(directory), "--ranker", "tantivy"])
     assert outcome.exit_code == 2
     assert "pip install '.[benchmark]'" in outcome.output
+
+
+def test_slips_are_one_edit_in_three_of_ten_long_words_and_the_same_in_every_run():
+    text = "please " * 1_000 + "send it on at once " * 100
+    slipped = mistyped(text, "q1")
+    assert slipped == mistyped(text, "q1") != mistyped(text, "q2")
+    words = slipped.split()
+    assert len(words) == len(text.split())
+    assert words[1_000:] == text.split()[1_000:]
+    wrong = [word for word in words[:1_000] if word != "please"]
+    assert 250 < len(wrong) < 350
+    assert {len(word) for word in wrong} == {5, 6, 7}
+
+
+def test_the_command_measures_requests_with_slips(directory: Path, tmp_path: Path):
+    _write(directory / "queries.jsonl", [{"id": str(n), "query": "forecast", "relevant": ["sky"]} for n in range(40)])
+    figures = tmp_path / "figures.json"
+    asked = ["--data", str(directory), "--ranker", "plain", "--json", str(figures)]
+    for more, is_perfect in ([], True), (["--slips"], False):
+        assert CliRunner().invoke(main, [*asked, *more]).exit_code == 0
+        assert (json.loads(figures.read_text())["mean"]["ndcg_at_10"] == 1.0) is is_perfect

@@ -223,9 +223,3 @@ def test_an_output_that_takes_nothing_is_named_as_the_reason() -> None:
     ended = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=SECONDS, check=False)
     assert ended.returncode == 1
     assert "No space left on device" in ended.stderr
-
-
-def test_the_ranking_by_meaning_has_no_other_bound() -> None:
-    shown = run("--semantic", "--least-confidence", "0.2")
-    assert shown.returncode == 2
-    assert "cannot be used with --least-confidence" in shown.stderr

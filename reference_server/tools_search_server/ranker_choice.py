@@ -17,18 +17,15 @@ def chosen_ranker(*, semantic: bool, least_confidence: float | None) -> Ranker:
 
     Args:
         semantic: Whether meaning counts beside words; vectors are kept among this user's caches.
-        least_confidence: Where it is less likely that any tool fits, the default ranker finds nothing.
+        least_confidence: Where it is less likely that any tool fits, nothing is found.
 
     Raises:
-        Mendable: The extra is not installed, or both are asked for.
+        Mendable: The extra is not installed.
     """
+    lexical = FieldedRanker(least_confidence=DEFAULT_LEAST_CONFIDENCE if least_confidence is None else least_confidence)
     if not semantic:
-        least = DEFAULT_LEAST_CONFIDENCE if least_confidence is None else least_confidence
-        return FieldedRanker(least_confidence=least)
-    if least_confidence is not None:
-        reason = "The ranking by meaning has a bound of its own, and --least-confidence is for that by words."
-        raise Mendable("--semantic", "", "cannot be used with --least-confidence", reason)
+        return lexical
     try:
-        return SemanticRanker(minilm(), folder=cache_folder())
+        return SemanticRanker(minilm(), lexical=lexical, folder=cache_folder())
     except MissingExtra as error:
         raise Mendable("--semantic", "", "cannot be served", str(error)) from None

@@ -20,13 +20,16 @@ from mcp_ext_tools_search.ranking.queries import WeighedQuery
 from mcp_ext_tools_search.ranking.scoring import Scores
 from mcp_ext_tools_search.ranking.statistics import Statistics
 
-__all__ = ["COMPARED", "WEIGHTS", "Signs", "confidence", "signs", "signs_at_least"]
+__all__ = ["COMPARED", "WEIGHTS", "Signs", "confidence", "least_signs", "signs", "signs_at_least"]
 
 COMPARED: Final = 5
 """Tools of an answer that are looked at."""
 
 _MOST_TOOLS: Final = 2_500
 """As many as the largest set has that the weights are fitted to: what more of them would tell is not known."""
+
+_MOST_WORDS: Final = 50
+"""More than 99 % of the requests have that the weights are fitted to. Text that is pasted into one is mostly longer."""
 
 _LITTLE: Final = 0.1
 _WHOLE: Final = 1 - 1e-9
@@ -51,7 +54,7 @@ class Signs(NamedTuple):
     """Part of the first tool's name that the request says."""
 
     size: float
-    """Number of words of the request, generic ones for half: of more words, more is found by chance."""
+    """Number of words of the request, generic ones for half, 50 at most: of more words, more is found by chance."""
 
     tools: float
     """Logarithm of the number of tools that are not alike, 2,500 at most: among many, more is found by chance."""
@@ -72,12 +75,32 @@ WEIGHTS: Final = (
 """Intercept and weights of the logistic regression."""
 
 
-def confidence(found: Signs | None, weights: tuple[float, Signs] = WEIGHTS) -> float:
-    """Return in [0, 1] how likely it is that a tool serves the request; 1 where nothing speaks of it."""
+def confidence(found: tuple[float, ...] | None, weights: tuple[float, tuple[float, ...]] = WEIGHTS) -> float:
+    """Return in [0, 1] how likely it is that a tool serves the request; 1 where nothing speaks of it.
+
+    Args:
+        found: The signs, which need not be these.
+        weights: Intercept and slopes that were fitted to such signs.
+    """
     if found is None:
         return 1.0
     intercept, slopes = weights
     return 1 / (1 + exp(-intercept - sum(map(mul, slopes, found))))
+
+
+def least_signs(query: WeighedQuery, statistics: Statistics) -> Signs | None:
+    """Return the signs of a query that has nothing in common with any visible tool; nothing where it has no words."""
+    if query.size is None:
+        return None
+    return Signs(
+        evidence=log(_LITTLE),
+        strong_evidence=log(_LITTLE),
+        shared_evidence=0.0,
+        score=0.0,
+        said=0.0,
+        size=min(query.size, _MOST_WORDS),
+        tools=log(min(statistics.distinct, _MOST_TOOLS)),
+    )
 
 
 def signs_at_least(query: WeighedQuery, scores: Scores, first: int, statistics: Statistics) -> Signs | None:
@@ -85,16 +108,9 @@ def signs_at_least(query: WeighedQuery, scores: Scores, first: int, statistics: 
 
     Most answers are sure enough by these alone.
     """
-    if query.size is None:
-        return None
-    return Signs(
-        evidence=log(_LITTLE),
-        strong_evidence=log(_LITTLE),
-        shared_evidence=0.0,
-        score=float(scores.total[first]) / statistics.rarest_of_distinct,
-        said=float(scores.said[first]),
-        size=query.size,
-        tools=log(min(statistics.distinct, _MOST_TOOLS)),
+    least = least_signs(query, statistics)
+    return least and least._replace(
+        score=float(scores.total[first]) / statistics.rarest_of_distinct, said=float(scores.said[first])
     )
 
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from mcp_types import Tool
 
-from mcp_ext_tools_search.ranking.confidence import COMPARED, Signs, confidence, signs, signs_at_least
+from mcp_ext_tools_search.ranking.confidence import COMPARED, Signs, confidence, least_signs, signs, signs_at_least
 from mcp_ext_tools_search.ranking.documents import Documents
 from mcp_ext_tools_search.ranking.hits import LazyHits
 from mcp_ext_tools_search.ranking.interface import Hit
@@ -72,7 +72,7 @@ class FieldedIndex:
     def __init__(self, documents: Documents, floor: OwnFloor, *, least_confidence: float = 0.0) -> None:
         self._documents = documents
         self._floor = floor
-        self._least_confidence = least_confidence
+        self.least_confidence = least_confidence
         self._lock = Lock()
         self._sets = OrderedDict[frozenset[str] | None, _Seen]()
         self._remembered: dict[int, Found] = {}
@@ -84,15 +84,28 @@ class FieldedIndex:
         """
         seen = self._seen(visible)
         answer = self._answer(query, seen)
-        if answer is None or not (self._least_confidence == 0 or answer.is_at_least(self._least_confidence)):
-            return self._floor.under(query, (), (), seen.statistics.visible)
-        hits = _ranked(self._documents.roster, answer)
-        return self._floor.under(query, hits, answer.query.terms, seen.statistics.visible)
+        if answer is not None and self.least_confidence > 0 and not answer.is_at_least(self.least_confidence):
+            answer = None
+        return self._hits(query, seen, answer)
+
+    def judged(self, query: str, *, visible: Collection[str] | None = None) -> tuple[Sequence[Hit], Signs | None]:
+        """Return what is found where nothing is held back, and the signs of whether it serves `query` at all."""
+        seen = self._seen(visible)
+        answer = self._answer(query, seen)
+        found = least_signs(seen.weigher.weigh(query), seen.statistics) if answer is None else answer.signs()
+        return self._hits(query, seen, answer), found
 
     def signs(self, query: str, *, visible: Collection[str] | None = None) -> Signs | None:
         """Return what tells whether a visible tool serves `query` at all; nothing where nothing tells it."""
         answer = self._answer(query, self._seen(visible))
         return None if answer is None else answer.signs()
+
+    def _hits(self, query: str, seen: _Seen, answer: _Answer | None) -> Sequence[Hit]:
+        """Return an answer as hits, with the floor under it."""
+        if answer is None:
+            return self._floor.under(query, (), (), seen.statistics.visible)
+        hits = _ranked(self._documents.roster, answer)
+        return self._floor.under(query, hits, answer.query.terms, seen.statistics.visible)
 
     def _answer(self, query: str, seen: _Seen) -> _Answer | None:
         weighed = seen.weigher.weigh(query)
@@ -106,7 +119,7 @@ class FieldedIndex:
         """Return an index without the tools named in `removed` and with `added`; this one stays as it is."""
         documents = self._documents.updated(removed, added)
         floor = self._floor.updated(documents, removed, added)
-        return FieldedIndex(documents, floor, least_confidence=self._least_confidence)
+        return FieldedIndex(documents, floor, least_confidence=self.least_confidence)
 
     def _found(self, terms: Sequence[int]) -> list[Found]:
         """Return the postings of each of `terms`; where they are is remembered."""

@@ -10,6 +10,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from mcp_ext_tools_search.semantic.confidence import Weights
+
 __all__ = ["STEPS", "Embed", "Embedder", "EmbedderError", "Vectors", "is_latin"]
 
 STEPS: Final = 2048
@@ -58,6 +60,9 @@ class Embedder:
 
     least_cosine: float = 0.0
     """Cosine from which on a tool may be found that shares no word with the query."""
+
+    weights: Weights | None = None
+    """What its cosines say of whether any tool fits, fitted to them; without it words alone tell that."""
 
     def vectors(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of the texts of tools.

