@@ -88,7 +88,7 @@ def confidence(found: tuple[float, ...] | None, weights: tuple[float, tuple[floa
     return 1 / (1 + exp(-intercept - sum(map(mul, slopes, found))))
 
 
-def least_signs(query: WeighedQuery, statistics: Statistics) -> Signs | None:
+def least_signs(query: WeighedQuery, statistics: Statistics, *, score: float = 0.0, said: float = 0.0) -> Signs | None:
     """Return the signs of a query that has nothing in common with any visible tool; nothing where it has no words."""
     if query.size is None:
         return None
@@ -96,8 +96,8 @@ def least_signs(query: WeighedQuery, statistics: Statistics) -> Signs | None:
         evidence=log(_LITTLE),
         strong_evidence=log(_LITTLE),
         shared_evidence=0.0,
-        score=0.0,
-        said=0.0,
+        score=score,
+        said=said,
         size=min(query.size, _MOST_WORDS),
         tools=log(min(statistics.distinct, _MOST_TOOLS)),
     )
@@ -108,10 +108,8 @@ def signs_at_least(query: WeighedQuery, scores: Scores, first: int, statistics: 
 
     Most answers are sure enough by these alone.
     """
-    least = least_signs(query, statistics)
-    return least and least._replace(
-        score=float(scores.total[first]) / statistics.rarest_of_distinct, said=float(scores.said[first])
-    )
+    score = float(scores.total[first]) / statistics.rarest_of_distinct
+    return least_signs(query, statistics, score=score, said=float(scores.said[first]))
 
 
 def signs(query: WeighedQuery, scores: Scores, best: NDArray[np.integer], statistics: Statistics) -> Signs | None:
