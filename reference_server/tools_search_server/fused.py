@@ -7,7 +7,6 @@ better, the best of all are ranked once more together, and that ranking has two 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from mcp_ext_tools_search.ranking import Hit, Ranker, with_floor
@@ -44,7 +43,7 @@ def fused(
     order = reciprocal_rank_fusion([*rankings, *[list(names_of(together))] * _VOTES])
     own = {hit.name: hit for hit in together} | {hit.name: hit for head in heads for hit in head if hit.matched}
     best = order[0][1]
-    hits = [replace(own.get(name, Hit(name, 0.0)), score=weight / best) for name, weight in order]
+    hits = [own.get(name, Hit(name, 0.0))._replace(score=weight / best) for name, weight in order]
     exact = tools.get(trimmed(query))
     if exact is not None:
         hits = with_floor(query, [exact], hits)
@@ -64,7 +63,7 @@ def _followed(head: Sequence[Hit], local: Sequence[Hit]) -> Sequence[Hit]:
         behind = local[max(places.start - len(head), 0) + _HEAD : max(places.stop - len(head), 0) + _HEAD]
         return [
             *head[places.start : places.stop],
-            *(replace(hit, score=least * hit.score / highest) for hit in behind),
+            *(hit._replace(score=least * hit.score / highest) for hit in behind),
         ]
 
     return LazyHits(len(head) + len(local) - _HEAD, names, hits_at)
