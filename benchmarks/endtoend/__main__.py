@@ -14,9 +14,9 @@ import click
 from benchmarks.endtoend.plot import draw
 from benchmarks.endtoend.run import measure_size
 from benchmarks.endtoend.tables import page
+from benchmarks.options import data_option
 from benchmarks.plots import needs_matplotlib
 from benchmarks.provenance import provenance, versions
-from benchmarks.retrieval.datasets import SMALL
 from benchmarks.speed.corpus import Corpus, read_corpus
 
 __all__ = ["main"]
@@ -26,18 +26,10 @@ _QUERIES: Final = 1_000
 _LONGEST: Final = 1_024
 _PACKAGES: Final = ("mcp", "mcp-types", "pydantic", "anyio", "uvicorn", "starlette", "httpx2", "bpe-openai")
 _FILE = click.Path(dir_okay=False, path_type=Path)
-_DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 @click.command()
-@click.option(
-    "--data",
-    "directories",
-    type=_DIRECTORY,
-    multiple=True,
-    default=[SMALL],
-    help="Dataset; may be repeated. [default: the small own one]",
-)
+@data_option
 @click.option("--sizes", default="10,100,1000,10000", show_default=True, help="Numbers of tools.")
 @click.option("--requests", type=click.IntRange(2), default=200, show_default=True, help="Of each kind.")
 @click.option("--json", "json_file", type=_FILE, help="Write the figures here.")

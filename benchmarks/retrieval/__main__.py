@@ -12,8 +12,9 @@ import click
 from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, PlainRanker, Ranker
 
 from benchmarks.bootstrap import Estimate, mean_of_means
+from benchmarks.options import data_option
 from benchmarks.retrieval.by_meaning import ByMeaning
-from benchmarks.retrieval.datasets import SMALL, Dataset, read_dataset
+from benchmarks.retrieval.datasets import Dataset, read_dataset
 from benchmarks.retrieval.measure import Measurement, measure
 from benchmarks.retrieval.metrics import DEPTH, Quality, mean_quality, quality
 from benchmarks.retrieval.peers import PEERS
@@ -46,18 +47,10 @@ _HEADINGS: Final[tuple[str, ...]] = (
     "p95 ms",
 )
 _FILE = click.Path(dir_okay=False, path_type=Path)
-_DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 @click.command()
-@click.option(
-    "--data",
-    "directories",
-    type=_DIRECTORY,
-    multiple=True,
-    default=[SMALL],
-    help="Dataset; may be repeated. [default: the small own one]",
-)
+@data_option
 @click.option("--split", type=click.Choice(["dev", "test", "all"]), default="dev", show_default=True)
 @click.option(
     "--ranker",

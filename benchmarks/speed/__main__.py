@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import click
 
+from benchmarks.options import data_option
 from benchmarks.plots import needs_matplotlib
 from benchmarks.provenance import provenance, versions
-from benchmarks.retrieval.datasets import SMALL
 from benchmarks.speed.corpus import read_corpus
 from benchmarks.speed.engines import ENGINES, installed, needs_installed
 from benchmarks.speed.measure import BASE, Speed, measure
@@ -37,18 +37,10 @@ _HEADINGS: Final[tuple[str, ...]] = (
     "queries",
 )
 _FILE = click.Path(dir_okay=False, path_type=Path)
-_DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 @click.command()
-@click.option(
-    "--data",
-    "directories",
-    type=_DIRECTORY,
-    multiple=True,
-    default=[SMALL],
-    help="Dataset; may be repeated. [default: the small own one]",
-)
+@data_option
 @click.option("--sizes", default="100,1000,10000,100000", show_default=True, help="Numbers of tools.")
 @click.option(
     "--engine",

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from mcp_ext_tools_search.ranking import FieldedRanker, PlainRanker, UpdatableIndex, floored
-from mcp_ext_tools_search.ranking.confidence import confidence
+from mcp_ext_tools_search.ranking.confidence import Signs, confidence
 from mcp_ext_tools_search.semantic import Embedder, SemanticRanker
 from mcp_ext_tools_search.semantic.confidence import SemanticSigns
 from mcp_ext_tools_search.semantic.index import SemanticIndex
@@ -25,6 +25,10 @@ _NEAR_ALONE = (-5.0, SemanticSigns(0, 0, 0, 0, 0, 0, 0, cosine=10, sentences=0))
 _NEVER = (-50.0, _NEAR_ALONE[1])
 _UNFIT = "Which parts of the manual should I read this week?"
 _FITS = "Should I read of a used automobile, or another automobile?"
+
+
+def test_the_signs_of_words_come_first_and_in_their_order():
+    assert SemanticSigns._fields[: len(Signs._fields)] == Signs._fields
 
 
 def _meanings(texts: Sequence[str], /) -> NDArray[np.float64]:
