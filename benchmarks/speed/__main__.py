@@ -71,7 +71,8 @@ def main(
 ) -> None:
     """Measure how quick rankings are, side by side on the same catalogues and queries.
 
-    Ratios are to bm25s in the same run: times of other runs, on other machines, say little.
+    Ratios are to bm25s in the same run, or to the first engine without it: times of other runs, on other machines, say
+    little.
     """
     chosen = engines or installed(ENGINES)
     before = provenance()
