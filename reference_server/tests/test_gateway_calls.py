@@ -151,12 +151,16 @@ async def test_what_is_no_result_is_reported_as_the_servers_fault(served: Any, m
     assert "'busy'" in text_of(result)
 
 
-async def test_a_result_that_only_the_newer_revision_knows_is_refused_to_a_legacy_caller(served: Any) -> None:
+async def test_what_only_the_newer_revision_knows_of_a_result_is_left_out_for_a_legacy_caller(served: Any) -> None:
     with anyio.fail_after(60):
         async with served("legacy") as client:
-            with pytest.raises(MCPError) as refused:
-                await call(client, "numbers")
-    assert "2025-11-25" in refused.value.message
+            result = await call(client, "numbers")
+    content, note = (block.text for block in result.content if isinstance(block, TextContent))
+    assert content == "[1]"
+    assert "2025-11-25" in note
+    assert "structuredContent" in note
+    assert result.structured_content is None
+    assert not result.is_error
 
 
 @both_eras

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final, TypeAlias, cast
@@ -10,8 +9,8 @@ from typing import Any, Final, TypeAlias, cast
 from mcp import MCPError
 from mcp.server import ServerRequestContext
 from mcp_ext_tools_search.client.endings import timed_out
+from mcp_ext_tools_search.client.raw import MODERN_ONLY
 from mcp_types import (
-    CORE_RESULT_TYPES,
     HEADER_MISMATCH,
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -19,22 +18,19 @@ from mcp_types import (
     PARSE_ERROR,
     SERVER_INFO_META_KEY,
     UNSUPPORTED_PROTOCOL_VERSION,
-    methods,
 )
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
+from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 
-from tools_search_server.caller_questions import Unanswered, answerable, ask_caller, completed
+from tools_search_server.caller_questions import INPUT_REQUIRED, Unanswered, answerable, ask_caller, completed
 from tools_search_server.caller_session import connection_of
 from tools_search_server.links import with_public_links
 from tools_search_server.public_uris import public_uri
+from tools_search_server.results import UnusableResultError, in_revision
 from tools_search_server.upstream import Upstream
 from tools_search_server.upstream_questions import Caller
 from tools_search_server.upstream_state import Unavailable
 
 __all__ = ["relay", "relay_call"]
-
-logger = logging.getLogger(__name__)
 
 _READ: Final = "resources/read"
 _ENVELOPE: Final = "io.modelcontextprotocol/"
@@ -46,10 +42,6 @@ _OF_THE_CONNECTION: Final = frozenset(
 
 
 _Ask: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
-
-
-class Unpresentable(Exception):
-    """The server answered with what this caller cannot be given; the text says why."""
 
 
 async def relay_call(upstream: Upstream, tool: str, ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
@@ -67,7 +59,7 @@ async def relay_call(upstream: Upstream, tool: str, ctx: ServerRequestContext[An
     try:
         await upstream.awake(tool)
         return await _relay(upstream, {"name": tool, **arguments}, ctx, partial(public_uri, upstream.name))
-    except (Unavailable, Unpresentable) as error:
+    except (Unavailable, UnusableResultError) as error:
         return {"resultType": "complete", "content": [{"type": "text", "text": str(error)}], "isError": True}
 
 
@@ -92,7 +84,7 @@ async def relay(
     try:
         await upstream.awake()
         return await _relay(upstream, params, ctx, public)
-    except (Unavailable, Unpresentable) as error:
+    except (Unavailable, UnusableResultError) as error:
         raise MCPError(INTERNAL_ERROR, str(error)) from error
 
 
@@ -101,14 +93,21 @@ async def _relay(
 ) -> dict[str, Any]:
     caller = Caller(connection_of(ctx), partial(ask_caller, ctx), ctx.session.send_elicit_complete)
 
+    is_modern = upstream.is_modern
+
     async def ask(members: Mapping[str, Any]) -> Mapping[str, Any]:
-        return await upstream.request(
+        result = await upstream.request(
             ctx.method,
-            _forwarded(ctx.params or {}, {**own, **members}, is_modern=upstream.is_modern),
+            _forwarded(ctx.params or {}, {**own, **members}, is_modern=is_modern),
             caller,
             on_progress=ctx.session.report_progress if _wants_progress(ctx.params or {}) else None,
             capabilities=answerable(ctx),
         )
+        if not is_modern:
+            return {name: value for name, value in result.items() if name not in MODERN_ONLY}
+        # Before anybody is asked, or waits.
+        asks = result.get("resultType") == INPUT_REQUIRED
+        return in_revision(result, ctx.method, LATEST_MODERN_VERSION, upstream.name) if asks else result
 
     try:
         result = await ask({})
@@ -126,7 +125,7 @@ async def _completed(
         return await completed(result, ctx, ask)
     except Unanswered as error:
         text = f"The MCP server {server!r} asks for more input before it goes on, which it cannot be given: {error}."
-        raise Unpresentable(text) from error
+        raise UnusableResultError(text) from error
 
 
 def _forwarded(params: Mapping[str, Any], own: Mapping[str, Any], *, is_modern: bool) -> dict[str, Any]:
@@ -154,25 +153,19 @@ def _translated(error: MCPError, server: str) -> MCPError:
 
 
 def _presented(result: Mapping[str, Any], method: str, protocol_version: str, server: str) -> dict[str, Any]:
-    """Return a result as the gateway's own: without the upstream's identity, and in the caller's revision."""
-    presented = {"resultType": "complete", **result}  # which a legacy server leaves out
+    """Return a result as the gateway's own: without the upstream's identity, and in the caller's revision.
+
+    Raises:
+        UnusableResultError: The caller's revision does not allow it.
+    """
+    presented = dict(result)
     if meta := {k: v for k, v in _object(presented.pop("_meta", None)).items() if k != SERVER_INFO_META_KEY}:
         presented["_meta"] = meta
-    kind = presented["resultType"]
-    if kind not in CORE_RESULT_TYPES:
-        text = f"The MCP server {server!r} answered with a result of type {kind!r}, which cannot be relayed."
-        raise Unpresentable(text)
-    if method == _READ and kind == "complete":
+    if method == _READ and presented.get("resultType", "complete") == "complete":
         # What the gateway's own token may read is not for every caller of the gateway.
-        presented = {"ttlMs": 0, **presented, "cacheScope": "private"}
-    try:
-        methods.validate_server_result(method, protocol_version, presented)
-    except ValidationError as error:
-        place = ".".join(map(str, error.errors()[0]["loc"]))
-        logger.warning("%s: a result is invalid in protocol revision %s, at %s", server, protocol_version, place)
-        message = f"The MCP server {server!r} answered with a result that revision {protocol_version} does not allow"
-        raise MCPError(INTERNAL_ERROR, message) from None
-    return presented
+        ttl = presented.get("ttlMs")
+        presented |= {"ttlMs": ttl if isinstance(ttl, int) and ttl >= 0 else 0, "cacheScope": "private"}
+    return in_revision(presented, method, protocol_version, server)
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -1,0 +1,69 @@
+"""An MCP server without an SDK that answers what it is told to: `answering.py modern|legacy`. Standard library only.
+
+The result of a call is its argument `result`; of a prompt and a completion, the JSON in their argument; of a resource,
+the JSON in its URI.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+IS_MODERN = sys.argv[1] == "modern"
+
+capabilities: dict[str, Any] = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}}
+LISTS: dict[str, dict[str, Any]] = {
+    "tools/list": {"tools": [{"name": "say", "inputSchema": {"type": "object"}}]},
+    "resources/list": {"resources": []},
+    "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "say:{result}", "name": "say"}]},
+    "prompts/list": {"prompts": [{"name": "say", "arguments": [{"name": "result"}]}]},
+}
+waiting: list[Any] = []
+"""Requests that wait for the answer of the client."""
+
+
+def send(**message: Any) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def answer(request: dict[str, Any], method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    match method:
+        case "initialize":
+            info = {"name": "answering", "version": "0"}
+            return {"protocolVersion": params["protocolVersion"], "capabilities": capabilities, "serverInfo": info}
+        case "server/discover":
+            return {"supportedVersions": ["2026-07-28"], "capabilities": capabilities} | fresh()
+        case "tools/call" if (question := params["arguments"].get("ask")) is not None and not IS_MODERN:
+            waiting.append(request["id"])
+            send(id=f"q{request['id']}", **question)
+            return None
+        case "tools/call":
+            told = {"content": [{"type": "text", "text": json.dumps(params.get("inputResponses"))}]} | fresh()
+            return told if "inputResponses" in params else params["arguments"]["result"]
+        case "resources/read":
+            return json.loads(params["uri"].removeprefix("say:"))
+        case "prompts/get":
+            return json.loads(params["arguments"]["result"])
+        case "completion/complete":
+            return json.loads(params["argument"]["value"])
+        case _:
+            return LISTS[method] | fresh()
+
+
+def fresh() -> dict[str, Any]:
+    return {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"} if IS_MODERN else {}
+
+
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    if "method" not in message:
+        told = json.dumps(message.get("result") or message["error"])
+        send(id=waiting.pop(), result={"content": [{"type": "text", "text": told}]})
+    elif message["method"] == ("initialize" if IS_MODERN else "server/discover"):
+        send(id=message["id"], error={"code": -32601, "message": "Method not found"})
+    elif (result := answer(message, message["method"], message.get("params", {}))) is not None:
+        send(id=message["id"], result=result)
