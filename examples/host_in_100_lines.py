@@ -25,16 +25,17 @@ class Said:
     calls: Sequence[client.ToolCall] = ()
 
 
-Model: TypeAlias = Callable[[list[dict[str, Any]], list[dict[str, Any]]], Awaitable[Said]]
-"""Anything that makes an answer of the messages so far and the tools."""
+Model: TypeAlias = Callable[[list[dict[str, Any]], list[dict[str, Any]]], Awaitable[Said]]  # from messages and tools
 Ask: TypeAlias = Callable[[str], Awaitable[bool]]
 
 
 class Host:
-    """One conversation of one user with one model."""
+    """One conversation of one user with one model. What a server says of its tools is no consent to call them."""
 
-    def __init__(self, servers: client.Federation, conversation: client.Conversation, model: Model, ask: Ask) -> None:
-        self.servers, self.conversation, self.model, self.ask = servers, conversation, model, ask
+    def __init__(self, servers: client.Federation, configuration: client.Configuration, model: Model, ask: Ask) -> None:
+        self.servers, self.configuration, self.model, self.ask = servers, configuration, model, ask
+        source = client.FederationSource(servers, configuration)
+        self.conversation = client.Conversation(source, configuration.tool_discovery)
         self.messages: list[dict[str, Any]] = [{"role": "system", "content": client.SYSTEM_PROMPT_LINE}]
 
     async def turn(self, text: str) -> str:
@@ -56,11 +57,11 @@ class Host:
         step = await self.conversation.take(call)
         if isinstance(step, client.Reply):  # a search, or a mistake of the model: no server is called
             return step.text
-        hints, arguments = step.tool.tool.annotations, dict(call.arguments)
-        if not (hints and hints.read_only_hint) and not await self.ask(f"Call {step.tool.name} with {arguments}?"):
+        question = f"Call {step.tool.name} with {dict(call.arguments)}?"
+        if not (self.configuration.allows(step.tool) or await self.ask(question)):
             return "The user does not allow this call."
         try:
-            return text_of(await self.servers.call(step.tool.name, arguments))
+            return text_of(await self.servers.call(step.tool.name, dict(call.arguments)))
         except client.ToolsSearchClientError as error:
             return self.conversation.failed(step, error).text
 
@@ -74,8 +75,7 @@ def text_of(result: CallToolResult) -> str:
 async def open_host(configuration: client.Configuration, model: Model, ask: Ask) -> AsyncGenerator[Host]:
     """Offer a host on the configured servers until the block ends."""
     async with client.open_federation(configuration) as servers:
-        source = client.FederationSource(servers, configuration)
-        yield Host(servers, client.Conversation(source, configuration.tool_discovery), model, ask)
+        yield Host(servers, configuration, model, ask)
 
 
 async def stand_in(messages: list[dict[str, Any]], tools: list[dict[str, Any]], /) -> Said:
@@ -86,7 +86,7 @@ async def stand_in(messages: list[dict[str, Any]], tools: list[dict[str, Any]], 
 
 
 async def ask_in_terminal(question: str, /) -> bool:
-    """Tell whether the user says yes."""
+    """Return whether the user says yes."""
     return (await anyio.to_thread.run_sync(input, f"{question} [y/N] ")).strip().lower() in {"y", "yes"}
 
 

@@ -36,6 +36,12 @@ def say_that_tools_only_read(configuration: Path) -> None:
     configuration.write_text(stated)
 
 
+def allow(configuration: Path, tool: str) -> None:
+    stated = json.loads(configuration.read_text())
+    stated["mcpServers"]["shop"]["alwaysAllow"] = [tool]
+    configuration.write_text(json.dumps(stated))
+
+
 @pytest.fixture
 def host() -> Any:
     spec = spec_from_file_location("host_in_100_lines", EXAMPLE)
@@ -51,18 +57,21 @@ def test_it_has_at_most_100_lines():
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("allowed", "reads"), [(True, False), (False, False), (False, True)])
-async def test_a_model_that_searches_and_calls_gets_what_the_user_allows(
-    host: Any, configuration: Path, allowed: bool, reads: bool
+@pytest.mark.parametrize("said", ["nothing", "reads"])
+@pytest.mark.parametrize(("user", "operator"), [(True, False), (False, False), (False, True)])
+async def test_a_model_that_searches_and_calls_gets_what_the_user_or_the_operator_allows(
+    host: Any, configuration: Path, said: str, user: bool, operator: bool
 ):
-    if reads:
+    if said == "reads":
         say_that_tools_only_read(configuration)
+    if operator:
+        allow(configuration, "send_invoice")
     seen: list[list[str]] = []
     asked: list[str] = []
 
     async def ask(question: str) -> bool:
         asked.append(question)
-        return allowed
+        return user
 
     async def model(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Any:
         seen.append([tool["name"] for tool in tools])
@@ -78,15 +87,15 @@ async def test_a_model_that_searches_and_calls_gets_what_the_user_allows(
     with anyio.fail_after(30):
         async with host.open_host(load_configuration(configuration), model, ask) as talk:
             answer = await talk.turn("Bill Ada 3 euros.")
-    assert answer == f"Done: {'sent 3 to Ada' if allowed or reads else 'The user does not allow this call.'}"
-    assert asked == ([] if reads else ["Call shop__send_invoice with {'customer': 'Ada', 'amount': 3}?"])
+    assert answer == f"Done: {'sent 3 to Ada' if user or operator else 'The user does not allow this call.'}"
+    assert asked == ([] if operator else ["Call shop__send_invoice with {'customer': 'Ada', 'amount': 3}?"])
     assert seen[:2] == [["search_tools"]] * 2
     assert "shop__send_invoice" in seen[2]
     assert seen[3] == seen[2]
     results = {message["id"]: message["content"] for message in talk.messages if message["role"] == "tool"}
     assert "is not yet loaded" in results["too early"]
     assert "This tool is now loaded" in results["search"]
-    if allowed:
+    if user:
         assert talk.conversation.statistics.calls_by_tool == {"search_tools": 1, "shop__send_invoice": 1}
 
 

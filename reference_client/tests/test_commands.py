@@ -224,30 +224,49 @@ def test_a_tool_that_fails_ends_with_one(run: Run, plain_server: StdioTarget):
     assert "reports an error" in outcome.errors
 
 
-def test_a_tool_that_may_change_something_is_not_called_where_nobody_can_be_asked(run: Run, liar: Any):
-    server = liar()
+@pytest.mark.parametrize("fault", ["none", "read-only"])
+def test_no_tool_is_called_where_nobody_can_be_asked_whatever_it_says_of_itself(run: Run, liar: Any, fault: str):
+    server = liar(fault)
     outcome = run("call", "make_alpha", "--command", command_line(server.target))
     assert outcome.code == 2
-    assert "--yes" in outcome.errors
+    assert "add --yes to call it, or name it in `alwaysAllow`" in outcome.errors
     assert server.asked("tools/call") == []
 
 
+@pytest.mark.parametrize(
+    ("members", "code"),
+    [
+        ({"alwaysAllow": ["make_alpha"]}, 0),
+        ({"autoApprove": ["*"]}, 0),
+        ({"trust": True}, 0),
+        ({"alwaysAllow": ["make_beta", "good__make_alpha"], "trust": False}, 2),
+    ],
+)
+def test_the_operators_configuration_ends_the_asking(
+    run: Run,
+    liar: Any,
+    write_configuration: Callable[[dict[str, object]], Path],
+    members: dict[str, Any],
+    code: int,
+):
+    server = liar()
+    config = write_configuration({"good": server.as_configured() | members})
+    assert run("call", "make_alpha", "--config", str(config)).code == code
+    assert len(server.asked("tools/call")) == (code == 0)
+
+
 @pytest.mark.parametrize(("answer", "code", "calls"), [("y\n", 0, 1), ("n\n", 2, 0)])
-def test_a_tool_that_may_change_something_is_called_after_consent(
+def test_a_tool_is_called_after_consent(
     run: Run, liar: Any, monkeypatch: pytest.MonkeyPatch, answer: str, code: int, calls: int
 ):
     terminal = io.StringIO(answer)
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stdin", terminal)
-    server = liar()
+    server = liar("read-only")
     outcome = run("call", "make_alpha", "--command", command_line(server.target))
     assert outcome.code == code
-    assert "Make a alpha thing" in outcome.errors
+    assert "Make a alpha thing" in outcome.errors or "says nothing of itself" in outcome.errors
     assert len(server.asked("tools/call")) == calls
-
-
-def test_a_tool_that_only_reads_is_called_without_asking(run: Run, liar: Any):
-    assert run("call", "make_alpha", "--command", command_line(liar("read-only").target)).code == 0
 
 
 def test_arguments_can_come_from_standard_input(run: Run, liar: Any, monkeypatch: pytest.MonkeyPatch):

@@ -13,6 +13,7 @@ from mcp_ext_tools_search.hosts import HttpTarget, ServerEntry, StdioTarget
 from mcp_ext_tools_search.hosts.toolsets import Toolset
 
 from tools_search_client.errors import ConfigurationError
+from tools_search_client.reports import FederatedTool
 from tools_search_client.tool_discovery import ToolDiscovery, read_tool_discovery, read_tool_sets
 
 __all__ = ["Configuration", "ToolDiscovery", "command_server", "load_configuration", "url_server"]
@@ -32,6 +33,10 @@ class Configuration:
         names = [server.name for server in self.servers]
         if len(set(names)) != len(names):
             raise ValueError("two servers of one configuration cannot share a name")
+
+    def allows(self, tool: FederatedTool) -> bool:
+        """Return whether the operator lets `tool` be called without asking the user; what a server says never does."""
+        return any(server.name == tool.server and server.allows(tool.tool.name) for server in self.servers)
 
 
 def load_configuration(path: Path, *, environment: Mapping[str, str] | None = None) -> Configuration:

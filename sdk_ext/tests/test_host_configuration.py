@@ -29,6 +29,9 @@ from mcp_ext_tools_search.hosts import (
         ({"command": "x", "args": ["s3cret\0"]}, "holds the character NUL"),
         ({"command": "x", "disabled": {"key": "s3cret"}}, "`disabled` must be true or false, not an object"),
         ({"command": "x", "delegate": "s3cret"}, '`delegate` must be "turn"'),
+        ({"command": "x", "alwaysAllow": "s3cret"}, "`alwaysAllow` must be a list of texts"),
+        ({"command": "x", "autoApprove": True}, "`autoApprove` must be a list of texts"),
+        ({"command": "x", "trust": "s3cret"}, "`trust` must be true or false, not a text"),
         ({"url": "htps://host/?key=${KEY}"}, "`url` must be like https://host/mcp"),
         ({"url": "https://me:s3cret@[host/"}, "`url` must be like https://host/mcp"),
         ({"url": "https://host:99999/?key=s3cret"}, "`url` must be like https://host/mcp"),
@@ -69,6 +72,24 @@ def test_timeouts_are_read_in_the_units_of_each_host(
 ) -> None:
     entry = only_server(Path(), command="x", **members)
     assert (entry.start_seconds, entry.call_seconds) == (start_seconds, call_seconds)
+
+
+@pytest.mark.parametrize(
+    ("members", "allowed"),
+    [
+        ({}, []),
+        ({"alwaysAllow": ["read"]}, ["read"]),
+        ({"autoApprove": ["write"], "alwaysAllow": ["read"]}, ["read", "write"]),
+        ({"alwaysAllow": ["*"]}, ["read", "write"]),
+        ({"trust": True}, ["read", "write"]),
+        ({"trust": False, "alwaysAllow": []}, []),
+    ],
+)
+def test_what_needs_no_consent_is_read_under_the_names_that_hosts_give_it(
+    members: dict[str, Any], allowed: list[str]
+) -> None:
+    entry = only_server(Path(), command="x", **members)
+    assert [name for name in ("read", "write") if entry.allows(name)] == allowed
 
 
 @pytest.mark.parametrize("member", ["url", "httpUrl", "serverUrl"])

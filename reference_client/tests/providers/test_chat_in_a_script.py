@@ -6,9 +6,10 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -46,10 +47,16 @@ def ask(
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
 
-    def run(*arguments: str, fault: str = "none", steps: tuple[Play, ...] = (), model: str = "scripted") -> Outcome:
+    def run(
+        *arguments: str,
+        fault: str = "none",
+        steps: tuple[Play, ...] = (),
+        model: str = "scripted",
+        members: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Outcome:
         played.steps = steps
         played.requests.clear()
-        server = liar(fault).as_configured() | {"defer_loading": True}
+        server = liar(fault).as_configured() | {"defer_loading": True} | members
         path = tmp_path / "mcp.json"
         path.write_text(json.dumps({"mcpServers": {"one": server}, "tool_discovery": {"enabled": True}}))
         with pytest.raises(SystemExit) as ended:
@@ -69,11 +76,18 @@ def test_the_answer_alone_is_on_standard_output(ask: Ask, played: Stage):
     assert played.faults == []
 
 
-def test_a_tool_that_may_change_something_is_not_called_where_nobody_can_be_asked(ask: Ask, played: Stage):
-    outcome = ask("make it", steps=(SEARCH, CALL, Play("I may not.")))
+@pytest.mark.parametrize("fault", ["none", "read-only"])
+def test_no_tool_is_called_where_nobody_can_be_asked_whatever_it_says_of_itself(ask: Ask, played: Stage, fault: str):
+    outcome = ask("make it", fault=fault, steps=(SEARCH, CALL, Play("I may not.")))
     assert (outcome.code, outcome.output) == (0, "I may not.\n")
-    assert "one__make_alpha may change something and nobody can be asked here: --yes allows it" in outcome.errors
+    assert "one__make_alpha was not called, because nobody can be asked here: add --yes" in outcome.errors
     assert "does not allow" in json.dumps(played.requests[-1])
+
+
+def test_the_operators_configuration_ends_the_asking(ask: Ask):
+    allowed = {"alwaysAllow": ["make_alpha"]}
+    outcome = ask("make it", members=allowed, steps=(SEARCH, CALL, Play("It is made.")))
+    assert "← " in outcome.errors
 
 
 def test_programs_get_the_answer_and_the_statistics_as_json(ask: Ask):

@@ -1,4 +1,4 @@
-"""Which tools are called without asking."""
+"""Which tools are called without asking: those that the operator or the user allows, whatever a server says."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from mcp_types import Tool
 
 from tools_search_client.chat.surface import Consent
 from tools_search_client.conversation.messages import Forward
+from tools_search_client.reports import FederatedTool
 
-__all__ = ["Permissions", "only_reads"]
-
-
-def only_reads(tool: Tool) -> bool:
-    """Tell whether a tool says of itself that it changes nothing."""
-    return tool.annotations is not None and tool.annotations.read_only_hint is True
+__all__ = ["Permissions"]
 
 
 class Permissions:
     """What the user allows, for as long as the program runs.
 
     Args:
+        allowed: Returns whether the operator allows a tool.
         everything: Whether nobody is ever asked.
     """
 
-    def __init__(self, *, everything: bool = False) -> None:
+    def __init__(self, allowed: Callable[[FederatedTool], bool] | None = None, *, everything: bool = False) -> None:
+        self._allowed = allowed
         self._everything = everything
         self._always: dict[str, tuple[Any, ...]] = {}
 
     async def allows(self, forward: Forward, ask: Callable[[Forward], Awaitable[Consent]]) -> bool:
         """Tell whether a call may be made; `ask` is called where that is not known."""
         name, tool = forward.tool.name, forward.tool.tool
-        if self._everything or only_reads(tool) or self._always.get(name) == _agreed_to(tool):
+        if self._everything or (self._allowed is not None and self._allowed(forward.tool)):
+            return True
+        if self._always.get(name) == _agreed_to(tool):
             return True
         consent = await ask(forward)
         if consent == "always":

@@ -54,7 +54,7 @@ class Surface(Protocol):
         ...
 
     async def consent(self, forward: Forward, /) -> Consent:
-        """Ask whether a tool that may change something is to be called.
+        """Ask whether a tool is to be called.
 
         Raises:
             AnswerStopped: The user wants the whole answer to end.

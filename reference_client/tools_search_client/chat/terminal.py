@@ -19,6 +19,7 @@ from tools_search_client.chat.keyboard import Keyboard
 from tools_search_client.chat.lines import call_line, outcome_line, question_lines, reply_line
 from tools_search_client.chat.surface import Consent
 from tools_search_client.chat.wrapping import WordWrap
+from tools_search_client.commands.outcome import HOW_TO_ALLOW
 from tools_search_client.conversation.messages import Forward, Reply
 from tools_search_client.text import one_line, printable
 
@@ -33,15 +34,14 @@ _CONSENTS: Final[dict[str, Consent]] = {
     "a": "always",
     "always": "always",
 }
-_QUESTION: Final = "It may change something. Call it? [y]es, [N]o, [a]lways this tool: "
+_QUESTION: Final = "Call it? [y]es, [N]o, [a]lways this tool: "
 
 
 class Terminal:
     """A `Surface`.
 
     Args:
-        keyboard: Where the user answers; `None` where nobody can be asked, and then no tool that may change something
-            is called.
+        keyboard: Where the user answers; `None` where nobody can be asked, and then every question is answered by no.
         holds_text: Whether text is held back until it is known whether it is the answer.
         prints_answer: Whether the answer is printed on standard output.
     """
@@ -115,9 +115,9 @@ class Terminal:
         self._line(text, style="dim")
 
     async def consent(self, forward: Forward, /) -> Consent:
-        """Ask whether a tool that may change something is to be called."""
+        """Ask whether a tool is to be called."""
         if self._keyboard is None:
-            self.notice(f"{forward.tool.name} may change something and nobody can be asked here: --yes allows it")
+            self.notice(f"{forward.tool.name} was not called, because nobody can be asked here: {HOW_TO_ALLOW}")
             return "no"
         for line in question_lines(forward, self._console.width):
             self._line(line)

@@ -1,4 +1,4 @@
-"""The command `call`: one tool, by name, after asking where it may change something."""
+"""The command `call`: one tool, by name, after asking."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, cast
 import click
 from mcp_types import CallToolResult, TextContent
 
-from tools_search_client.commands.outcome import EXIT_CODES, EXIT_FAILED, EXIT_OK, leave
+from tools_search_client.commands.outcome import EXIT_CODES, EXIT_FAILED, EXIT_OK, HOW_TO_ALLOW, leave
 from tools_search_client.commands.running import interruptible_question, run_until_signal
 from tools_search_client.commands.screen import print_json, print_note, print_text
 from tools_search_client.commands.targets import Target, call_timeout_option, server_options
@@ -22,21 +22,22 @@ __all__ = ["Unconfirmed", "call"]
 
 
 class Unconfirmed(LocalMistake):
-    """A tool that may change something was not called, because nobody said that it may."""
+    """A tool was not called, because nobody agreed to it."""
 
 
 @click.command(epilog=EXIT_CODES)
 @click.argument("name")
 @click.argument("arguments", metavar="[JSON_ARGS]", default="{}")
-@click.option("--yes", is_flag=True, help="Do not ask, whatever the tool may change.")
+@click.option("--yes", is_flag=True, help="Call the tool without asking.")
 @call_timeout_option
 @server_options
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object instead.")
 def call(name: str, arguments: str, target: Target, *, yes: bool, call_timeout: float, as_json: bool) -> None:
     """Call the tool NAME with JSON_ARGS, a JSON object; `-` reads it from standard input.
 
-    NAME is as `search` and `tools` show it; the tool's own name will do where only one server has it. A tool that does
-    not say of itself that it only reads is called after you agree.
+    NAME is as `search` and `tools` show it; the tool's own name will do where only one server has it. You are asked
+    before the call, unless you give --yes or the configuration allows the tool: in `alwaysAllow` of its server, a list
+    of names. Without a terminal, `call` asks nobody: it does nothing and ends with exit code 2.
     """
     parsed = _arguments(_standard_input() if arguments == "-" else arguments)
     may_ask = arguments != "-" and bool(sys.stdin) and sys.stdin.isatty()
@@ -44,7 +45,7 @@ def call(name: str, arguments: str, target: Target, *, yes: bool, call_timeout: 
     async def run() -> tuple[FederatedTool, CallToolResult]:
         async with open_federation(target.configuration, target.options_for_calls(call_timeout)) as federation:
             tool = await federation.resolve(name, deadline=target.timeout)
-            if not yes and not _only_reads(tool):
+            if not yes and not target.configuration.allows(tool):
                 _ask(tool, parsed, may_ask=may_ask)
             return tool, await federation.call(tool.name, parsed)
 
@@ -74,18 +75,13 @@ def _arguments(text: str) -> dict[str, Any]:
     return cast("dict[str, Any]", parsed)
 
 
-def _only_reads(tool: FederatedTool) -> bool:
-    annotations = tool.tool.annotations
-    return annotations is not None and annotations.read_only_hint is True
-
-
 def _ask(tool: FederatedTool, arguments: dict[str, Any], *, may_ask: bool) -> None:
     if not may_ask:
-        raise Unconfirmed(f"{tool.name} may change something and nobody can be asked here: add --yes to call it")
+        raise Unconfirmed(f"{tool.name} was not called, because nobody can be asked here: {HOW_TO_ALLOW}")
     click.echo(f"{one_line(tool.name)}: {shorten(tool.tool.description or 'says nothing of itself', 300)}", err=True)
     click.echo(f"arguments: {json.dumps(arguments)}", err=True)
     with interruptible_question():
-        agreed = click.confirm("It may change something. Call it?", err=True)
+        agreed = click.confirm("Call it?", err=True)
     if not agreed:
         raise Unconfirmed(f"{tool.name} was not called")
 

@@ -61,7 +61,7 @@ Exit codes:
     "the list of tools; or in words, called through one tool that never changes.",
 )
 @click.option("--toolset", metavar="NAME", help="Use only the tools of this toolset of the configuration.")
-@click.option("--yes", is_flag=True, help="Call every tool without asking, whatever it may change.")
+@click.option("--yes", is_flag=True, help="Call every tool without asking.")
 @click.option(
     "--max-rounds",
     type=click.IntRange(min=1),
@@ -101,8 +101,9 @@ def chat(
     """Talk with a model that finds and calls the tools of the servers.
 
     With QUESTION (`-` is standard input) the answer is printed on standard output, everything else on standard error.
-    Without, you talk in the terminal: /help tells what else can be typed there. A tool that does not say of itself that
-    it only reads is called after you agree.
+    Without, you talk in the terminal: /help tells what else can be typed there. You are asked
+    before each call of a tool, unless you answer "always" for that tool, give --yes, or the configuration allows it: in
+    `alwaysAllow` of its server, a list of names.
     """
     # Only who talks waits for what only a conversation needs.
     from tools_search_client.chat import program
@@ -127,7 +128,7 @@ def chat(
         f"{system}\n\n{SYSTEM_PROMPT_LINE}" if configuration.tool_discovery.enabled else system,
         shown_by,
         toolset,
-        Permissions(everything=yes),
+        Permissions(configuration.allows, everything=yes),
         Limits(max_rounds, max_result),
     )
     if text is None:

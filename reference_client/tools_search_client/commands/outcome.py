@@ -15,6 +15,7 @@ __all__ = [
     "EXIT_OK",
     "EXIT_SIGNAL",
     "EXIT_USAGE",
+    "HOW_TO_ALLOW",
     "answered_code",
     "leave",
 ]
@@ -34,6 +35,10 @@ Exit codes:
   3  nothing was found, but some servers failed and might have had it
   128 and more  interrupted by a signal: 130 is Ctrl-C"""
 """For the end of each command's help."""
+
+
+HOW_TO_ALLOW: Final = "add --yes to call it, or name it in `alwaysAllow` of its server in the configuration"
+"""What to do where nobody can be asked for consent."""
 
 
 def answered_code(reports: Sequence[ServerReport], *, found: bool) -> int:

@@ -29,6 +29,9 @@ _TRANSPORTS: Final[Mapping[str, Literal["stdio", "streamable-http", "sse"]]] = {
 _ADDRESSES: Final = ("url", "httpUrl", "serverUrl")
 """How hosts call the address of a server."""
 
+_ALLOWANCES: Final = ("alwaysAllow", "autoApprove")
+"""How hosts call the list of tools that need no consent."""
+
 _LEAST_MILLISECONDS: Final = 1000
 """What `timeout` holds below this are seconds: hosts differ in its unit, and none lets a call run for so short."""
 
@@ -59,6 +62,7 @@ class EntryReader:
             start_seconds=self._number("startup_timeout_sec") or self._number("startup_timeout_ms", per_second=1000),
             call_seconds=self._number("tool_timeout_sec") or self._timeout(),
             delegate=self._delegate(),
+            always_allow=self._always_allow(),
         )
         return None if self.problems else entry
 
@@ -100,6 +104,11 @@ class EntryReader:
         if value is not None:
             self._problem('`delegate` must be "turn" (search with the user\'s own text), or be left out')
         return None
+
+    def _always_allow(self) -> frozenset[str]:
+        """Return what the operator allows, under the names that hosts have for it."""
+        every = ("*",) if self._flag("trust") else ()
+        return frozenset((*every, *(name for member in _ALLOWANCES for name in self._texts(member))))
 
     def _timeout(self) -> float | None:
         stated = self._number("timeout")

@@ -83,6 +83,17 @@ class ServerEntry:
     delegate: Literal["turn"] | None = None
     """`turn`: a host may search this server with the user's own text, before its model is called."""
 
+    always_allow: frozenset[str] = frozenset()
+    """The server's own names of the tools that the operator lets a host call without asking; `*` stands for all."""
+
+    def allows(self, tool: str) -> bool:
+        """Return whether the operator lets a host call `tool` without asking its user.
+
+        Args:
+            tool: The server's own name of it.
+        """
+        return not self.always_allow.isdisjoint((tool, "*"))
+
 
 def _is_http_address(url: str) -> bool:
     try:
