@@ -8,13 +8,15 @@ from typing import Final
 
 import click
 
-from benchmarks.report.page import RESULTS, plot_of, render
+from benchmarks.report.page import RESULTS, plot_of, records, render
+from benchmarks.report.quotes import documents, requote
 from benchmarks.report.records import StepFailed, run, write_record
 from benchmarks.report.steps import STEPS, Material
 
 __all__ = ["main"]
 
 _PAGE: Final = "RESULTS.md"
+_HERE: Final = Path(__file__).parent
 _DIRECTORY = click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path)
 
 
@@ -33,7 +35,7 @@ _DIRECTORY = click.Path(exists=True, file_okay=False, resolve_path=True, path_ty
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    default=Path(__file__).parent,
+    default=_HERE,
     help="Folder of the page. [default: that of the benchmarks]",
 )
 def main(
@@ -64,6 +66,18 @@ def main(
         except StepFailed as failure:
             raise click.ClickException(str(failure)) from None
     (out / _PAGE).write_text(render(out), encoding="utf-8")
+    if out == _HERE:
+        _requote(out)
+
+
+def _requote(out: Path) -> None:
+    """Fill the blocks of figures in the documents of this checkout."""
+    kept = records(out)
+    for file in documents(_HERE.parent):
+        text = file.read_text(encoding="utf-8")
+        if (filled := requote(text, kept)) != text:
+            file.write_text(filled, encoding="utf-8")
+            click.echo(f"{file.relative_to(_HERE.parent)}: figures brought up to date", err=True)
 
 
 if __name__ == "__main__":

@@ -11,16 +11,19 @@ from benchmarks.report.records import Record, read_record
 from benchmarks.report.sections import section
 from benchmarks.report.steps import STEPS
 
-__all__ = ["RESULTS", "plot_of", "render"]
+__all__ = ["RESULTS", "plot_of", "records", "render"]
 
 RESULTS: Final = "results"
 """Folder of records and pictures, beside the page."""
+
+_ONCE: Final = "measured-once.md"
+"""What no command measures again; part of the page."""
 
 _INTRODUCTION: Final = """\
 # Results
 
 Written by `python -m benchmarks`, which [README.md](README.md) describes; change nothing here by hand. The figures
-that the tables are made of are in [{results}]({results}/).
+that the tables are made of are in [{results}]({results}/), as is the text of the section on what was measured once.
 
 Ranges in parentheses are those of 95 % of samples of as many requests (bootstrap). They tell how much the choice of
 requests matters, and on a machine with nothing else to do how much chance does; what a busy machine adds is in none
@@ -32,15 +35,23 @@ def plot_of(name: str, folder: Path) -> Path | None:
     return folder / f"{name}.svg" if STEPS[name].draws else None
 
 
+def records(out: Path) -> Mapping[str, Record]:
+    """Return the records that are there, in the order of the page."""
+    return {name: record for name in STEPS if (record := read_record(name, out / RESULTS))}
+
+
 def render(out: Path) -> str:
     """Return the page of the records that are there."""
-    kept = {name: record for name in STEPS if (record := read_record(name, out / RESULTS))}
+    kept = records(out)
     parts = [_INTRODUCTION.format(results=RESULTS)]
     for name, record in kept.items():
         parts += [f"## {STEPS[name].says}", _taken(record), section(record)]
         picture = plot_of(name, out / RESULTS)
         if picture is not None and picture.exists():  # it takes matplotlib
             parts.append(f"![{STEPS[name].says}]({RESULTS}/{name}.svg)")
+    once = out / RESULTS / _ONCE
+    if once.exists():
+        parts.append(once.read_text(encoding="utf-8").strip())
     parts += ["## Versions", _versions(kept)]
     return "\n\n".join(parts) + "\n"
 

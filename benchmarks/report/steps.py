@@ -75,7 +75,7 @@ def _stuffing(material: Material) -> Sequence[str]:
 
 
 def _speed(material: Material) -> Sequence[str]:
-    few = ["--queries", "10", "--builds", "1", "--no-memory"] if material.is_quick else []
+    few = ["--queries", "10", "--builds", "1"] if material.is_quick else []
     return [*_catalogue(material), *_each("--engine", installed(ENGINES)), *few]
 
 

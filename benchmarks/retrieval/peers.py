@@ -8,7 +8,7 @@ from typing import Final
 from mcp_ext_tools_search.ranking import Hit
 from mcp_types import Tool
 
-from benchmarks.speed.engines import ENGINES, Built
+from benchmarks.speed.engines import ENGINES, ENVIRONMENTS, Built
 
 __all__ = ["PEERS", "Peer"]
 
@@ -36,6 +36,6 @@ def _ranker(make: Callable[[Sequence[Tool]], Built]) -> Callable[[Sequence[Tool]
 
 
 PEERS: Final[Mapping[str, Callable[[Sequence[Tool]], Peer]]] = {
-    name: _ranker(make) for name, make in ENGINES.items() if name != "fielded"
+    name: _ranker(make) for name, make in ENGINES.items() if name != "fielded" and name not in ENVIRONMENTS
 }
-"""By the names that they have in `benchmarks.speed`; each is loaded when it is asked for."""
+"""By the names that they have in `benchmarks.speed`, once each; each is loaded when it is asked for."""

@@ -1,10 +1,21 @@
-"""Timing engines side by side on one catalogue."""
+"""Timing engines on one catalog, each alone in a process of its own.
+
+In one process the engines would disturb each other: the garbage collector walks over the objects of all of them
+whenever one allocates, so engines that keep millions of objects slow those that keep few. The processes take turns, so
+only one works at any time, and every second turn is in reverse order, so no engine always follows the same one.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import gc
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Final
@@ -12,22 +23,37 @@ from typing import Final
 from mcp_types import Tool
 
 from benchmarks.bootstrap import Bounded, percentile, ratio_of_medians
-from benchmarks.speed.corpus import Corpus
-from benchmarks.speed.engines import ENGINES, Built
+from benchmarks.speed.corpus import Corpus, read_corpus
+from benchmarks.speed.engines import ENGINES, ENVIRONMENTS, Built
 
-__all__ = ["BASE", "Speed", "measure"]
+__all__ = ["Memory", "Speed", "base_of", "measure"]
 
-BASE: Final = "bm25s"
-"""The engine that the others are compared with; the first one where it is not measured."""
+_BASES: Final = ("bm25s", "bm25s, no AVX-512")
+"""The engine that the others are compared with: the fastest of these; the first one where none is measured."""
 
-_WARM_UP: Final = 50
-_AT_A_TURN: Final = 10
+_TURN: Final = 50
+"""Queries at a turn; those of the first turn do not count."""
+
+_REFILL: Final = 3
+"""Queries before each turn that do not count: they bring the engine back into the processor's caches."""
+
 _CHANGES: Final = 9
 
 
 @dataclass(frozen=True)
+class Memory:
+    """Megabytes by which a process grows; what the definitions themselves take is not counted."""
+
+    held: float
+    """Once the engine is built and has searched a little."""
+
+    peak: float
+    """At most, while it is built."""
+
+
+@dataclass(frozen=True)
 class Speed:
-    """What one engine took for one catalogue; milliseconds unless it says seconds."""
+    """What one engine took for one catalog; milliseconds unless it says seconds."""
 
     engine: str
     tools: int
@@ -41,68 +67,114 @@ class Speed:
 
     p95: Bounded
     ratio: Bounded
-    """Of the medians, to `BASE`, over the queries that both were asked."""
+    """Of the medians, to the engine of `base_of`, over the queries that both were asked."""
 
     build_seconds: float
     change_ms: float
     """One changed tool, until it is found: the first search included. A rebuild where the engine can do no less."""
 
+    memory_mb: Memory | None
+    """`None` where the system does not show it under `/proc`."""
 
-def measure(corpus: Corpus, engines: Sequence[str], *, patience: float, builds: int) -> list[Speed]:
+
+def measure(
+    directories: Sequence[Path],
+    size: int,
+    engines: Sequence[str],
+    *,
+    queries: int,
+    patience: float,
+    builds: int,
+    seed: int,
+) -> list[Speed]:
     """Time `engines` on one corpus.
 
-    The engines take turns at a few queries, so that whatever else the machine does meets all of them alike. The first
-    queries are not counted.
-
     Args:
-        corpus: What to search, and for what.
+        directories: Datasets that the corpus is made of.
+        size: How many tools it has.
         engines: Keys of `ENGINES`.
+        queries: How many queries are put; those of the first turn are not counted.
         patience: Seconds of searching after which an engine is asked no more.
         builds: How often each engine is built; the median counts.
+        seed: Equal seeds give equal corpora.
 
     Raises:
         ImportError: An engine is not installed.
     """
-    seconds: dict[str, list[float]] = {engine: [] for engine in engines}
-    built: dict[str, Built] = {}
-    for engine in engines:
-        ENGINES[engine](corpus.tools[:_WARM_UP])  # what is loaded once is loaded
-    for _ in range(builds):
+    with ExitStack() as running:
+        processes: dict[str, ProcessPoolExecutor] = {}
+        memory: dict[str, Memory | None] = {}
         for engine in engines:
-            built.pop(engine, None)
-            gc.collect()
-            started = perf_counter()
-            built[engine] = ENGINES[engine](corpus.tools)
-            seconds[engine].append(perf_counter() - started)
-    times = _search_times(built, corpus.queries, patience)
-    base = times[BASE if BASE in times else engines[0]]
+            process = processes[engine] = running.enter_context(
+                ProcessPoolExecutor(
+                    1,
+                    mp_context=get_context("spawn"),
+                    initializer=_load,
+                    initargs=(engine, directories, size, queries, seed),
+                )
+            )
+            with _variables(ENVIRONMENTS.get(engine, {})):
+                memory[engine] = process.submit(_measure_memory).result()  # the first task starts the process
+        seconds: dict[str, list[float]] = {engine: [] for engine in engines}
+        for turn in range(builds):
+            for engine in _in_turn(engines, turn):
+                seconds[engine].append(processes[engine].submit(_build).result())
+        times = _search_times(processes, queries, patience)
+        changes = {engine: process.submit(_change).result() for engine, process in processes.items()}
+    base = times[base_of({engine: median(own) for engine, own in times.items()})]
     return [
-        _speed(engine, corpus, times[engine], base, median(seconds[engine]), _change_seconds(built[engine], corpus))
+        _speed(engine, size, times[engine], base, median(seconds[engine]), changes[engine], memory[engine])
         for engine in engines
     ]
 
 
-def _search_times(built: Mapping[str, Built], queries: Sequence[str], patience: float) -> Mapping[str, list[float]]:
-    times: dict[str, list[float]] = {engine: [] for engine in built}
-    for first in range(0, len(queries), _AT_A_TURN):
-        for engine, index in built.items():
-            for query in queries[first : first + _AT_A_TURN]:
-                if sum(times[engine]) < patience:
-                    started = perf_counter()
-                    index.search(query)
-                    times[engine].append(perf_counter() - started)
+def base_of(medians: Mapping[str, float]) -> str:
+    """Return the engine that the others are compared with, by what each takes for a query."""
+    return min((engine for engine in _BASES if engine in medians), key=medians.__getitem__, default=next(iter(medians)))
+
+
+@contextmanager
+def _variables(added: Mapping[str, str]) -> Generator[None]:
+    before = dict(os.environ)
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _in_turn(engines: Sequence[str], turn: int) -> Sequence[str]:
+    return engines if turn % 2 == 0 else engines[::-1]
+
+
+def _search_times(
+    processes: Mapping[str, ProcessPoolExecutor], queries: int, patience: float
+) -> Mapping[str, list[float]]:
+    times: dict[str, list[float]] = {engine: [] for engine in processes}
+    for turn, first in enumerate(range(0, queries, _TURN)):
+        for engine in _in_turn([*processes], turn):
+            left = patience - sum(times[engine])
+            if left > 0:
+                times[engine] += processes[engine].submit(_search, first, left).result()
     return times
 
 
 def _speed(
-    engine: str, corpus: Corpus, times: list[float], base: list[float], build: float, change: float | None
+    engine: str,
+    tools: int,
+    times: list[float],
+    base: list[float],
+    build: float,
+    change: float | None,
+    memory: Memory | None,
 ) -> Speed:
     milliseconds = [1000 * seconds for seconds in times[_warm_up(times) :]]
     p50, p95 = percentile(milliseconds, 50), percentile(milliseconds, 95)
     both = slice(min(_warm_up(times), _warm_up(base)), min(len(times), len(base)))
     return Speed(
         engine=engine,
-        tools=len(corpus.tools),
+        tools=tools,
         queries=len(milliseconds),
         p50_ms=p50.value,
         p95_ms=p95.value,
@@ -111,26 +183,97 @@ def _speed(
         ratio=ratio_of_medians(times[both], base[both]),
         build_seconds=build,
         change_ms=1000 * (build if change is None else change),
+        memory_mb=memory,
     )
 
 
 def _warm_up(times: list[float]) -> int:
     """Return how many queries do not count: an engine that ran out of time has none to lose."""
-    return _WARM_UP if len(times) > 2 * _WARM_UP else 0
+    return _TURN if len(times) > 2 * _TURN else 0
 
 
-def _change_seconds(index: Built, corpus: Corpus) -> float | None:
+# What follows runs in the process of an engine, which holds one corpus and one index.
+
+
+@dataclass
+class _Own:
+    engine: str
+    corpus: Corpus
+    built: Built
+
+
+_own: _Own
+
+
+def _load(engine: str, directories: Sequence[Path], size: int, queries: int, seed: int) -> None:
+    global _own  # the state of this process
+    corpus = read_corpus(directories, size, queries=queries, seed=seed)
+    built = ENGINES[engine](corpus.tools[:_TURN])
+    built.search(corpus.queries[0])  # what is loaded once is loaded
+    _own = _Own(engine, corpus, built)
+
+
+def _build() -> float:
+    del _own.built
+    gc.collect()
+    started = perf_counter()
+    _own.built = ENGINES[_own.engine](_own.corpus.tools)
+    return perf_counter() - started
+
+
+def _measure_memory() -> Memory | None:
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return None
+    _settle()
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins here
+    before = _megabytes(status, "VmRSS")
+    built = ENGINES[_own.engine](_own.corpus.tools)
+    peak = _megabytes(status, "VmHWM") - before
+    for query in _own.corpus.queries[:_TURN]:
+        built.search(query)
+    _settle()
+    return Memory(held=_megabytes(status, "VmRSS") - before, peak=peak)
+
+
+def _settle() -> None:
+    """Give back what the allocator keeps for later."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+
+
+def _megabytes(status: Path, figure: str) -> float:
+    lines = status.read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(figure))
+
+
+def _search(first: int, seconds: float) -> list[float]:
+    """Return what each query of a turn took, up to the one with which `seconds` were over."""
+    queries = _own.corpus.queries[first : first + _TURN]
+    for query in _own.corpus.queries[-_REFILL:]:
+        _own.built.search(query)
+    times: list[float] = []
+    for query in queries:
+        if sum(times) >= seconds:
+            break
+        started = perf_counter()
+        _own.built.search(query)
+        times.append(perf_counter() - started)
+    return times
+
+
+def _change() -> float | None:
     """Return what a changed tool and the next search take, less what a search takes; `None` where nothing changes."""
-    change = getattr(index, "change", None)
+    change = getattr(_own.built, "change", None)
     if change is None:
         return None
     seconds: list[float] = []
-    for tool, query in zip(corpus.tools[:_CHANGES], corpus.queries, strict=False):
+    for tool, query in zip(_own.corpus.tools[:_CHANGES], _own.corpus.queries, strict=False):
         started = perf_counter()
         change(_changed(tool))
-        index.search(query)
+        _own.built.search(query)
         found = perf_counter()
-        index.search(query)
+        _own.built.search(query)
         seconds.append((found - started) - (perf_counter() - found))
     return median(seconds)
 

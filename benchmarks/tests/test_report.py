@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import ast
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,12 +10,71 @@ from click.testing import CliRunner
 
 from benchmarks.__main__ import main
 from benchmarks.plots import can_draw
-from benchmarks.report.page import render
+from benchmarks.report.page import records, render
+from benchmarks.report.quotes import QUOTES, documents, requote
 from benchmarks.report.records import StepFailed, read_record, run
 from benchmarks.report.sections import section
 from benchmarks.report.steps import STEPS, Material
 from benchmarks.retrieval.datasets import SMALL
 from benchmarks.speed.__main__ import main as speed
+
+_BENCHMARKS = Path(__file__).parents[1]
+_ROOT = _BENCHMARKS.parent
+_OF_RECORDS = ("RESULTS.md", "measured-once.md")
+_OF_TIMES_PAST = ("CHANGELOG.md",)
+_GENERATED_FROM_CODE = ("CHECKS.md",)
+_FIGURE = re.compile(r"nDCG@\d+[^.\n]*\.\d|(?<![\w.])\.\d{2,3}\b|\d ms\b|Recall@\d+[^.\n]*\.\d|\d times bm25s")
+"""What a measured figure of the ranking looks like in prose: a quality, or milliseconds."""
+
+_BLOCK_OF_FIGURES = re.compile(r"<!-- figures: .*?<!-- end of figures -->", re.DOTALL)
+_CODE = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
+
+
+def test_the_page_of_results_is_that_of_the_records():
+    assert (_BENCHMARKS / "RESULTS.md").read_text(encoding="utf-8") == render(_BENCHMARKS)
+
+
+def test_documents_quote_the_figures_of_the_records():
+    kept = records(_BENCHMARKS)
+    texts = {file: file.read_text(encoding="utf-8") for file in documents(_ROOT)}
+    for file, text in texts.items():
+        assert requote(text, kept) == text, f"{file}: run `python -m benchmarks --tables-only`"
+    asked = {name for text in texts.values() for name in re.findall(r"<!-- figures: (\S+) -->", text)}
+    assert asked == set(QUOTES)
+
+
+def test_documents_and_docstrings_state_no_measured_figure_of_their_own():
+    not_read = (*_OF_RECORDS, *_OF_TIMES_PAST, *_GENERATED_FROM_CODE)
+    stated = [
+        (str(file), match.group())
+        for file in documents(_ROOT)
+        if file.name not in not_read
+        for match in _FIGURE.finditer(_CODE.sub("", _BLOCK_OF_FIGURES.sub("", file.read_text(encoding="utf-8"))))
+    ]
+    stated += [
+        (str(file), match.group())
+        for package in ("sdk_ext", "reference_server", "reference_client")
+        for file in sorted((_ROOT / package).glob("*/**/*.py"))
+        if "tests" not in file.parts
+        for docstring in _docstrings(file)
+        for match in re.finditer(r"nDCG@\d+[^.]*\.\d|(?<![\w.])\.\d{3}\b", docstring)
+    ]
+    assert stated == []
+
+
+def _docstrings(file: Path) -> list[str]:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, kinds)]
+
+
+def test_a_block_of_figures_keeps_its_indentation_and_fits_the_page():
+    text = "- One.\n  <!-- figures: engines -->\n  old\n  <!-- end of figures -->\n- Two.\n"
+    filled = requote(text, records(_BENCHMARKS))
+    assert "old" not in filled
+    assert all(len(line) <= 120 for line in filled.splitlines())
+    assert all(line.startswith("  ") for line in filled.splitlines()[1:-1])
+    assert requote(filled, records(_BENCHMARKS)) == filled
 
 
 def test_a_run_of_some_measurements_writes_the_page_with_their_tables_and_what_they_were_taken_with(tmp_path: Path):

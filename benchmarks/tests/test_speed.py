@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ import pytest
 from click.testing import CliRunner
 from mcp_types import Tool
 
+import benchmarks.speed.measure as speed_measure
 from benchmarks.speed.__main__ import main
 from benchmarks.speed.corpus import crossed, read_corpus
-from benchmarks.speed.engines import ENGINES, installed
-from benchmarks.speed.memory import memory_of
+from benchmarks.speed.engines import ENGINES, Built, installed
+from benchmarks.speed.measure import Memory, base_of, measure
 
 _INSTALLED = installed(ENGINES)
 _NOUNS = ["invoice", "forecast", "ticket", "mailbox", "playlist", "volcano", "passport", "recipe", "galaxy", "lawyer"]
@@ -67,7 +69,7 @@ def test_crossed_tools_have_the_words_of_their_parents(directory: Path):
 def test_the_command_prints_a_table_and_writes_a_file(directory: Path, tmp_path: Path):
     report = tmp_path / "speed.json"
     options = ["--data", str(directory), "--sizes", "10,20", "--engine", "fielded", "--engine", "rank-bm25"]
-    outcome = CliRunner().invoke(main, [*options, "--queries", "5", "--no-memory", "--json", str(report)])
+    outcome = CliRunner().invoke(main, [*options, "--queries", "5", "--json", str(report)])
     assert outcome.exit_code == 0, outcome.output
     assert [line.split()[:2] for line in outcome.output.splitlines() if line.startswith("fielded")] == [
         ["fielded", "10"],
@@ -82,7 +84,7 @@ def test_the_command_prints_a_table_and_writes_a_file(directory: Path, tmp_path:
 def test_without_options_it_measures_the_small_set_with_what_is_installed(monkeypatch: pytest.MonkeyPatch):
     for package in ("bm25s", "Stemmer", "fastmcp", "casual_mcp", "tantivy"):
         monkeypatch.setitem(sys.modules, package, None)  # what is set to nothing counts as not installed
-    outcome = CliRunner().invoke(main, ["--sizes", "20", "--queries", "5", "--builds", "1", "--no-memory"])
+    outcome = CliRunner().invoke(main, ["--sizes", "20", "--queries", "5", "--builds", "1"])
     assert outcome.exit_code == 0, outcome.output
     assert re.findall(r"^(\S+(?: \S+)?)  ", outcome.output, re.MULTILINE) == [
         "engine", "fielded", "rank-bm25", "SQLite FTS5"
@@ -98,5 +100,33 @@ def test_an_engine_that_is_not_installed_is_refused_before_anything_is_measured(
 
 
 def test_memory_is_that_of_the_index_alone(directory: Path):
-    memory = memory_of("fielded", [directory], 300, seed=1)
-    assert 0 <= memory.held <= memory.peak < 50
+    (speed,) = measure([directory], 300, ["fielded"], queries=2, patience=9, builds=1, seed=1)
+    assert isinstance(speed.memory_mb, Memory)
+    assert 0 <= speed.memory_mb.held <= speed.memory_mb.peak < 50
+
+
+def test_an_engine_that_is_out_of_time_is_asked_no_more(directory: Path):
+    speeds = measure([directory], 20, ["fielded", "rank-bm25"], queries=10, patience=1e-9, builds=1, seed=1)
+    assert [speed.queries for speed in speeds] == [1, 1]
+
+
+def test_no_engine_is_built_in_the_process_that_measures(directory: Path, monkeypatch: pytest.MonkeyPatch):
+    def refuse(_tools: Sequence[Tool]) -> Built:
+        raise AssertionError("built here")
+
+    monkeypatch.setattr(speed_measure, "ENGINES", {"fielded": refuse, "rank-bm25": refuse})
+    speeds = measure([directory], 20, ["fielded", "rank-bm25"], queries=4, patience=9, builds=1, seed=1)
+    assert [speed.engine for speed in speeds] == ["fielded", "rank-bm25"]
+
+
+def test_engines_are_compared_with_the_faster_bm25s():
+    assert base_of({"fielded": 1, "bm25s": 3, "bm25s, no AVX-512": 2}) == "bm25s, no AVX-512"
+    assert base_of({"fielded": 1, "bm25s": 2, "bm25s, no AVX-512": 3}) == "bm25s"
+    assert base_of({"fielded": 1, "tantivy": 0.5}) == "fielded"
+
+
+@pytest.mark.skipif("bm25s, no AVX-512" not in _INSTALLED, reason="bm25s is not installed")
+def test_variables_of_an_engine_are_those_of_its_process_alone(directory: Path):
+    before = dict(os.environ)
+    measure([directory], 20, ["bm25s", "bm25s, no AVX-512"], queries=2, patience=9, builds=1, seed=1)
+    assert dict(os.environ) == before

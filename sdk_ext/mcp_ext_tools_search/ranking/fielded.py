@@ -30,7 +30,7 @@ from mcp_ext_tools_search.ranking.statistics import Statistics, statistics_of
 __all__ = ["DEFAULT_LEAST_CONFIDENCE", "FieldedIndex", "FieldedRanker"]
 
 DEFAULT_LEAST_CONFIDENCE: Final = 0.04
-"""Costs requests that a tool serves next to nothing; what that and more gives is in `benchmarks/README.md`."""
+"""Costs requests that a tool serves next to nothing; what other thresholds give is in `benchmarks/RESULTS.md`."""
 
 _KEPT_SETS: Final = 16
 """Sets of visible tools that are remembered."""

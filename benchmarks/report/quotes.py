@@ -1,0 +1,198 @@
+"""Figures that other documents of the repository quote from the records, and the blocks that hold them.
+
+A quoted figure stands between two comments, `<!-- figures: NAME -->` and `<!-- end of figures -->`, which
+`python -m benchmarks --tables-only` fills. So a document cannot say what no record says.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Final, TypeAlias
+
+from benchmarks.markdown import table
+from benchmarks.report.records import Record
+
+__all__ = ["QUOTES", "documents", "requote"]
+
+_Records: TypeAlias = Mapping[str, Record]
+_Row: TypeAlias = Mapping[str, Any]
+
+_WIDTH: Final = 120
+_OWN_SET: Final = "small"
+_NOT_OURS: Final = frozenset({".venv", ".git", "node_modules", "build", "dist"})
+_BLOCK: Final = re.compile(
+    r"^(?P<indent> *)<!-- figures: (?P<name>[a-z-]+) -->\n(?P<text>.*?)^ *<!-- end of figures -->$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def documents(root: Path) -> Iterator[Path]:
+    """Return every Markdown file of a checkout."""
+    return (
+        file
+        for file in sorted(root.rglob("*.md"))
+        if _NOT_OURS.isdisjoint(part for part in file.relative_to(root).parts)
+    )
+
+
+def requote(text: str, records: _Records) -> str:
+    """Return a document with its blocks of figures filled from `records`.
+
+    Raises:
+        KeyError: A block asks for what is no quote, or a record is missing.
+    """
+    return _BLOCK.sub(lambda block: _filled(block["indent"], block["name"], records), text)
+
+
+def _filled(indent: str, name: str, records: _Records) -> str:
+    quote = QUOTES[name](records)
+    lines = (
+        [indent + line for line in quote.splitlines()]
+        if quote.startswith("|")
+        else textwrap.wrap(quote, _WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+    )
+    # A table needs an empty line around it.
+    space = [""] if quote.startswith("|") else []
+    return "\n".join((f"{indent}<!-- figures: {name} -->", *space, *lines, *space, f"{indent}<!-- end of figures -->"))
+
+
+def _listing_size(records: _Records) -> str:
+    sizes: Sequence[_Row] = records["endtoend"].figures["sizes"]
+    by_size = {size["tools"]: {one["way"]: one for one in size["weights"]} for size in sizes}
+    parts = [
+        f"{tools:,} measure {_bytes(whole['bytes'])} and {_tokens(whole['tokens'])} tokens"
+        for tools in (1_000, 10_000)
+        for whole in (by_size[tools]["the whole list"],)
+    ]
+    return f"Of a mix of real tools, {'; '.join(parts)}."
+
+
+def _ranking(records: _Records) -> str:
+    fielded = _speed(records, "fielded", 10_000)
+    ours, peer = _ndcg(records, "fielded"), _ndcg(records, "bm25s, stemmed")
+    return (
+        f"The default ranking of the reference takes {fielded['p50_ms']:.2g} ms (median) for a query over 10,000 tools "
+        f"on one core of a small machine, and {fielded['build_seconds']:.1g} s to index them. On five public sets of "
+        f"labelled requests its nDCG@10 is {_part(ours)} in the mean; that of bm25s with a stemmer, the best of the "
+        f"plain BM25 engines that were measured, is {_part(peer)}."
+    )
+
+
+def _ratios(records: _Records) -> str:
+    sizes = (1_000, 10_000, 100_000)
+    ratios = [_speed(records, "fielded", size)["ratio"]["value"] for size in sizes]
+    said = ", ".join(f"{ratio:.1f} at {size:,} tools" for ratio, size in zip(ratios, sizes, strict=True))
+    return f"A query takes the default ranking this many times what it takes bm25s: {said}."
+
+
+def _federation(records: _Records) -> str:
+    orders = {one["order"]: one for one in records["federation"].figures["orders"]}
+    fused, client, one = (
+        _part(orders[order]["ndcg_at_10"]) for order in ("rank fusion", "as the client does", "one index of all tools")
+    )
+    return (
+        f"Over 70 real servers, rank fusion alone has an nDCG@10 of {fused}, the order of the reference client "
+        f"{client}, and one index of every definition {one}."
+    )
+
+
+def _context(records: _Records) -> str:
+    figures = next(one for one in records["context"].figures["datasets"] if one["dataset"] == "livemcpbench")
+    headings = (
+        "", "definition tokens, first request", "requests", "tokens, all requests", "of them new",
+        "tools found, one search", "two searches",
+    )  # fmt: skip
+    rows = [
+        (
+            way["way"],
+            f"{way['turns'][0]['definition_tokens']:,.0f}",
+            f"{way['requests']:.2f}",
+            f"{way['tokens']:,.0f}",
+            f"{way['new_tokens']:,.0f}",
+            *(_share(found) for found in way["recall"][:2]),
+        )
+        for way in figures["ways"]
+    ]
+    return table(headings, rows)
+
+
+def _scale(records: _Records) -> str:
+    sizes = (1_000, 10_000, 100_000)
+    fielded, tantivy = ([_speed(records, engine, size) for size in sizes] for engine in ("fielded", "tantivy"))
+    a_thousand = records["overhead"].figures["bytes_for_1000_tools"] / 1e6
+    rows = [
+        ("a search in the index, median / 95th percentile, ms", *map(_times, fielded)),
+        ("tantivy, the fastest engine measured", *map(_times, tantivy)),
+        ("memory of the index, MB", *(f"{one['memory_mb']['held']:.0f}" for one in fielded)),
+        (
+            "memory of a gateway: definitions in both eras, and the index, MB (of a measured figure for each tool)",
+            *(f"{a_thousand * size / 1000:,.0f}" for size in sizes),
+        ),
+        (
+            "one changed tool, part of a rebuild",
+            *(f"1/{1000 * one['build_seconds'] / one['change_ms']:.0f}" for one in fielded),
+        ),
+    ]
+    return table(("", *(f"{size:,} tools" for size in sizes)), rows)
+
+
+def _engines(records: _Records) -> str:
+    names = ("SQLite FTS5", "tantivy", "bm25s, stemmed", "tantivy, then fielded", "fielded")
+    found = "; ".join(f"{name}: {_part(_ndcg(records, name))}" for name in names)
+    two_stages = _speed(records, "tantivy, then fielded", 100_000)["p50_ms"]
+    return f"nDCG@10, mean of five public sets: {found}. Two stages take {two_stages:.0f} ms at 100,000 tools."
+
+
+def _replicas(records: _Records) -> str:
+    one, two = records["replicas"].figures["rows"][:2]
+    return (
+        f"On two cores one replica answered {one['searches_per_second']:,.0f} searches a second in 10,000 tools, and "
+        f"two {two['searches_per_second']:,.0f}, callers included."
+    )
+
+
+def _speed(records: _Records, engine: str, tools: int) -> _Row:
+    return next(one for one in records["speed"].figures["speeds"] if (one["engine"], one["tools"]) == (engine, tools))
+
+
+def _ndcg(records: _Records, ranker: str) -> float:
+    """Return the mean over the sets that are not the project's own."""
+    report = next(one for one in records["retrieval"].figures if one["ranker"] == ranker)
+    return fmean(one["ndcg"]["mean"] for one in report["datasets"] if one["dataset"] != _OWN_SET)
+
+
+def _times(speed: _Row) -> str:
+    return f"{speed['p50_ms']:.2g} / {speed['p95_ms']:.2g}"
+
+
+def _part(value: float) -> str:
+    return f"{value:.3f}".removeprefix("0")
+
+
+def _share(one: _Row) -> str:
+    return f"{one['mean']:.0%} ({one['low']:.0%}-{one['high']:.0%})"
+
+
+def _bytes(number: float) -> str:
+    return f"{number / 1e6:.1f} MB" if number >= 1e6 else f"{number / 1e3:.0f} kB"
+
+
+def _tokens(number: float) -> str:
+    return f"{number / 1e6:.2f} million" if number >= 1e6 else f"{number:,.0f}"
+
+
+QUOTES: Final[Mapping[str, Callable[[_Records], str]]] = {
+    "listing-size": _listing_size,
+    "ranking": _ranking,
+    "speed-ratios": _ratios,
+    "federation": _federation,
+    "context": _context,
+    "scale": _scale,
+    "engines": _engines,
+    "replicas": _replicas,
+}
+"""By the names that documents use."""
