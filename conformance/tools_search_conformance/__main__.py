@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 __all__ = ["main"]
@@ -12,8 +13,12 @@ def main() -> None:
     try:
         from tools_search_conformance.cli import main as run
     except ModuleNotFoundError as error:
-        missing = f"the module {error.name} is missing: install the distribution with its extra [conformance]"
-        print(f"tools-search-conformance: {missing}", file=sys.stderr)  # noqa: T201 - click may be what is missing
+        command = f"{sys.executable} -m pip install 'mcp-ext-tools-search[conformance]'"
+        checkout = "from a checkout, pip install '.[conformance]'"
+        message = f"the module {error.name} is missing. Install the extra [conformance]: {command} ({checkout})"
+        if "--json" in sys.argv:
+            print(json.dumps({"error": {"type": "MissingExtra", "message": message}}, indent=2))  # noqa: T201
+        print(f"Error: {message}", file=sys.stderr)  # noqa: T201 - click may be what is missing
         sys.exit(2)
     run()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from textwrap import fill
 from typing import Any, Final
 
@@ -12,7 +13,17 @@ from tools_search_spec import BaseRule, Requirement, base_rules, requirements
 
 from tools_search_conformance.model import CLIENT_PREFIX, Check
 
-__all__ = ["DRAFT", "Row", "explain_check", "list_checks", "place_of", "rows_of", "run_version", "sentences_of"]
+__all__ = [
+    "DRAFT",
+    "Row",
+    "documents",
+    "explain_check",
+    "list_checks",
+    "place_of",
+    "rows_of",
+    "run_version",
+    "sentences_of",
+]
 
 DRAFT: Final = "spec/draft/tools-search.md"
 """Where the sentences stand."""
@@ -27,6 +38,31 @@ def run_version() -> str:
         return version("mcp-ext-tools-search")
     except PackageNotFoundError:
         return "source"
+
+
+_DOCUMENTS: Final = {
+    "draft": (DRAFT, "the normative text"),
+    "suite": ("conformance/README.md", "how to judge a server or a client"),
+    "driver": ("conformance/DRIVER.md", "what the driver of a client has to do"),
+    "skeleton": ("conformance/drivers/skeleton.py", "a driver to fill in"),
+    "server": ("examples/mcpserver_search.py", "a server that can be searched"),
+    "low-level-server": ("examples/lowlevel_search.py", "the same on the low-level API"),
+    "fastmcp-server": ("examples/fastmcp_search.py", "the same with FastMCP"),
+    "client": ("examples/client_search.py", "a client that searches"),
+    "host": ("examples/host_in_100_lines.py", "a host that loads tools when they are needed"),
+}
+"""Texts and examples by name: where they are in the sources, and what each is for."""
+
+
+def documents() -> dict[str, tuple[Path, str]]:
+    """Return by name where the texts and examples are, and what each is for.
+
+    A wheel has a copy of each in the folder `docs` of this package; an editable install has the sources themselves.
+    """
+    package = Path(__file__).parent
+    copies = package / "docs"
+    root = copies if copies.is_dir() else package.parent.parent
+    return {name: (root / place, purpose) for name, (place, purpose) in _DOCUMENTS.items()}
 
 
 @cache

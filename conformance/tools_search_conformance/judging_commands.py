@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -19,18 +18,16 @@ from tools_search_conformance.clients.checks import client_checks
 from tools_search_conformance.clients.judge import ClientOptions, judge_client
 from tools_search_conformance.invocation import Options, features_named, judge_servers
 from tools_search_conformance.model import CELLS, FIXTURE_FEATURES, Cell, FixtureFeature, Result, Run
-from tools_search_conformance.option_values import pairs, reaching_options, words
+from tools_search_conformance.option_values import TargetMissingError, pairs, reaching_options, words, writable_folder
 from tools_search_conformance.report.plain import plain
 from tools_search_conformance.report.terminal import print_progress, print_run
-from tools_search_conformance.report.verdict import EXIT_SIGNAL, exit_status
+from tools_search_conformance.report.verdict import exit_status
 from tools_search_conformance.selection import Selection
 from tools_search_conformance.wire.eras import ERAS
 from tools_search_conformance.wire.http import check_address
 from tools_search_conformance.wire.process import TargetError
 
 __all__ = ["client", "server"]
-
-EXIT_TARGET: Final = 3
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -91,7 +88,23 @@ def _run_options(command: _Command) -> _Command:
     return command
 
 
-@click.command()
+_SERVER_EXAMPLES: Final = """\b
+Examples:
+  tools-search-conformance server --profile live -- node my_server.js
+  tools-search-conformance server --http-command 'my-server --http 127.0.0.1:0' -- my-server
+  tools-search-conformance server --url http://127.0.0.1:3000/mcp --header 'Authorization:Bearer …'
+  tools-search-conformance server --only 'cursor-*' --cell stdio-2026 -- my-server
+  tools-search-conformance server --failed-from conformance-report/report.json -- my-server"""
+
+_CLIENT_EXAMPLES: Final = """\b
+Examples:
+  tools-search-conformance client -- node my_driver.js
+  tools-search-conformance client --only never-probes --transport stdio -- node my_driver.js
+  tools-search-conformance client --one-shot -- node my_client.js
+  tools-search-conformance docs driver                     what a driver has to do"""
+
+
+@click.command(epilog=_SERVER_EXAMPLES, short_help="Judge a server, on stdio, over HTTP, or both.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED)
 @click.option("--url", help="Address of a server that is running already, over Streamable HTTP.")
 @click.option(
@@ -154,10 +167,11 @@ def server(
     if listing:
         show_selection(selection, cells, options.effective_profile, as_json=as_json)
         return
+    writable_folder(out)
     _finish(_run(lambda progress: judge_servers(options, progress), quiet=as_json), as_json=as_json, out=out)
 
 
-@click.command()
+@click.command(epilog=_CLIENT_EXAMPLES, short_help="Judge a client, through a driver of yours.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "--one-shot", is_flag=True, help="ARGV is no driver but a client after the contract of the official MCP suite."
@@ -177,7 +191,10 @@ def server(
 @click.option("--cwd", type=click.Path(exists=True, file_okay=False), help="Working directory of the driver.")
 @_run_options
 def client(argv: tuple[str, ...], selection: Selection, listing: bool, out: Path, as_json: bool, **rest: Any) -> None:
-    """Judge a client: `client -- ARGV` starts its driver, which conformance/DRIVER.md describes."""
+    """Judge a client: `client -- ARGV` starts its driver, a small program of yours.
+
+    What a driver has to do: `tools-search-conformance docs driver`; one to fill in: `docs skeleton`.
+    """
     if not (argv or listing):
         raise click.UsageError("name a driver: -- ARGV")
     cells = [cell for cell in _cells(rest["era"]) if rest["transport"] in ("auto", cell.transport)]
@@ -188,6 +205,7 @@ def client(argv: tuple[str, ...], selection: Selection, listing: bool, out: Path
     options = ClientOptions(
         argv=argv, checks=selection.checks, wants=selection.wants, partial=selection.partial, out=out, **rest
     )
+    writable_folder(out)
     _finish(_run(lambda progress: judge_client(options, progress), quiet=as_json), as_json=as_json, out=out)
 
 
@@ -210,11 +228,7 @@ def _run(judge: Callable[[Callable[[Result], None]], Awaitable[Run]], *, quiet: 
     try:
         return anyio.run(judge, progress)
     except TargetError as error:
-        click.echo(f"tools-search-conformance: {plain(str(error))}", err=True)
-        sys.exit(EXIT_TARGET)
-    except KeyboardInterrupt:  # before the run began to listen to signals, or a second time
-        click.echo("tools-search-conformance: interrupted", err=True)
-        sys.exit(EXIT_SIGNAL + signal.SIGINT)
+        raise TargetMissingError(plain(str(error))) from error
 
 
 def _finish(run: Run, *, as_json: bool, out: Path) -> None:

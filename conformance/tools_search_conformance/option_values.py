@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shlex
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import gettempdir
 from typing import Any, Final, TypeVar
 
 import click
 
-__all__ = ["pairs", "reaching_options", "words"]
+__all__ = ["TargetMissingError", "pairs", "reaching_options", "words", "writable_folder"]
+
+
+class TargetMissingError(click.ClickException):
+    """What is to be judged cannot be started or spoken to."""
+
+    exit_code = 3
 
 
 def pairs(_: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, str]:
@@ -40,6 +50,22 @@ def words(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str
     if value is not None and not argv:
         raise click.BadParameter("the command is empty")
     return argv
+
+
+def writable_folder(out: Path) -> None:
+    """Make the folder for reports, before anything is run.
+
+    Raises:
+        UsageError: Nothing can be written there.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        reason = "" if os.access(out, os.W_OK | os.X_OK) else os.strerror(errno.EACCES)
+    except OSError as error:
+        reason = error.strerror or str(error)
+    if reason:
+        message = f"the folder for the reports, {str(out)!r}, cannot be written: {reason}."
+        raise click.UsageError(f"{message} Name another one, such as --out {Path(gettempdir(), out.name)}.")
 
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

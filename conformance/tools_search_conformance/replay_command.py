@@ -16,7 +16,7 @@ from tools_search_conformance.clients.checks import select_client_checks
 from tools_search_conformance.clients.judge import ClientOptions
 from tools_search_conformance.invocation import Options
 from tools_search_conformance.model import CHECK_PREFIX, Result, Run
-from tools_search_conformance.option_values import reaching_options, words
+from tools_search_conformance.option_values import TargetMissingError, reaching_options, words
 from tools_search_conformance.registry import UnknownCheckError
 from tools_search_conformance.replaying import (
     Failure,
@@ -40,24 +40,30 @@ _EXIT_SUITE: Final = 4
 _WIDTH: Final = 600
 
 
-@click.command("replay")
+_EPILOG: Final = """\b
+Examples:
+  tools-search-conformance replay conformance-report/failures/01-….json
+  tools-search-conformance replay conformance-report/failures/01-….json -- node my_server.js
+
+\b
+Exit status:
+  0  it passes now
+  1  it still fails
+  2  wrong usage
+  3  the target could not be started or spoken to"""
+
+
+@click.command("replay", epilog=_EPILOG, short_help="Send the requests of a failure again and judge them again.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED)
 @click.option("--url", help="Address of another server, over Streamable HTTP.")
 @click.option("--http-command", callback=words, help="Command of another HTTP server.")
 @reaching_options
 def replay(file: Path, argv: tuple[str, ...], **given: Any) -> None:
-    r"""Send the requests of a failure again and run its check again, with the same cases in the same cell.
+    """Send the requests of a failure again and run its check again, with the same cases in the same cell.
 
     FILE is one of those in the folder `failures` of a report. The target is started as it was, or as `-- ARGV`,
     `--http-command` or `--url` say; headers and environment were not kept and have to be given again.
-
-    \b
-    Exit status:
-      0  it passes now
-      1  it still fails
-      2  wrong usage
-      3  the target could not be started or spoken to
     """
     failure = _failure(file)
     options = _client(failure, argv, given) if failure.of_client else _server(failure, argv, given)
@@ -71,8 +77,7 @@ def replay(file: Path, argv: tuple[str, ...], **given: Any) -> None:
                 _print_repeated(each)
         run, result = anyio.run(judge_again, options, failure)
     except TargetError as error:
-        click.echo(f"tools-search-conformance: {plain(str(error))}", err=True)
-        sys.exit(_EXIT_TARGET)
+        raise TargetMissingError(plain(str(error))) from error
     sys.exit(_told(run, result))
 
 

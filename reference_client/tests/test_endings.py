@@ -132,7 +132,11 @@ def test_programs_get_every_mistake_as_json(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("redirection", "code", "said"),
-    [("| true; exit ${PIPESTATUS[0]}", 1, ""), (">/dev/full", 1, "cannot be written: No space left"), (">&-", 2, "")],
+    [
+        ("| true; exit ${PIPESTATUS[0]}", 141, ""),
+        (">/dev/full", 1, "cannot be written to standard output: No space left"),
+        (">&-", 2, ""),
+    ],
 )
 @pytest.mark.parametrize("asked", ["search x --json --config nowhere.json"])
 def test_an_output_that_cannot_be_written_is_no_crash(redirection: str, code: int, said: str, asked: str) -> None:

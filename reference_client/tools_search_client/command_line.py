@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -38,8 +39,14 @@ Start here:
   tools-search-client chat --config mcp.json -m MODEL        a model finds and calls them
 
 mcp.json is the file that your host already has (`mcpServers`). A single server is reached with --url or started
-with --command. Every command knows --json and --help.
+with --command. Every command knows --json and --help. Shell completion, for bash (or zsh, fish):
+
+\b
+  eval "$(_TOOLS_SEARCH_CLIENT_COMPLETE=bash_source tools-search-client)"
 """
+
+_OF_A_STREAM: Final = frozenset({errno.EBADF, errno.EIO, errno.ENOSPC, errno.EPIPE})
+"""What writing to standard output ends in; errors of a file say which file it is."""
 
 
 @click.group(help=_HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -61,11 +68,16 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
         code = _outcome(given)
         sys.stdout.flush()
     except OSError as error:
-        code = EXIT_FAILED
-        _write_nowhere()  # what is left in the buffer cannot be written when the interpreter ends, either
-        if not isinstance(error, BrokenPipeError):
-            click.echo(f"Error: the answer cannot be written: {error.strerror or error}", err=True)
+        code = _unwritten(error)
     sys.exit(code)
+
+
+def _unwritten(error: OSError) -> int:
+    _write_nowhere()  # what is left in the buffer cannot be written when the interpreter ends, either
+    if isinstance(error, BrokenPipeError):
+        return EXIT_SIGNAL + signal.SIGPIPE
+    click.echo(f"Error: the answer cannot be written to standard output: {error.strerror or error}", err=True)
+    return EXIT_FAILED
 
 
 def _write_nowhere() -> None:
@@ -78,6 +90,7 @@ def _outcome(given: list[str]) -> int:
     Raises:
         OSError: Standard output cannot be written.
     """
+    output = sys.stdout
     try:
         return commands.main(given, prog_name="tools-search-client", standalone_mode=False) or EXIT_OK
     except click.ClickException as error:
@@ -91,10 +104,21 @@ def _outcome(given: list[str]) -> int:
         shown = one_line(message) if isinstance(error, ServerError) else printable(message)
         click.echo(f"Error: {shown}", err=True)
         return _code_of(error)
+    except SystemExit:
+        if sys.stdout is not output:  # replaced by Click: nobody reads it
+            return EXIT_SIGNAL + signal.SIGPIPE
+        raise
+    except OSError as error:
+        if error.filename is None and error.errno in _OF_A_STREAM:
+            raise
+        message = f"{error.filename or 'the system'}: {error.strerror or error}"
+        _tell_program(given, error, message)
+        click.echo(f"Error: {one_line(message)}", err=True)
+        return EXIT_FAILED
 
 
 def _tell_program(given: list[str], error: Exception, message: str) -> None:
-    if "--json" in given:
+    if "--json" in (given[: given.index("--")] if "--" in given else given):
         print_json(error_json(error, message))
 
 

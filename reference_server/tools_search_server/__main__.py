@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 __all__ = ["main"]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command; exits with the code that the outcome deserves."""
     try:
-        from tools_search_server.command_line import command
+        from tools_search_server.command_line import run
 
-        command(arguments)
+        run(arguments)
     except KeyboardInterrupt:
         if sys.stderr:
             sys.stderr.write("Error: interrupted by SIGINT\n")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import textwrap
 from collections.abc import Sequence
+from shutil import get_terminal_size
 from typing import Final
 
 import anyio
@@ -18,15 +21,16 @@ from tools_search_server.tables import print_servers
 
 __all__ = ["check"]
 
-_WIDTH: Final = 100
+_WIDTH_OF_A_FILE: Final = 100
 
 
-async def check(gateway: Gateway, always: AlwaysAvailable) -> bool:
+async def check(gateway: Gateway, always: AlwaysAvailable, as_json: bool = False) -> bool:
     """Start every server, print what it offers, and stop them all.
 
     Args:
         gateway: The servers.
         always: Tools that are to be always available.
+        as_json: Whether programs are to read it.
 
     Returns:
         Whether all of them can be used, and all those tools are there.
@@ -44,12 +48,20 @@ async def check(gateway: Gateway, always: AlwaysAvailable) -> bool:
             unknown = always.unknown(gateway.offers)
             offered = {upstream.name: (list(upstream.tools), upstream.features) for upstream in gateway.upstreams}
         tasks.cancel_scope.cancel()
+    is_well = health["status"] == "ok" and not unknown
+    if as_json:
+        servers = [
+            server | dict(zip(("tools", "features"), map(list, offered[server["name"]]), strict=True))
+            for server in health["servers"]
+        ]
+        click.echo(json.dumps({"ok": is_well, "servers": servers, "unknownAlwaysAvailable": list(unknown)}, indent=2))
+        return is_well
     print_servers(health["servers"])
     for name, (tools, features) in offered.items():
         _print_offer(name, tools, features)
     for name in unknown:
         click.echo(f"\n`always_available` names {printable(repr(name))}, but no tool has that name")
-    return health["status"] == "ok" and not unknown
+    return is_well
 
 
 async def _set_when_settled(gateway: Gateway, stop: anyio.Event) -> None:
@@ -63,4 +75,9 @@ def _print_offer(name: str, tools: Sequence[str], features: Sequence[str]) -> No
     if lines:
         click.echo(f"\n{printable(name)}")
     for line in lines:
-        click.echo(textwrap.fill(printable(line), _WIDTH, initial_indent="  ", subsequent_indent="    "))
+        width = get_terminal_size().columns if sys.stdout.isatty() else _WIDTH_OF_A_FILE
+        shown = textwrap.fill(
+            printable(line), width, initial_indent="  ", subsequent_indent="    ",
+            break_on_hyphens=False, break_long_words=False,
+        )  # fmt: skip
+        click.echo(shown)

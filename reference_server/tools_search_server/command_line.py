@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
+import json
+import os
+import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NoReturn
 
 import anyio
 import click
@@ -33,7 +37,13 @@ from tools_search_server.serving import Address, Program, serve
 from tools_search_server.status_command import status
 from tools_search_server.token_command import token
 
-__all__ = ["command"]
+__all__ = ["command", "run"]
+
+_EXIT_SIGNAL: Final = 128
+"""Added to the number of the signal that ended the program."""
+
+_OF_A_STREAM: Final = frozenset({errno.EBADF, errno.EIO, errno.ENOSPC, errno.EPIPE})
+"""What writing to standard output ends in; errors of a file say which file it is."""
 
 _FILE = click.Path(path_type=Path)
 
@@ -42,17 +52,27 @@ Examples:
   tools-search-server                               the bundled catalogue, on stdio
   tools-search-server --config mcp.json             your own servers as one, on stdio
   tools-search-server --http 127.0.0.1:8000         the same over Streamable HTTP
-  tools-search-server --config mcp.json --compat meta-tools     the same for hosts that cannot search
-  tools-search-server --config mcp.json --check     what each of your servers offers, or why it cannot be used
-  tools-search-server token alice                   the bearer token of a principal, and its entry for mcp.json
+  tools-search-server --config mcp.json --compat meta-tools  for hosts that cannot search
+  tools-search-server --config mcp.json --check        what each server offers, or why it fails
+  tools-search-server token alice                   the bearer token of a principal, and its entry
   tools-search-server status                        how a gateway on HTTP and its servers are
+
 \b
 Environment:
   {CATALOG_VARIABLE}      catalogue file of a conformance run; calls answer with themselves
   {CURSOR_KEY_VARIABLE}   key that authenticates search cursors, shared by replicas
   {REDIS_VARIABLE}        address of Redis with its password, in place of --redis
+
 \b
-Exit codes: 0 stopped as told, 1 could not serve or (--check) some server cannot be used, 2 something to mend first.
+Shell completion, for bash (or zsh, fish):
+  eval "$(_TOOLS_SEARCH_SERVER_COMPLETE=bash_source tools-search-server)"
+
+\b
+Exit codes:
+  0  stopped as it was asked to, or (--check) every server can be used
+  1  could not serve, or (--check) some server cannot be used
+  2  something to correct first: options or configuration
+  141  nobody reads the output any more
 """
 
 
@@ -103,6 +123,7 @@ class _AddressType(click.ParamType[Address]):
 @click.option("--idle-stop", type=click.FloatRange(0, min_open=True), default=IDLE_SECONDS, show_default=True,
               metavar="SECONDS", help="When a lazy server that is not used is stopped.")  # fmt: skip
 @click.option("--check", "only_check", is_flag=True, help="Say what each server of --config offers, and stop.")
+@click.option("--json", "as_json", is_flag=True, help="With --check: print one JSON object instead.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
               help="How standard error is written.")  # fmt: skip
 @click.version_option(package_name="mcp-ext-tools-search", prog_name="tools-search-server")
@@ -133,6 +154,7 @@ def command(
     lazy: bool,
     idle_stop: float,
     only_check: bool,
+    as_json: bool,
     log_format: LogFormat,
 ) -> None:
     """Serve MCP tools that clients can search with `tools/search`.
@@ -148,6 +170,8 @@ def command(
         _require_no_option_of_the_gateway(
             {"--check": only_check, "--toolset": toolset, "--compat": modes, "--redis": redis}
         )
+    if as_json and not only_check:
+        raise click.UsageError("--json is about what --check prints. Add --check.")
     compat = CompatOptions(tuple(dict.fromkeys(modes)), compat_prefix, compat_max_tools)
     _require_usable(compat, http, stateless=stateless)
     if http is not None and config is None and not allow_remote and not _is_loopback(http.host):
@@ -163,7 +187,7 @@ def command(
         options = GatewayOptions(start_deadline, call_timeout, toolset, index_at_most, laziness, redis_at)
         if config is not None and only_check:
             always = read_always_available(load_host_file(config), str(config))
-            sys.exit(0 if anyio.run(check, configured_gateway(config, limits, options), always) else 1)
+            sys.exit(0 if anyio.run(check, configured_gateway(config, limits, options), always, as_json) else 1)
         if config is not None:
             if modes:
                 program = compat_program(config, limits, options, compat, over_http=http is not None)
@@ -218,7 +242,13 @@ def _run(program: Program, http: Address | None) -> None:
         failed.append(first_error(errors))
     if failed:  # raised here, since early releases of Python 3.11 wrap what is raised above into a group
         where = "stdio" if http is None else f"{http.host}:{http.port}"
-        raise _CannotServe(f"cannot serve on {where}: {failed[0]}")
+        raise _CannotServe(f"cannot serve on {where}: {_reason(failed[0])}")
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return "something else listens there. Choose another port, or 0 for any free one."
+    return str(error)
 
 
 class _CannotServe(click.ClickException):
@@ -238,3 +268,58 @@ def _is_loopback(host: str) -> bool:
 
 command.add_command(status)
 command.add_command(token)
+
+
+def run(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line; exits with the code that the outcome deserves."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        code = _outcome(given)
+        if sys.stdout:
+            sys.stdout.flush()
+    except OSError as error:
+        code = _unwritten(error)
+    sys.exit(code)
+
+
+def _outcome(given: list[str]) -> int:
+    """Perform what was asked and return the exit code; errors are JSON on standard output as well, if that is asked.
+
+    Raises:
+        OSError: Standard output cannot be written.
+    """
+    output = sys.stdout
+    try:
+        return command.main(given, prog_name="tools-search-server", standalone_mode=False) or 0
+    except click.ClickException as error:
+        _print_error(given, type(error).__name__.strip("_"), error.format_message())
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        _print_error(given, "Interrupted", "interrupted by SIGINT")
+        click.echo("Error: interrupted by SIGINT", err=True)
+        return _EXIT_SIGNAL + signal.SIGINT
+    except SystemExit:
+        if sys.stdout is not output:  # replaced by Click: nobody reads it
+            return _EXIT_SIGNAL + signal.SIGPIPE
+        raise
+    except OSError as error:
+        if error.filename is None and error.errno in _OF_A_STREAM:
+            raise
+        message = f"{error.filename or 'the system'}: {error.strerror or error}"
+        _print_error(given, type(error).__name__, message)
+        click.echo(f"Error: {message}", err=True)
+        return 1
+
+
+def _print_error(given: list[str], kind: str, message: str) -> None:
+    if "--json" in given:
+        click.echo(json.dumps({"error": {"type": kind, "message": message}}, indent=2))
+
+
+def _unwritten(error: OSError) -> int:
+    sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - what is left in the buffer goes nowhere
+    if isinstance(error, BrokenPipeError):
+        return _EXIT_SIGNAL + signal.SIGPIPE
+    click.echo(f"Error: the answer cannot be written to standard output: {error.strerror or error}", err=True)
+    return 1

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from mcp_ext_tools_search.extras import install_command
+
 from tools_search_server.mendable import Mendable
 
 __all__ = ["DEFAULT_CHANNEL", "REDIS_VARIABLE", "RedisAddress", "connector", "redis_address", "secrets_of"]
@@ -55,8 +57,8 @@ def connector(url: str, *, answer_seconds: float) -> Callable[[], Any]:
         from redis.asyncio.retry import Retry
         from redis.backoff import NoBackoff
     except ImportError:
-        advice = "Install the distribution with its extra [redis]; from a clone: pip install '.[redis]'."
-        raise Mendable("--redis", "", "needs the package `redis`, which is not installed", advice) from None
+        wrong = "needs the package `redis`, which is not installed"
+        raise Mendable("--redis", "", wrong, install_command("redis")) from None
 
     def connect() -> Any:
         # No retries of its own: after any break, what may have been missed has to be made up for.

@@ -24,7 +24,13 @@ _SECONDS: Final = 10
 _UNAUTHORIZED: Final = 401
 
 
-@click.command()
+_EPILOG: Final = """\b
+Examples:
+  tools-search-server status
+  tools-search-server status --url http://127.0.0.1:9000/mcp --token-file token.txt --json"""
+
+
+@click.command(epilog=_EPILOG, short_help="Show the servers of a running gateway.")
 @click.option("--url", default="http://127.0.0.1:8000/mcp", show_default=True, help="As the gateway printed it.")
 @click.option("--token-file", type=click.Path(path_type=Path), metavar="FILE",
               help=f"Bearer token of a principal, where there are any; else that of {TOKEN_VARIABLE}.")  # fmt: skip

@@ -11,13 +11,20 @@ from tools_search_server.tokens import TokenHash, new_token
 __all__ = ["token"]
 
 
-@click.command()
+_EPILOG = """\b
+Examples:
+  tools-search-server token alice
+  tools-search-server token alice --toolset reading"""
+
+
+@click.command(epilog=_EPILOG, short_help="Make the bearer token of a principal.")
 @click.argument("name")
 @click.option("--toolset", metavar="NAME", help="What the principal sees; everything unless given.")
 def token(*, name: str, toolset: str | None) -> None:
     """Make a token for principal NAME, and the entry by which the configuration knows it.
 
-    The token is shown this once: the entry holds a hash of it. A gateway reads the entry when it starts.
+    The token is shown this once: the entry holds a hash of it. A running gateway follows the
+    file of --config and reads the entry at once; only the first principal of a gateway needs a restart.
     """
     made = new_token()
     entry = {"token": str(TokenHash.of(made))} | ({} if toolset is None else {"toolset": toolset})

@@ -9,6 +9,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
 
+from mcp_ext_tools_search.extras import install_command
+
 from tools_search_client.chat.anthropic_messages import MessagesModel
 from tools_search_client.chat.endpoint import Endpoint, ShownBy
 from tools_search_client.chat.failures import failure_of
@@ -33,8 +35,7 @@ def import_sdk(endpoint: Endpoint) -> ModuleType:
     try:
         return import_module(name)
     except ImportError as error:
-        install = f"install the distribution with its extra [{name}]; from a clone: pip install '.[{name}]'"
-        raise LocalMistake(f"the SDK of {name} is missing ({error}): {install}") from error
+        raise LocalMistake(f"the SDK of {name} is missing ({error}). {install_command(name)}") from error
 
 
 def new_adapter(endpoint: Endpoint, conversation: Conversation, *, system: str, shown_by: ShownBy) -> Adapter:

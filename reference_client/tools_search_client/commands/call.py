@@ -9,7 +9,7 @@ from typing import Any, cast
 import click
 from mcp_types import CallToolResult, TextContent
 
-from tools_search_client.commands.outcome import EXIT_CODES, EXIT_FAILED, EXIT_OK, HOW_TO_ALLOW, leave
+from tools_search_client.commands.outcome import EXIT_FAILED, EXIT_OK, HOW_TO_ALLOW, epilog, leave
 from tools_search_client.commands.running import interruptible_question, run_until_signal
 from tools_search_client.commands.screen import print_json, print_note, print_text
 from tools_search_client.commands.targets import Target, call_timeout_option, server_options
@@ -25,7 +25,13 @@ class Unconfirmed(LocalMistake):
     """A tool was not called, because nobody agreed to it."""
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command(
+    epilog=epilog(
+        'call git__git_log \'{"repo_path": "."}\' --config mcp.json',
+        "call get_current_time - --yes --url http://127.0.0.1:8000/mcp < arguments.json",
+    ),
+    short_help="Call one tool by its name.",
+)
 @click.argument("name")
 @click.argument("arguments", metavar="[JSON_ARGS]", default="{}")
 @click.option("--yes", is_flag=True, help="Call the tool without asking.")

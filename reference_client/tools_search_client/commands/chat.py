@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias
 import click
 
 from tools_search_client.chat.endpoint import PROVIDERS, SHOWN_BY, Provider, ShownBy, choose_endpoint
+from tools_search_client.commands.outcome import epilog
 from tools_search_client.commands.screen import print_json
 from tools_search_client.commands.targets import Target, call_timeout_option, server_options
 from tools_search_client.configuration import Configuration
@@ -21,15 +22,20 @@ ToolSearch: TypeAlias = Literal["auto", "model", "off"]
 
 _SYSTEM: Final = "You help a user in a terminal. Use the tools that you have, and answer in plain text, without markup."
 
-_EPILOG: Final = """\b
+_EPILOG: Final = epilog(
+    "chat --config mcp.json -m MODEL",
+    "chat --config mcp.json -m MODEL --base-url http://127.0.0.1:11434/v1 'What changed?'",
+    "chat --config mcp.json -m MODEL - < question.txt",
+    exit_codes="""\b
 Exit codes:
   0  answered, or left by the user
   1  the provider gave no answer, or the model was stopped
   2  wrong use: options, configuration, key or SDK missing
-  128 and more  interrupted by a signal: 130 is Ctrl-C"""
+  128 and more  interrupted by a signal: 130 is Ctrl-C""",
+)
 
 
-@click.command(epilog=_EPILOG)
+@click.command(epilog=_EPILOG, short_help="Talk with a model that finds and calls tools.")
 @click.argument("question", required=False)
 @click.option("-m", "--model", required=True, help="The provider's name of the model.")
 @click.option(

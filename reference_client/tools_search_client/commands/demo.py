@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from tools_search_client.commands.outcome import EXIT_FAILED, EXIT_OK, leave
+from tools_search_client.commands.outcome import EXIT_FAILED, EXIT_OK, epilog, leave
 from tools_search_client.commands.running import run_until_signal
 from tools_search_client.commands.screen import print_json, print_note, print_text
 from tools_search_client.demo.installation import Installation, cache_folder, install_extra_servers
@@ -22,14 +22,19 @@ __all__ = ["demo"]
 
 _WIDTH: Final = 80
 
-_EPILOG: Final = """\b
+_EPILOG: Final = epilog(
+    "demo",
+    "demo --extra-servers",
+    "demo --json",
+    exit_codes="""\b
 Exit codes:
   0  every step succeeded
   1  a step failed (it is named)
-  2  packages of the demo are missing"""
+  2  packages of the demo are missing""",
+)
 
 
-@click.command(epilog=_EPILOG)
+@click.command(epilog=_EPILOG, short_help="See the whole chain at work over real MCP servers.")
 @click.option(
     "--extra-servers/--no-extra-servers",
     default=True,

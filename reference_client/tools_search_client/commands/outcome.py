@@ -9,7 +9,6 @@ from typing import Final, NoReturn
 from tools_search_client.reports import ServerReport
 
 __all__ = [
-    "EXIT_CODES",
     "EXIT_FAILED",
     "EXIT_INCOMPLETE",
     "EXIT_OK",
@@ -17,6 +16,7 @@ __all__ = [
     "EXIT_USAGE",
     "HOW_TO_ALLOW",
     "answered_code",
+    "epilog",
     "leave",
 ]
 
@@ -27,14 +27,19 @@ EXIT_INCOMPLETE: Final = 3
 EXIT_SIGNAL: Final = 128
 """Added to the number of the signal that ended the program."""
 
-EXIT_CODES: Final = """\b
+_EXIT_CODES: Final = """\b
 Exit codes:
   0  answered, even if some servers failed (they are reported)
   1  every server failed, or the called tool did
   2  wrong use: options, configuration, unknown tool, missing confirmation
   3  nothing was found, but some servers failed and might have had it
-  128 and more  interrupted by a signal: 130 is Ctrl-C"""
-"""For the end of each command's help."""
+  128 and more  interrupted by a signal: 130 is Ctrl-C, 141 that nobody reads the output any more"""
+
+
+def epilog(*examples: str, exit_codes: str = _EXIT_CODES) -> str:
+    """Return the end of a command's help: examples, each without the program's name, and what exit codes say."""
+    lines = "\n".join(f"  tools-search-client {example}" for example in examples)
+    return f"\b\nExamples:\n{lines}\n\n{exit_codes}"
 
 
 HOW_TO_ALLOW: Final = "add --yes to call it, or name it in `alwaysAllow` of its server in the configuration"

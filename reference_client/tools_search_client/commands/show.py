@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from tools_search_client.commands.outcome import EXIT_CODES, answered_code, leave
+from tools_search_client.commands.outcome import answered_code, epilog, leave
 from tools_search_client.commands.running import run_until_signal
 from tools_search_client.commands.screen import print_json, print_note, print_table, waiting
 from tools_search_client.commands.status import Status, loading_status
@@ -30,7 +30,10 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON o
 """The option that every command has."""
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command(
+    epilog=epilog("servers --config mcp.json", "servers --command 'python my_server.py' --json"),
+    short_help="Show what each server offers, or why it failed.",
+)
 @server_options
 @as_json
 def servers(target: Target, *, as_json: bool) -> None:
@@ -55,7 +58,10 @@ def print_servers(described: Sequence[ServerDescription]) -> None:
     note_troubles([one.report for one in described])
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command(
+    short_help="List every tool of every server.",
+    epilog=epilog("tools --config mcp.json", "tools --url http://127.0.0.1:8000/mcp --json"),
+)
 @server_options
 @as_json
 def tools(target: Target, *, as_json: bool) -> None:
@@ -84,7 +90,13 @@ def tools(target: Target, *, as_json: bool) -> None:
     leave(answered_code(listing.servers, found=bool(listing.tools)))
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command(
+    epilog=epilog(
+        'search "commit my changes" --config mcp.json',
+        'search "read a text file" --url http://127.0.0.1:8000/mcp --limit 3 --json',
+    ),
+    short_help="Find the tools that fit a need.",
+)
 @click.argument("query")
 @click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Most tools to show.")
 @server_options

