@@ -1,6 +1,7 @@
 """Servers as processes, honest and not, for every test of this folder."""
 
 import json
+import os
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -42,6 +43,15 @@ class LiarProcess:
         """The process that was started last."""
         return int(self.log.with_suffix(".pid").read_text())
 
+    def open_gate(self) -> None:
+        """Let the fault `gated` answer the search that it has received, or receives next."""
+        self.gate.write_bytes(b"")
+
+    @property
+    def gate(self) -> Path:
+        """The named pipe that the fault `gated` waits at."""
+        return self.log.with_suffix(".gate")
+
     def as_configured(self) -> dict[str, object]:
         """Return the server as a configuration file has it."""
         return {"command": self.target.command, "args": list(self.target.args)}
@@ -56,7 +66,10 @@ def liar(tmp_path: Path) -> Callable[..., LiarProcess]:
         nonlocal count
         count += 1
         arguments = [text for name, value in options.items() for text in (f"--{name}", str(value))]
-        return LiarProcess(tmp_path / f"requests-{count}.log", ("--fault", fault, *arguments))
+        made = LiarProcess(tmp_path / f"requests-{count}.log", ("--fault", fault, *arguments))
+        if fault == "gated":
+            os.mkfifo(made.gate)
+        return made
 
     return make
 
@@ -127,12 +140,15 @@ ServeHttp = Callable[..., AbstractAsyncContextManager[tuple[str, Process]]]
 
 @pytest.fixture
 def serve_http(tmp_path: Path) -> ServeHttp:
-    """Return a starter of servers over HTTP: `async with serve_http("--catalog", …) as (url, process)`."""
+    """Return a starter of servers over HTTP: `async with serve_http("--catalog", …) as (url, process)`.
+
+    Given `plain`, it starts the server of `servers/plain.py` with those options.
+    """
 
     @asynccontextmanager
     async def serve(*arguments: str, plain: str | None = None) -> AsyncGenerator[tuple[str, Process]]:
         ours = ["-m", "tools_search_server", *arguments, "--http", "127.0.0.1:0"]
-        command = [sys.executable, *([str(SERVERS / "plain.py"), plain] if plain else ours)]
+        command = [sys.executable, *([str(SERVERS / "plain.py"), *plain.split()] if plain else ours)]
         with (tmp_path / "http-server.log").open("w") as log:
             async with await anyio.open_process(command, stderr=log) as process:
                 assert process.stdout is not None

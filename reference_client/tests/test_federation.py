@@ -20,6 +20,7 @@ from tools_search_client.discovery import DiscoveryOptions
 from tools_search_client.errors import AmbiguousTool, ServerUnavailable, UnknownTool
 from tools_search_client.federation import FederationOptions, open_federation
 from tools_search_client.reports import FederatedSearch, FederatedTool
+from tools_search_client.supervision import Backoff
 
 pytestmark = pytest.mark.anyio
 
@@ -82,7 +83,7 @@ async def test_servers_that_fail_to_start_or_hang_or_lie_are_reported_and_the_re
     told = {report.server: report.failure.message for report in answer.failed if report.failure}
     assert "no licence" in told["quitter"]
     assert "/nowhere/program" in told["missing"]
-    assert "6 seconds" in told["silent"]
+    assert "still answering after" in told["silent"]
 
 
 async def test_a_server_that_never_finishes_its_handshake_is_given_up_at_the_deadline(liar: Any):
@@ -109,6 +110,111 @@ async def test_a_server_that_keeps_everybody_waiting_is_quoted(source: str, said
             answer = await federation.search("alpha", deadline=3)
     assert answer.failed[0].failure is not None
     assert f"still starting after 3 seconds; it last said: {said}" in answer.failed[0].failure.message
+
+
+@pytest.mark.parametrize("fault", ["hangs", "mute", "list-hangs"])
+async def test_a_server_that_hangs_costs_three_searches_less_than_two_deadlines(liar: Any, fault: str):
+    place = "nowhere" if fault == "list-hangs" else "extensions"
+    servers = configured(hung=liar(fault, era="legacy", place=place).target, fine=liar().target)
+    deadline, took = 5.0, 0.0
+    with anyio.fail_after(60):
+        async with open_federation(servers) as federation:
+            await federation.search("warm", servers=["fine"])
+            for query in ("alpha", "beta", "gamma"):
+                began = anyio.current_time()
+                answer = await federation.search(query, deadline=deadline)
+                took += anyio.current_time() - began
+                assert failures(answer) == {"hung": "timeout"}
+                assert answer.tools[0].server == "fine"
+    assert took < 2 * deadline
+
+
+@pytest.mark.parametrize(("how", "transport"), [("--http", "streamable-http"), ("--sse", "sse")])
+async def test_a_server_over_http_that_hangs_costs_three_listings_less_than_two_deadlines(
+    serve_http: Any, liar: Any, how: str, transport: Any
+):
+    deadline = 5.0
+    async with serve_http(plain=f"{how} --ignores=tools/list") as (url, _):
+        servers = configured(hung=HttpTarget(url.strip(), {}, transport), fine=liar(tools=1).target)
+        with anyio.fail_after(60):
+            async with open_federation(servers) as federation:
+                await federation.search("warm", servers=["fine"])
+                began = anyio.current_time()
+                for _attempt in range(3):
+                    listing = await federation.list(deadline=deadline)
+                    assert [tool.name for tool in listing.tools] == ["fine__make_alpha"]
+                    assert listing.servers[0].failure
+                assert anyio.current_time() - began < 2 * deadline
+                assert not (await federation.call("fine__make_alpha")).is_error
+
+
+async def test_a_search_ends_soon_after_the_others_have_answered(liar: Any):
+    servers = configured(hung=liar("hangs").target, fine=liar().target)
+    with anyio.fail_after(40):
+        async with open_federation(servers, FederationOptions(grace=0.2)) as federation:
+            await federation.describe(deadline=30)  # connects both
+            answer = await federation.search("alpha", deadline=1000)
+    assert failures(answer) == {"hung": "timeout"}
+    assert answer.tools[0].name == "fine__make_alpha"
+
+
+async def test_an_answer_that_comes_too_late_is_in_the_next_search_of_the_same(liar: Any, until: Until):
+    server = liar("gated")
+    with anyio.fail_after(40):
+        async with open_federation(configured(slow=server.target)) as federation:
+            await federation.describe()
+            assert failures(await federation.search("alpha", deadline=0.1)) == {"slow": "timeout"}
+            await anyio.to_thread.run_sync(server.open_gate)
+            answer = await federation.search("alpha", deadline=0.01)
+            while answer.failed:
+                answer = await federation.search("alpha", deadline=0.01)
+    assert answer.tools[0].name == "slow__make_alpha"
+    assert len(server.asked("tools/search")) == 1
+
+
+async def test_a_server_that_hung_once_is_asked_again_after_a_rest(liar: Any):
+    server = liar("hangs-once")
+    options = FederationOptions(rest=Backoff(0.001, 0.001))
+    with anyio.fail_after(40):
+        async with open_federation(configured(hung=server.target), options) as federation:
+            await federation.describe()
+            assert failures(await federation.search("alpha", deadline=0.1)) == {"hung": "timeout"}
+            while (answer := await federation.search("alpha", deadline=30)).failed:
+                pass
+    assert answer.tools[0].name == "hung__make_alpha"
+    assert len(server.asked("tools/search")) == 2
+
+
+async def test_a_server_that_hangs_is_asked_nothing_while_it_rests(liar: Any):
+    server = liar("hangs")
+    with anyio.fail_after(40):
+        async with open_federation(configured(hung=server.target)) as federation:
+            await federation.describe()
+            for query in ("alpha", "beta", "gamma"):
+                answer = await federation.search(query, deadline=0.1)
+                assert answer.failed[0].failure is not None
+    assert "left alone for a moment: still answering after 0.1 seconds" in answer.failed[0].failure.message
+    assert len(server.asked("tools/search")) == 1
+
+
+async def test_a_server_whose_search_hangs_is_listed_all_the_same(liar: Any):
+    with anyio.fail_after(40):
+        async with open_federation(configured(hung=liar("hangs", tools=2).target)) as federation:
+            await federation.describe()
+            await federation.search("alpha", deadline=0.1)
+            listing = await federation.list()
+    assert [tool.name for tool in listing.tools] == ["hung__make_alpha", "hung__make_beta"]
+
+
+async def test_a_search_that_its_caller_gives_up_is_withdrawn(liar: Any, until: Until):
+    server = liar("hangs")
+    with anyio.fail_after(20):
+        async with open_federation(configured(hung=server.target)) as federation:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(federation.search, "alpha")
+                await until(lambda: bool(server.asked("tools/search")))
+                tasks.cancel_scope.cancel()
+            await until(lambda: bool(server.asked("notifications/cancelled")))
 
 
 @pytest.mark.parametrize("negotiation", ["auto", "legacy"])

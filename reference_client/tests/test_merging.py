@@ -35,6 +35,12 @@ def test_the_tool_that_fits_comes_first_whichever_server_has_it():
     assert merged(*answers)[0] == "post__read_mail"
 
 
+def test_a_tool_that_the_query_names_comes_first_whatever_the_servers_think():
+    ranked = [(entry(f"s{n}", str(n)), found("mail", f"mail_{n}", "zip")) for n in range(3)]
+    assert merged(*ranked, (entry("x", "x"), found("mail_mail", "mail_it", "zap")), query="zap", limit=1) == ["x__zap"]
+    assert merged(*ranked, query="s1__zip", limit=1) == ["s1__zip"]
+
+
 def test_a_tool_that_only_its_own_server_understands_is_not_lost():
     assert "x__frobnicate" in merged((entry("x", "1"), found("frobnicate")), (entry("y", "2"), found("read_mail")))
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 import anyio
+from anyio.abc import TaskGroup
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_tools_search.hosts import ServerEntry, split_candidates
 from mcp_ext_tools_search.types import HitMetadata
@@ -18,13 +19,13 @@ from tools_search_client.configuration import Configuration
 from tools_search_client.connection import ConnectionOptions, open_server
 from tools_search_client.discovery import ServerTools
 from tools_search_client.errors import UnknownTool
-from tools_search_client.fanout import Answer, Question, ask_all
+from tools_search_client.fanout import Answer, Fanout, Method, Question, by_listing
 from tools_search_client.found import Found, FoundTool, require_request
 from tools_search_client.merging import Reranker, federated_tools, merge
 from tools_search_client.remembering import RememberingRanker
 from tools_search_client.reports import FederatedListing, FederatedSearch, FederatedTool, ServerDescription
 from tools_search_client.resolution import candidates_for, chosen
-from tools_search_client.supervision import SupervisedServer
+from tools_search_client.supervision import Backoff, SupervisedServer
 
 __all__ = ["DEFAULT_DEADLINE", "Federation", "FederationOptions", "open_federation"]
 
@@ -44,6 +45,12 @@ class FederationOptions:
     connect_timeout: float = 60.0
     """Seconds after which an attempt to connect counts as failed, however long callers wait for it."""
 
+    grace: float = 3.0
+    """Seconds that a search still waits for the slowest servers when at least half of them have answered."""
+
+    rest: Backoff = field(default_factory=lambda: Backoff(5.0, 60.0))
+    """How long a server that was waited for in vain is left alone; then it is asked while nobody waits for it."""
+
     reranker: Reranker | None = None
     """Has the last say over the fused order."""
 
@@ -56,9 +63,9 @@ async def open_federation(
 
     The block may be left by an exception, which passes through as it is.
     """
-    federation = Federation(configuration, options or FederationOptions())
     raised: Exception | None = None
     async with anyio.create_task_group() as tasks:
+        federation = Federation(configuration, options or FederationOptions(), tasks)
         for server in federation.supervised.values():
             tasks.start_soon(server.run)
         try:
@@ -73,12 +80,19 @@ async def open_federation(
 class Federation:
     """The tools of several servers; made by `open_federation`."""
 
-    def __init__(self, configuration: Configuration, options: FederationOptions) -> None:
+    def __init__(self, configuration: Configuration, options: FederationOptions, tasks: TaskGroup) -> None:
         self._options = options
         self._ranker = RememberingRanker(options.connection.discovery.ranker)
         self._entries = {entry.name: entry for entry in configuration.servers}
         self._known: dict[str, tuple[FederatedTool, ServerTools]] = {}
         self.supervised = {entry.name: self._supervised(entry) for entry in configuration.servers}
+        self._fanout = Fanout(
+            self.supervised,
+            tasks,
+            grace=options.grace,
+            backoff=options.rest,
+            authorization=options.connection.discovery.authorization,
+        )
 
     async def search(
         self,
@@ -94,14 +108,20 @@ class Federation:
             query: A short description of what is needed; not blank.
             limit: Upper bound of the answer.
             servers: Names of those that are asked; all unless given.
-            deadline: Seconds after which the answers at hand are used; `None` waits for all.
+            deadline: Seconds after which the answers at hand are used; `None` waits for all. A server that takes much
+                longer than the others is not waited for so long; what it finds is there for the same search made again.
 
         Raises:
             ValueError: The query is blank or no Unicode text, or the limit is not positive.
         """
         require_request(query, limit)
-        asked = self._among(servers)
-        answers = await ask_all(asked, lambda _, tools: tools.search(query, limit=limit), deadline=deadline)
+        question = Question(
+            lambda _, tools: tools.search(query, limit=limit),
+            subject=lambda _: ("search", query, limit),
+            method=_finding_method,
+            ends_early=True,
+        )
+        answers = await self._fanout.ask(question, self._among(servers), deadline=deadline)
         found = [(self._entries[answer.server], answer.value) for answer in answers if answer.value]
         merged: Sequence[FederatedTool] = merge(query, found, limit=limit, ranker=self._ranker)
         if self._options.reranker is not None:
@@ -112,7 +132,7 @@ class Federation:
 
     async def list(self, *, deadline: float | None = DEFAULT_DEADLINE) -> FederatedListing:
         """Return every tool of every server that answers, without ranking."""
-        answers = await ask_all(self.supervised, _listed, deadline=deadline)
+        answers = await self._fanout.ask(_LISTING, list(self.supervised), deadline=deadline)
         tools = [tool for answer in answers for tool in self._federated(answer)]
         self._remember(tools, answers)
         reports = [answer.report(hits=_count(answer.value), found=answer.value) for answer in answers]
@@ -120,13 +140,14 @@ class Federation:
 
     async def describe(self, *, deadline: float | None = DEFAULT_DEADLINE) -> tuple[ServerDescription, ...]:
         """Return what each server is and offers; one that says how many tools it has is not listed for it."""
-        answers = await ask_all(self.supervised, _tool_count, deadline=deadline)
+        answers = await self._fanout.ask(_COUNTING, list(self.supervised), deadline=deadline)
         return tuple(_description(answer) for answer in answers)
 
     def forget(self) -> None:
         """Drop what was kept of every server, so that what is asked next is answered by the servers."""
         self._known.clear()
-        for server in self.supervised.values():
+        for name, server in self.supervised.items():
+            self._fanout.drop(name)
             if server.connected is not None:
                 server.connected.forget()
 
@@ -134,7 +155,7 @@ class Federation:
         self, question: Question[Found], *, servers: Collection[str], deadline: float | None = DEFAULT_DEADLINE
     ) -> list[Answer[Found]]:
         """Put one question to some of the servers at once; what they answer is known by name afterwards."""
-        answers = await ask_all(self._among(servers), question, deadline=deadline)
+        answers = await self._fanout.ask(question, self._among(servers), deadline=deadline)
         self._remember([tool for answer in answers for tool in self._federated(answer)], answers)
         return answers
 
@@ -156,12 +177,16 @@ class Federation:
         asked = self._among(servers)
         if known is not None and known[0].server in asked and self.supervised[known[0].server].connected is known[1]:
             return known[0]
-        readings = dict(split_candidates(name, list(asked)))
+        readings = dict(split_candidates(name, asked))
         if readings:
+            began = anyio.current_time()
             try:
                 return await self._resolved(name, readings, deadline)
-            except UnknownTool:
-                pass  # it may be the bare name of a tool that looks like a full one
+            except UnknownTool as unknown:
+                if unknown.failed:  # whoever asks has waited for that, and it is what there is to say
+                    raise
+            # It may be the bare name of a tool that looks like a full one.
+            deadline = None if deadline is None else max(0.0, began + deadline - anyio.current_time())
         return await self._resolved(name, dict.fromkeys(asked, name), deadline)
 
     async def call(
@@ -182,8 +207,8 @@ class Federation:
         tools = await self.supervised[tool.server].tools()
         return await tools.call(tool.tool.name, arguments, progress=progress, meta=meta)
 
-    def _among(self, servers: Collection[str] | None) -> dict[str, SupervisedServer]:
-        return {name: one for name, one in self.supervised.items() if servers is None or name in servers}
+    def _among(self, servers: Collection[str] | None) -> list[str]:
+        return [name for name in self.supervised if servers is None or name in servers]
 
     def _supervised(self, entry: ServerEntry) -> SupervisedServer:
         opened = partial(
@@ -193,12 +218,12 @@ class Federation:
 
     async def _resolved(self, name: str, wanted: Mapping[str, str], deadline: float | None) -> FederatedTool:
         """Return the tool called `name`, asking each of the servers for the name that it would know."""
-        servers = {server: self.supervised[server] for server in wanted}
 
         async def ask(server: str, tools: ServerTools) -> Found:
             return await candidates_for(tools, wanted[server], server=server, full_name=name)
 
-        answers = await ask_all(servers, ask, deadline=deadline)
+        question = Question(ask, subject=lambda server: ("named", wanted[server], name), method=_finding_method)
+        answers = await self._fanout.ask(question, list(wanted), deadline=deadline)
         candidates = [tool for answer in answers for tool in self._federated(answer)]
         tool = chosen(name, candidates, [answer.server for answer in answers if answer.failure])
         self._remember([tool], answers)
@@ -218,6 +243,7 @@ class Federation:
             del self._known[name]
 
     def _forget(self, server: str) -> None:
+        self._fanout.drop(server)
         self._known = {name: known for name, known in self._known.items() if known[0].server != server}
 
 
@@ -225,11 +251,24 @@ async def _listed(_: str, tools: ServerTools) -> Found:
     return Found(tuple(FoundTool(tool, HitMetadata()) for tool in await tools.list()), "list")
 
 
+def _finding_method(_: str, tools: ServerTools) -> Method:
+    return "tools/list" if tools.mode == "list" else "tools/search"
+
+
 async def _tool_count(_: str, tools: ServerTools) -> int:
     settings = tools.settings
     if settings is not None and settings.catalog_size is not None:
         return settings.catalog_size
     return len(await tools.list())
+
+
+def _counting_method(_: str, tools: ServerTools) -> Method | None:
+    return None if tools.settings is not None and tools.settings.catalog_size is not None else "tools/list"
+
+
+_LISTING: Final = Question(_listed, subject=lambda _: "list", method=by_listing)
+
+_COUNTING: Final = Question(_tool_count, subject=lambda _: "count", method=_counting_method)
 
 
 def _description(answer: Answer[int]) -> ServerDescription:

@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 from mcp_ext_tools_search.hosts import HttpTarget, ServerEntry, Target, qualified_name
 from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion
-from mcp_ext_tools_search.types import EXTENSION_ID
+from mcp_ext_tools_search.types import EXTENSION_ID, WHITE_SPACE
 from mcp_types import Tool
 
 from tools_search_client.found import Found, FoundTool
@@ -60,7 +60,8 @@ def merge(
     """Return the best `limit` tools of all answers, each once, best first.
 
     Two servers with the same target are the same server, so what both offer is one tool, named after the first. Equal
-    definitions of different servers are different tools: two databases may be served by the same program.
+    definitions of different servers are different tools: two databases may be served by the same program. A tool that
+    the query names comes first, as it does at its own server.
 
     Args:
         query: What was searched.
@@ -72,8 +73,9 @@ def merge(
     rankings = [ranking for ranking in candidates.rankings if ranking]
     if len(rankings) > 1:
         rankings += [_ranked_together(query, candidates.tools, ranker)] * _VOTES_OF_OWN_RANKING
-    fused = reciprocal_rank_fusion(rankings)
-    return [replace(candidates.tools[key], weight=weight) for key, weight in fused[:limit]]
+    fused = [replace(candidates.tools[key], weight=weight) for key, weight in reciprocal_rank_fusion(rankings)]
+    named = query.strip(WHITE_SPACE)
+    return sorted(fused, key=lambda tool: named not in (tool.name, tool.tool.name))[:limit]
 
 
 def federated_tools(entry: ServerEntry, found: Found) -> list[FederatedTool]:

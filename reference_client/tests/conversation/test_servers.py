@@ -226,6 +226,59 @@ async def test_a_server_that_hangs_holds_up_one_turn_and_not_the_next(talk_to: O
             assert (await session.search(query="alpha")).loaded
 
 
+async def test_a_server_whose_listing_hangs_holds_up_one_turn_and_not_the_next(talk_to: Open, liar: Any):
+    hung, fine = liar("list-hangs", place="nowhere"), liar()
+    async with talk_to(ServerEntry("hung", hung.target), ServerEntry("one", fine.target), deadline=5) as session:
+        await session.federation.search("warm", servers=["one"])
+        began = anyio.current_time()
+        for _turn in range(4):
+            assert set((await session.state.begin_turn()).failures) == {"hung"}
+        assert (await session.search(query="alpha")).loaded
+        assert anyio.current_time() - began < 10
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"query": "make_omega"},
+        {"query": "hung__make_omega"},
+        {"tool_names": [f"make_{number}" for number in range(100)]},
+        {"tool_names": [f"hung__make_{number}" for number in range(50)], "query": "alpha"},
+    ],
+)
+async def test_a_call_of_the_model_costs_one_deadline_whatever_it_looks_up(
+    talk_to: Open, liar: Any, arguments: dict[str, Any]
+):
+    entries = [ServerEntry("hung", liar("hangs").target), ServerEntry("one", liar().target)]
+    async with talk_to(*entries, deadline=6) as session:
+        await session.state.begin_turn()
+        began = anyio.current_time()
+        assert "hung (" in (await session.search(**arguments)).text
+        assert anyio.current_time() - began < 12
+
+
+async def test_names_are_looked_up_at_the_same_time(talk_to: Open, liar: Any):
+    waiting: list[str] = []
+    both = anyio.Event()
+
+    class Patient(FederationSource):
+        async def look_up(self, name: str, /, *, servers: Any) -> Any:
+            waiting.append(name)
+            if len(waiting) == 2:
+                both.set()
+            await both.wait()
+            return await super().look_up(name, servers=servers)
+
+    configuration = Configuration((ServerEntry("one", liar().target),), ToolDiscovery(enabled=True, defer_all=True))
+    with anyio.fail_after(30):
+        async with open_federation(configuration) as federation:
+            state = Conversation(Patient(federation, configuration), configuration.tool_discovery)
+            await state.begin_turn()
+            reply = await state.take(ToolCall("search_tools", {"tool_names": ["make_beta", "make_alpha"]}))
+    assert isinstance(reply, Reply)
+    assert reply.loaded == ("one__make_beta", "one__make_alpha")
+
+
 async def test_a_search_that_a_server_does_not_answer_says_so(talk_to: Open, liar: Any):
     async with talk_to(ServerEntry("one", liar("hangs").target), deadline=1) as session:
         await session.state.begin_turn()

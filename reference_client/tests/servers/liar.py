@@ -66,6 +66,8 @@ class Liar:
             if self.fault == "no-subscriptions":
                 return {"error": {"code": -32601, "message": "Method not found"}}
             self.listening = request_id
+        if (method, self.fault) == ("tools/list", "list-hangs"):
+            return None
         return known[method](params)
 
     def capabilities(self) -> dict[str, Any]:
@@ -122,8 +124,10 @@ class Liar:
         if self.fault == "dies":
             sys.stderr.write("out of cheese\n")
             sys.exit(3)
-        if self.fault == "hangs":
+        if self.fault == "hangs" or (self.fault == "hangs-once" and self.count == 1):
             return None
+        if self.fault == "gated":
+            self.log.with_suffix(".gate").read_bytes()  # a named pipe, which a test opens when it likes
         return self.complete(self.result(params.get("limit", 10)), ttl=60_000 if self.fault == "kept" else 0)
 
     def result(self, limit: int) -> dict[str, Any]:

@@ -1,10 +1,15 @@
-"""A server of the SDK with three tools and without the extension: over stdio, or `--http`, printing its address."""
+"""A server of the SDK with three tools and without the extension: over stdio, or `--http`, printing its address.
+
+Over HTTP, `--ignores=tools/list` leaves requests of that method without an answer.
+"""
 
 from __future__ import annotations
 
 import socket
 import sys
+from typing import Any
 
+import anyio
 import uvicorn
 from mcp.server.mcpserver import MCPServer
 
@@ -29,7 +34,26 @@ def fail_always() -> str:
     raise ValueError("as promised")
 
 
+class Ignoring:
+    """An application without answers to one method."""
+
+    def __init__(self, app: Any, method: str) -> None:
+        self.app, self.method = app, method.encode()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def receive_unless_ignored() -> Any:
+            message = await receive()
+            if b'"' + self.method + b'"' in message.get("body", b""):
+                await anyio.sleep_forever()
+            return message
+
+        await self.app(scope, receive_unless_ignored, send)
+
+
 def serve(app: object, path: str) -> None:
+    for option in sys.argv:
+        if option.startswith("--ignores="):
+            app = Ignoring(app, option.partition("=")[2])
     listener = socket.create_server(("127.0.0.1", 0))
     sys.stdout.write(f"http://127.0.0.1:{listener.getsockname()[1]}{path}\n")
     sys.stdout.flush()

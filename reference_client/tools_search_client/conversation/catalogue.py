@@ -92,7 +92,10 @@ class ToolSource(Protocol):
         ...
 
     async def search(self, query: str, /, *, servers: Collection[str], limit: int) -> SourceAnswer:
-        """Return the best tools of these servers, which were never listed, for a query that is not blank."""
+        """Return the best tools of these servers, which were never listed, for a query that is not blank.
+
+        A tool that is named exactly as the query says comes before the others.
+        """
         ...
 
     async def browse(self, server: str, /) -> SourceAnswer:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final, TypeAlias
 
+from tools_search_client.concurrency import in_parallel
 from tools_search_client.conversation.finding import Finding, by_query
 from tools_search_client.conversation.reach import Reach
 
@@ -34,4 +35,4 @@ async def find_for_turn(reach: Reach, text: str, delegate: Delegate | None) -> l
         searches.append((text[:_LONGEST_TEXT], switched_on))
     if delegate is not None:
         searches += [(query, None) for query in await delegate(text)]
-    return [await by_query(reach, query, servers) for query, servers in searches if query.strip()]
+    return await in_parallel(lambda search: by_query(reach, *search), [one for one in searches if one[0].strip()])

@@ -6,31 +6,27 @@ for as long as layer 1 keeps it, and searched on this side with one ranking over
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 from difflib import get_close_matches
-from time import monotonic
 from typing import Final
 
 from mcp_ext_tools_search.hosts import SEPARATOR, ServerEntry
 from mcp_ext_tools_search.hosts.toolsets import Rule, Toolset
 from mcp_ext_tools_search.types import HitMetadata
 
+from tools_search_client.concurrency import in_parallel
 from tools_search_client.configuration import Configuration
 from tools_search_client.conversation.catalogue import Catalogue, ServerOffer, SourceAnswer
 from tools_search_client.conversation.finding import MOST_BROWSED
 from tools_search_client.discovery import ServerTools
 from tools_search_client.errors import AmbiguousTool, UnknownTool
-from tools_search_client.fanout import Answer
+from tools_search_client.fanout import Answer, Method, Question, by_listing
 from tools_search_client.federation import DEFAULT_DEADLINE, Federation
 from tools_search_client.found import Found, FoundTool
 from tools_search_client.merging import federated_tools
-from tools_search_client.reports import Failure
 
 __all__ = ["FederationSource"]
-
-_RETRY_SECONDS: Final = 30.0
-"""A server that failed is not waited for again at every turn."""
 
 _MOST_TOPICS: Final = 50
 
@@ -42,7 +38,6 @@ class FederationSource:
         federation: The servers.
         configuration: What they were opened with.
         deadline: Seconds that any question waits for the slowest server.
-        clock: Seconds that only ever grow.
     """
 
     def __init__(
@@ -51,14 +46,11 @@ class FederationSource:
         configuration: Configuration,
         *,
         deadline: float | None = DEFAULT_DEADLINE,
-        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._federation = federation
         self._entries = {entry.name: entry for entry in configuration.servers}
         self._discovery = configuration.tool_discovery
         self._deadline = deadline
-        self._clock = clock
-        self._failed: dict[str, tuple[float, Failure]] = {}
         self._groups: dict[str, dict[str, None]] = {}
 
     async def survey(self, toolset: Toolset, /) -> Catalogue:
@@ -68,16 +60,14 @@ class FederationSource:
         async def ask(name: str, tools: ServerTools) -> Found:
             return await self._listed(self._entries[name], rules[name], tools)
 
-        now = self._clock()
-        connected = {name for name, server in self._federation.supervised.items() if server.connected is not None}
-        self._failed = {name: one for name, one in self._failed.items() if one[0] > now and name not in connected}
-        asked = [name for name in rules if name not in self._failed]
-        answers = await self._federation.survey(ask, servers=asked, deadline=self._deadline)
-        for answer in answers:
-            if answer.failure is not None:
-                self._failed[answer.server] = (self._clock() + _RETRY_SECONDS, answer.failure)
-        answered = {answer.server: answer for answer in answers}
-        offers = [self._offer(self._entries[name], rule, answered.get(name)) for name, rule in rules.items()]
+        def method(name: str, tools: ServerTools) -> Method | None:
+            if self._is_to_be_listed(self._entries[name], tools):
+                return "tools/list"
+            return None if rules[name].excludes else "tools/search"
+
+        question = Question(ask, subject=lambda name: ("survey", self._discovery, rules[name]), method=method)
+        answers = await self._federation.survey(question, servers=rules, deadline=self._deadline)
+        offers = [self._offer(self._entries[answer.server], rules[answer.server], answer) for answer in answers]
         return Catalogue(tuple(offers), problems=tuple(_in_vain(toolset, rules, offers)))
 
     async def search(self, query: str, /, *, servers: Collection[str], limit: int) -> SourceAnswer:
@@ -95,7 +85,8 @@ class FederationSource:
         async def ask(_: str, tools: ServerTools) -> Found:
             return await _everything(tools)
 
-        (answer,) = await self._federation.survey(ask, servers=[server], deadline=self._deadline)
+        question = Question(ask, subject=lambda _: "list", method=by_listing)
+        (answer,) = await self._federation.survey(question, servers=[server], deadline=self._deadline)
         if answer.value is None:
             return SourceAnswer(failures={server: _reason(answer)})
         return SourceAnswer(tuple(federated_tools(self._entries[server], answer.value)))
@@ -107,7 +98,7 @@ class FederationSource:
         try:
             return SourceAnswer((await self._federation.resolve(spelling, servers=servers, deadline=self._deadline),))
         except AmbiguousTool as several:
-            answers = [await self.look_up(full, servers=servers) for full in several.candidates]
+            answers = [await self.look_up(full, servers=servers) for full in several.candidates]  # all known by now
             return SourceAnswer(tuple(tool for answer in answers for tool in answer.tools))
         except UnknownTool as unknown:
             failures = dict.fromkeys(unknown.failed, "it could not be asked")
@@ -130,11 +121,10 @@ class FederationSource:
             return settings is not None and settings.catalog_size is not None and settings.catalog_size <= MOST_BROWSED
         return not (discovery.defer_all or entry.defer_loading)
 
-    def _offer(self, entry: ServerEntry, rule: Rule, answer: Answer[Found] | None) -> ServerOffer:
+    def _offer(self, entry: ServerEntry, rule: Rule, answer: Answer[Found]) -> ServerOffer:
         offer = ServerOffer(entry.name, (), entry.defer_loading, entry.delegate)
-        if answer is None or answer.value is None or answer.tools is None:
-            failure = self._failed.get(entry.name)
-            return replace(offer, failure=failure[1].message if failure else "it did not answer")
+        if answer.value is None or answer.tools is None:
+            return replace(offer, failure=_reason(answer))
         if answer.value.mode == "list":
             return replace(offer, tools=tuple(federated_tools(entry, answer.value)))
         settings, instructions = answer.tools.settings, answer.tools.instructions
@@ -155,7 +145,7 @@ async def _everything(tools: ServerTools) -> Found:
 
 async def _looked_up(tools: ServerTools, rule: Rule) -> Found:
     """Return the tools that a rule names, each by one small search: as good as a listing, since it shows no others."""
-    found = [await tools.search(name, limit=1) for name in sorted(rule.names)]
+    found = await in_parallel(lambda name: tools.search(name, limit=1), sorted(rule.names))
     named = (hit for answer in found for hit in answer.tools if hit.tool.name in rule.names)
     return Found(tuple({hit.tool.name: hit for hit in named}.values()), "list")
 

@@ -9,6 +9,7 @@ from typing import Final
 from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion
 
+from tools_search_client.concurrency import in_parallel
 from tools_search_client.conversation.catalogue import SourceAnswer
 from tools_search_client.conversation.known_tools import KnownTools
 from tools_search_client.conversation.reach import Reach, called
@@ -70,15 +71,17 @@ async def by_query(reach: Reach, query: str, servers: Collection[str] | None = N
 
 async def by_names(reach: Reach, names: Sequence[str], servers: Collection[str] | None = None) -> Finding:
     """Return the tools that `names` mean, in that order; the bare name of several tools means all of them."""
+    at_hand = {name: reach.known.named(name, servers) for name in names}
+    unknown = [name for name, tools in at_hand.items() if not tools]
+    looked_up = await in_parallel(lambda name: reach.looked_up(name, servers), unknown)
+    answers = {name: SourceAnswer(tuple(tools)) for name, tools in at_hand.items()}
+    answers |= dict(zip(unknown, looked_up, strict=True))
     found: list[FederatedTool] = []
     missing: list[str] = []
     closest: list[str] = []
     failures: dict[str, str] = {}
-    for name in names:
-        answer = SourceAnswer(tuple(reach.known.named(name, servers)))
-        if not answer.tools:
-            answer = await reach.looked_up(name, servers)
-            failures |= answer.failures
+    for name, answer in answers.items():
+        failures |= answer.failures
         if 0 < len(answer.tools) <= reach.limit:
             found += answer.tools
             continue

@@ -10,6 +10,7 @@ from mcp_ext_tools_search.hosts import SEPARATOR, qualified_name
 from mcp_ext_tools_search.hosts.toolsets import Toolset
 from mcp_ext_tools_search.ranking import Ranker
 
+from tools_search_client.concurrency import in_parallel
 from tools_search_client.conversation.catalogue import Catalogue, SourceAnswer, ToolSource
 from tools_search_client.conversation.known_tools import KnownTools, spellings
 from tools_search_client.reports import FederatedTool
@@ -18,6 +19,9 @@ __all__ = ["Reach", "called"]
 
 _LONGEST_QUERY: Final = 1_024
 """Characters that every server has to accept (draft: Request)."""
+
+_LEAST_OF_A_WORD: Final = 10
+"""A single word may be a name, and not every server puts the tool of that name first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +51,21 @@ class Reach:
         sendable = query.encode("utf-8", "ignore").decode()[:_LONGEST_QUERY].strip()
         if not unlisted or not sendable:
             return SourceAnswer()
-        limit = self.limit + len(self._hidden(unlisted))
-        answer = self._shown(await self.source.search(sendable, servers=unlisted, limit=limit))
-        best = answer.tools[: self.limit]
-        if len(sendable.split()) == 1 and not called(sendable, best) and _may_be_missed(sendable, unlisted):
-            exact = await self.looked_up(sendable, servers)
-            return replace(answer, tools=(*exact.tools, *best)[: self.limit])
-        return replace(answer, tools=best)
+        is_word = len(sendable.split()) == 1
+        limit = max(self.limit, _LEAST_OF_A_WORD if is_word else 0) + len(self._hidden(unlisted))
+
+        async def search() -> SourceAnswer:
+            return self._shown(await self.source.search(sendable, servers=unlisted, limit=limit))
+
+        async def look_up() -> SourceAnswer:
+            return await self.looked_up(sendable, servers)
+
+        # A full name is looked up as well: its server knows the tool by another name.
+        asks = [search, look_up] if is_word and (SEPARATOR in sendable or ":" in sendable) else [search]
+        answer, *exact = await in_parallel(lambda ask: ask(), asks)
+        named = called(sendable, answer.tools)
+        best = {tool.name: tool for tool in (*named, *(tool for one in exact for tool in one.tools), *answer.tools)}
+        return replace(answer, tools=tuple(best.values())[: self.limit])
 
     async def looked_up(self, name: str, servers: Collection[str] | None) -> SourceAnswer:
         """Return the tools of this name of those of the servers that were never listed."""
@@ -85,8 +97,3 @@ class Reach:
 def called(name: str, tools: Iterable[FederatedTool]) -> list[FederatedTool]:
     """Return those of the tools that `name` is a name of."""
     return [tool for tool in tools if name in spellings(tool)]
-
-
-def _may_be_missed(name: str, servers: Collection[str]) -> bool:
-    """Tell whether a search may miss a tool of that name: a server has to find its own, by its own name for it."""
-    return len(servers) > 1 or SEPARATOR in name or ":" in name
