@@ -136,7 +136,7 @@ async def test_what_is_no_tool_and_what_comes_twice_is_left_out_and_reported(
 
 @pytest.mark.parametrize(
     ("behaviour", "offered"),
-    [("endless", {"odd__t", "odd__tagain"}), ("listless", set[str]()), ("toolless", set[str]())],
+    [("endless", {"odd__t", "odd__tagain"}), ("toolless", set[str]())],
 )
 async def test_a_strange_listing_ends_and_gives_what_can_be_used(
     gateway: Any, raw: Any, behaviour: str, offered: set[str]

@@ -18,6 +18,7 @@ from tools_search_server.health import Health, gateway_health
 from tools_search_server.revealing import printable
 from tools_search_server.serving import stop_on_signal
 from tools_search_server.tables import print_servers
+from tools_search_server.upstream_listing import PROMPTS, RESOURCES, TEMPLATES
 
 __all__ = ["check"]
 
@@ -33,7 +34,7 @@ async def check(gateway: Gateway, always: AlwaysAvailable, as_json: bool = False
         as_json: Whether programs are to read it.
 
     Returns:
-        Whether all of them can be used, and all those tools are there.
+        Whether all of them and their lists can be used, and all those tools are there.
     """
     stop = anyio.Event()
     health: Health = {}
@@ -48,7 +49,8 @@ async def check(gateway: Gateway, always: AlwaysAvailable, as_json: bool = False
             unknown = always.unknown(gateway.offers)
             offered = {upstream.name: (list(upstream.tools), upstream.features) for upstream in gateway.upstreams}
         tasks.cancel_scope.cancel()
-    is_well = health["status"] == "ok" and not unknown
+    is_whole = health["status"] == "ok" and not any(server["reason"] for server in health["servers"])
+    is_well = is_whole and not unknown
     if as_json:
         servers = [
             server | dict(zip(("tools", "features"), map(list, offered[server["name"]]), strict=True))
@@ -64,9 +66,19 @@ async def check(gateway: Gateway, always: AlwaysAvailable, as_json: bool = False
     return is_well
 
 
+async def _read_lists(gateway: Gateway) -> None:
+    """Have each server list what it has beside tools, so that what is wrong with that is known."""
+    async with anyio.create_task_group() as tasks:
+        for upstream in gateway.upstreams:
+            if (lists := upstream.lists) is not None:
+                for kind in (PROMPTS, RESOURCES, TEMPLATES):
+                    tasks.start_soon(lists.entries, kind)
+
+
 async def _set_when_settled(gateway: Gateway, stop: anyio.Event) -> None:
     for upstream in gateway.upstreams:
         await upstream.settled.wait()
+    await _read_lists(gateway)
     stop.set()
 
 

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 
 from tools_search_server.child_process import child_streams
 from tools_search_server.ending import Ending
+from tools_search_server.upstream_listing import ListingError
 
 __all__ = ["explain", "first_error", "open_transport"]
 
@@ -123,12 +124,8 @@ def explain(error: BaseException, target: Target, *, http_status: int | None = N
         http_status: The status with which it refused the last message, where that is known.
     """
     match first_error(error):
-        case FileNotFoundError(filename=str(folder)) if isinstance(target, StdioTarget) and folder == target.cwd:
-            return f"its folder {folder!r} does not exist; mend `cwd`"
-        case FileNotFoundError() if isinstance(target, StdioTarget):
-            return f"{target.command!r} was not found; install it, or give its full path as `command`"
-        case PermissionError() if isinstance(target, StdioTarget):
-            return f"{target.command!r} may not be executed"
+        case OSError() as unstarted if isinstance(target, StdioTarget):
+            return _unstarted(unstarted, target)
         case httpx2.ConnectError() as unconnected if isinstance(target, HttpTarget):
             return _unconnected(unconnected, target)
         case httpx2.HTTPStatusError(response=response):  # whose text holds the address, and with it perhaps a key
@@ -140,8 +137,22 @@ def explain(error: BaseException, target: Target, *, http_status: int | None = N
         case MCPError(code=code, message=message):
             status = "" if http_status is None else f"HTTP {http_status} and "
             return _one_line(f"it answered with {status}error {code}: {message}")
+        case ListingError() as malformed:
+            return str(malformed)
         case ValidationError():
             return "it does not speak MCP: its answer to the greeting is malformed"
+        case other:
+            return _one_line(f"{type(other).__name__}: {other}")
+
+
+def _unstarted(error: OSError, target: StdioTarget) -> str:
+    match error:
+        case FileNotFoundError(filename=str(folder)) if folder == target.cwd:
+            return f"its folder {folder!r} does not exist; mend `cwd`"
+        case FileNotFoundError():
+            return f"{target.command!r} was not found; install it, or give its full path as `command`"
+        case PermissionError():
+            return f"{target.command!r} may not be executed"
         case other:
             return _one_line(f"{type(other).__name__}: {other}")
 

@@ -21,7 +21,7 @@ from mcp_types import Tool
 
 from tools_search_server.remote_bounds import BOUND_SECONDS, Bounds, NotAnswered
 from tools_search_server.remote_hits import RemoteHit
-from tools_search_server.upstream_listing import TOOLS, usable_entries
+from tools_search_server.upstream_listing import TOOLS, ListingError, entries_of, usable_entries
 from tools_search_server.upstream_session import absorb_tools
 
 __all__ = ["Remote", "RemotePage"]
@@ -95,7 +95,7 @@ class Remote:
             if following is not None:
                 logger.warning("%s: its list is cut: a cursor of it cannot be followed", self._server)
             following = None
-        page = RemotePage(tuple(self._usable(answer).values()), following)
+        page = RemotePage(tuple(self._usable(answer, TOOLS.method).values()), following)
         self._page = cursor, anyio.current_time() + _FRESH_SECONDS, page
         return page
 
@@ -179,9 +179,11 @@ class Remote:
     async def _answered(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         return await self._bounds.within(lambda: raw_request(self._client, method, params, seconds=BOUND_SECONDS))
 
-    def _usable(self, page: Mapping[str, Any]) -> dict[str, Tool]:
-        listed = page.get("tools")
-        entries = cast("list[Any]", listed) if isinstance(listed, list) else []
+    def _usable(self, page: Mapping[str, Any], method: str = METHOD) -> dict[str, Tool]:
+        try:
+            entries = entries_of(page, TOOLS.member, method)
+        except ListingError as error:
+            raise NotAnswered(f"The MCP server {self._server!r} did not answer: {error}") from error
         # At DEBUG: what is wrong with a page is wrong with it in each search.
         tools = cast("dict[str, Tool]", usable_entries(entries, self._server, TOOLS, level=logging.DEBUG))
         usable = {tool.name: tool for tool in absorb_tools(self._client, list(tools.values()), complete=False)}

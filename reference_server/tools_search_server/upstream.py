@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -191,7 +192,7 @@ class Upstream(KnownServer):
         async with anyio.create_task_group() as tasks:
             tools, remote = await self._read_catalogue(client)
             is_ready()
-            self._client, self.lists = client, Lists(client, self.name)
+            self._client, self.lists = client, Lists(client, self.name, partial(self._note, client))
             self._ready.set()
             self._learn(client, tools, remote)
             self._tell_of_lists()
@@ -204,6 +205,11 @@ class Upstream(KnownServer):
             await self._link.ended.wait()
             self._lose(client)
             tasks.cancel_scope.cancel()
+
+    def _note(self, client: Client, faults: str) -> None:
+        """Say of a server that is ready what is wrong with its lists of other things than tools."""
+        if self._client is client:
+            self._state = replace(self._state, reason=without_secrets(faults, self._link.target))
 
     async def _read_catalogue(self, client: Client) -> tuple[Mapping[str, Tool], Remote | None]:
         most = self._index_at_most()

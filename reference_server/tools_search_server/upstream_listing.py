@@ -30,7 +30,9 @@ __all__ = [
     "TEMPLATES",
     "TOOLS",
     "Kind",
+    "ListingError",
     "TooMany",
+    "entries_of",
     "read_entries",
     "read_tools",
     "usable_entries",
@@ -82,17 +84,21 @@ class TooMany(Exception):
     """A list is longer than is wanted."""
 
 
+class ListingError(Exception):
+    """What a server sent is no list; the text names the method, and the member that is wrong."""
+
+
 async def read_tools(client: Client, server: str, *, page_seconds: float, most: int | None = None) -> dict[str, Tool]:
     """Return the tools of a server by name, as `read_entries` does.
 
     Raises:
         TooMany: There are more than `most`.
+        ListingError: It sent no list, or one without a single valid tool.
         MCPError: The server refused to list, or took longer than `page_seconds` for one page.
     """
     if client.server_capabilities.tools is None:
         return {}
-    entries = await _entries(client, server, TOOLS, page_seconds, most)
-    tools = cast("dict[str, Tool]", usable_entries(entries, server, TOOLS))
+    tools = cast("dict[str, Tool]", await _read(client, server, TOOLS, page_seconds, most))
     kept = {tool.name: tool for tool in absorb_tools(client, list(tools.values()), complete=True)}
     for name in tools.keys() - kept.keys():
         logger.warning("%s: tool %r is left out: its x-mcp-header is invalid", server, name, extra={"server": server})
@@ -106,9 +112,22 @@ async def read_entries(client: Client, server: str, kind: Kind, *, page_seconds:
     reported, and a listing that does not end is cut.
 
     Raises:
+        ListingError: It sent no list, or one without a single valid entry.
         MCPError: The server refused to list, or took longer than `page_seconds` for one page.
     """
-    return usable_entries(await _entries(client, server, kind, page_seconds), server, kind)
+    return await _read(client, server, kind, page_seconds)
+
+
+async def _read(
+    client: Client, server: str, kind: Kind, page_seconds: float, most: int | None = None
+) -> dict[str, BaseModel]:
+    entries = await _entries(client, server, kind, page_seconds, most)
+    usable = usable_entries(entries, server, kind)
+    if entries and not usable:
+        raise ListingError(
+            f"its {kind.method} holds no valid {kind.noun}; the log says at which member the first fails"
+        )
+    return usable
 
 
 async def _entries(client: Client, server: str, kind: Kind, page_seconds: float, most: int | None = None) -> list[Any]:
@@ -118,13 +137,15 @@ async def _entries(client: Client, server: str, kind: Kind, page_seconds: float,
     for _ in range(_MAX_PAGES):
         params = {} if cursor is None else {"cursor": cursor}
         page = await raw_request(client, kind.method, params, seconds=page_seconds)
-        listed = page.get(kind.member)
-        entries += cast("list[Any]", listed) if isinstance(listed, list) else []
+        entries += entries_of(page, kind.member, kind.method)
         if most is not None and len(entries) > most:
             raise TooMany
-        cursor = page.get("nextCursor")
-        if not isinstance(cursor, str):
+        following: object = page.get("nextCursor")
+        if following is None:
             return entries
+        if not isinstance(following, str):
+            raise ListingError(f"its {kind.method} is malformed: `nextCursor` is no string")
+        cursor = following
         if cursor in seen or len(entries) > _MAX_ENTRIES:
             break
         seen.add(cursor)
@@ -132,6 +153,19 @@ async def _entries(client: Client, server: str, kind: Kind, page_seconds: float,
     text = "%s: its list of %ss does not end; the first %d are used"
     logger.warning(text, server, kind.noun, len(used), extra={"server": server})
     return used
+
+
+def entries_of(page: Mapping[str, Any], member: str, method: str) -> list[Any]:
+    """Return what a page lists, whatever each entry is.
+
+    Raises:
+        ListingError: `member` of the page is no array.
+    """
+    listed = page.get(member)
+    if not isinstance(listed, list):
+        problem = "is missing" if listed is None else "is no array"
+        raise ListingError(f"its {method} is malformed: `{member}` {problem}")
+    return cast("list[Any]", listed)
 
 
 def usable_entries(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 import anyio
@@ -13,7 +13,7 @@ from mcp.server.subscriptions import PromptsListChanged, ServerEvent
 from mcp_types import METHOD_NOT_FOUND, PromptsCapability, ResourcesCapability
 from pydantic import BaseModel
 
-from tools_search_server.upstream_listing import PROMPTS, RESOURCES, TEMPLATES, Kind, read_entries
+from tools_search_server.upstream_listing import PROMPTS, RESOURCES, TEMPLATES, Kind, ListingError, read_entries
 
 __all__ = ["KeptLists", "Listed", "Lists"]
 
@@ -68,11 +68,14 @@ class Lists:
     Args:
         client: The connection.
         server: Its name, for the log.
+        on_faults: Called with what is wrong with its lists whenever that has changed, with nothing when nothing is.
     """
 
-    def __init__(self, client: Client, server: str) -> None:
+    def __init__(self, client: Client, server: str, on_faults: Callable[[str], None] = lambda _: None) -> None:
         self._client = client
         self._server = server
+        self._on_faults = on_faults
+        self._faults: dict[str, str] = {}
         self._read: dict[str, tuple[float, Mapping[str, BaseModel]]] = {}
         self._locks = {kind.method: anyio.Lock() for kind in (PROMPTS, RESOURCES, TEMPLATES)}
         self._changes = 0
@@ -91,13 +94,15 @@ class Lists:
             try:
                 with anyio.fail_after(_SECONDS):
                     entries = await read_entries(self._client, self._server, kind, page_seconds=_SECONDS)
-            except (MCPError, TimeoutError) as error:
+                self._note(kind, None)
+            except (ListingError, MCPError, TimeoutError) as error:
                 entries, seconds = _NEVER[1], _FAILED_SECONDS
                 # Templates are optional, and there is no capability that says so.
                 if not isinstance(error, MCPError) or error.code != METHOD_NOT_FOUND or kind is not TEMPLATES:
                     told = {"server": self._server}
                     reason = str(error) or f"it took more than {_SECONDS} s"
                     logger.warning("%s: its list of %ss failed: %s", self._server, kind.noun, reason, extra=told)
+                    self._note(kind, f"its list of {kind.noun}s failed: {reason}")
             if before == self._changes:
                 self._read[kind.method] = anyio.current_time() + seconds, entries
             return entries
@@ -108,6 +113,14 @@ class Lists:
         kinds: Sequence[Kind] = (PROMPTS,) if isinstance(event, PromptsListChanged) else (RESOURCES, TEMPLATES)
         known = [self._read.pop(kind.method, None) is not None for kind in kinds]
         return any(known)
+
+    def _note(self, kind: Kind, fault: str | None) -> None:
+        if self._faults.get(kind.method) == fault:
+            return
+        self._faults.pop(kind.method, None)
+        if fault is not None:
+            self._faults[kind.method] = fault
+        self._on_faults("; ".join(self._faults.values()))
 
     def _capability(self, kind: Kind) -> PromptsCapability | ResourcesCapability | None:
         offered = self._client.server_capabilities

@@ -1,7 +1,8 @@
-"""An MCP server without an SDK that answers what it is told to: `answering.py modern|legacy`. Standard library only.
+"""An MCP server without an SDK that answers what it is told to: `answering.py modern|legacy [LISTS]`.
 
 The result of a call is its argument `result`; of a prompt and a completion, the JSON in their argument; of a resource,
-the JSON in its URI.
+the JSON in its URI. LISTS are pages, in JSON, by the method that asks for them, in place of the ordinary ones.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ LISTS: dict[str, dict[str, Any]] = {
     "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "say:{result}", "name": "say"}]},
     "prompts/list": {"prompts": [{"name": "say", "arguments": [{"name": "result"}]}]},
 }
+LISTS.update(json.loads(sys.argv[2]) if len(sys.argv) > 2 else {})
 waiting: list[Any] = []
 """Requests that wait for the answer of the client."""
 
@@ -49,7 +51,7 @@ def answer(request: dict[str, Any], method: str, params: dict[str, Any]) -> dict
         case "completion/complete":
             return json.loads(params["argument"]["value"])
         case _:
-            return LISTS[method] | fresh()
+            return fresh() | LISTS[method]
 
 
 def fresh() -> dict[str, Any]:

@@ -25,7 +25,7 @@ def listing(params: dict[str, Any]) -> dict[str, Any]:
         return {"tools": [TOOL, *odd, long]}
     if BEHAVIOUR == "endless":
         return {"tools": [TOOL | {"name": f"t{params.get('cursor', '')}"}], "nextCursor": "again"}
-    if BEHAVIOUR == "listless":
+    if BEHAVIOUR == "turning" and (Path(sys.argv[2]) / "turned").exists():
         return {"tools": "none"}
     if BEHAVIOUR == "named":
         return {"tools": [TOOL | {"name": sys.argv[2]}]}
@@ -37,7 +37,9 @@ def listing(params: dict[str, Any]) -> dict[str, Any]:
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     if method == "initialize":
-        tools: dict[str, Any] = {} if BEHAVIOUR == "toolless" else {"tools": {"listChanged": BEHAVIOUR == "growing"}}
+        tools: dict[str, Any] = (
+            {} if BEHAVIOUR == "toolless" else {"tools": {"listChanged": BEHAVIOUR in ("growing", "turning")}}
+        )
         info = {"name": "raw", "version": "0"}
         return {"protocolVersion": params["protocolVersion"], "capabilities": tools, "serverInfo": info}
     if method == "tools/list":
@@ -48,6 +50,8 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         # Others that were started with the same folder list the new tool as well, but tell nobody.
         with (Path(sys.argv[2]) / "grown").open("a") as grown:
             grown.write(params["arguments"]["name"] + "\n")
+        send({"method": "notifications/tools/list_changed"})
+    if method == "tools/call" and BEHAVIOUR == "turning":
         send({"method": "notifications/tools/list_changed"})
     return {"content": [{"type": "text", "text": f"{method} by {os.getpid()}"}]}
 
