@@ -20,6 +20,11 @@ WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
 Until = Callable[[Callable[[], bool]], Awaitable[None]]
 
 
+def retrying(seconds: float) -> ConnectionOptions:
+    """Options under which a search is sent again so long after one that failed."""
+    return ConnectionOptions(discovery=DiscoveryOptions(retry_after=seconds))
+
+
 async def test_a_server_that_advertises_is_searched_and_never_listed(liar: Any, era: str):
     server = liar(era=era)
     with anyio.fail_after(10):
@@ -77,7 +82,58 @@ async def test_a_found_tool_is_called_without_being_listed(liar: Any, era: str):
     assert server.asked("tools/search", "tools/list", "tools/call") == ["tools/search", "tools/call"]
 
 
-@pytest.mark.parametrize("code", [-32601, -32021, -32603, 0])
+@pytest.mark.parametrize("code", [-32603, 0])
+async def test_a_search_that_fails_once_is_replaced_once_where_listing_is_cheap(liar: Any, era: str, code: int):
+    server = liar(f"refuses:{code}:1", era=era)
+    with anyio.fail_after(20):
+        async with open_server(server.target, retrying(0)) as tools:
+            found = await tools.search("make a zeta")
+            again = await tools.search("make a beta")
+            assert (tools.mode, again.mode, again.fallback) == ("search", "search", None)
+    assert (found.tools[0].tool.name, found.mode, str(code) in (found.fallback or "")) == ("make_zeta", "list", True)
+    assert server.asked("tools/search", "tools/list") == ["tools/search", "tools/list", "tools/search"]
+
+
+async def test_a_search_that_fails_once_is_a_failure_where_listing_is_dear(liar: Any, era: str):
+    server = liar("refuses:-32603:1", era=era, size=5_000)
+    with anyio.fail_after(20):
+        async with open_server(server.target, retrying(0)) as tools:
+            with pytest.raises(ServerRefused):
+                await tools.search("make a zeta")
+            assert (await tools.search("make a beta")).mode == "search"
+    assert server.asked("tools/search", "tools/list") == ["tools/search", "tools/search"]
+
+
+async def test_a_search_that_failed_is_not_sent_again_at_once(liar: Any):
+    server = liar("refuses:-32603", size=5_000)
+    with anyio.fail_after(20):
+        async with open_server(server.target, retrying(1_000)) as tools:
+            for query in ("alpha", "beta"):
+                with pytest.raises(ServerRefused):
+                    await tools.search(query)
+    assert server.asked("tools/search", "tools/list") == ["tools/search"]
+
+
+async def test_a_search_that_fails_again_and_again_is_replaced_by_listing_until_it_is_tried_again(liar: Any, era: str):
+    server = liar("refuses:-32603:3", era=era, size=5_000)
+    options = DiscoveryOptions(retry_after=0, search_again_after=0)
+    with anyio.fail_after(20):
+        async with open_server(server.target, retrying(0)) as tools:
+            for query in ("alpha", "beta"):
+                with pytest.raises(ServerRefused):
+                    await tools.search(query)
+            found = await tools.search("make a gamma")
+            assert (tools.mode, found.mode, found.tools[0].tool.name) == ("list", "list", "make_gamma")
+            assert (await tools.search("make a delta")).mode == "list"
+        assert len(server.asked("tools/search")) == 3
+        async with open_server(server.target, ConnectionOptions(discovery=options)) as tools:
+            for query in ("alpha", "beta", "gamma"):
+                with pytest.raises(ServerRefused):
+                    await tools.search(query)
+            assert (await tools.search("delta")).mode == "search"
+
+
+@pytest.mark.parametrize("code", [-32601, -32021])
 async def test_a_search_that_is_refused_for_good_is_replaced_by_listing_from_then_on(liar: Any, era: str, code: int):
     server = liar(f"refuses:{code}", era=era)
     with anyio.fail_after(10):
@@ -304,7 +360,7 @@ async def test_a_list_change_drops_what_was_kept(liar: Any, era: str, until: Unt
 
 
 async def test_a_change_makes_a_refused_search_be_tried_again(liar: Any):
-    server = liar("refuses:-32603")
+    server = liar("refuses:-32601")
     with anyio.fail_after(10):
         async with open_server(server.target) as tools:
             await tools.search("alpha")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -41,12 +42,20 @@ _LIST_METHOD: Final = "tools/list"
 _LEGACY_CRASH: Final = 0
 """The code of an unexpected exception in an extension handler on legacy connections of the Python SDK."""
 
-_LISTING_HELPS: Final = frozenset({METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY, INTERNAL_ERROR, _LEGACY_CRASH})
-"""Codes after which the tools are listed instead.
+_UNSUPPORTED: Final = frozenset({METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY})
+"""Codes that say that there is no search; the draft obliges to list after them."""
 
-The draft obliges to that for the first two and leaves it open for an internal error: a search that is broken says
-nothing about the listing, so it is tried. After a timeout it is not: a slow server does not get faster by being listed.
+_BROKEN: Final = frozenset({INTERNAL_ERROR, _LEGACY_CRASH})
+"""Codes that say that a search failed, about which the draft leaves the choice.
+
+After a timeout nothing is listed: a slow server does not get faster by it.
 """
+
+_MOST_FAILURES: Final = 3
+"""In a row; then the tools are listed for a while, however many they are."""
+
+_CHEAP_LISTING: Final = 200
+"""Tools that are listed for the sake of one search that failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +75,12 @@ class DiscoveryOptions:
 
     call_timeout: float | None = 300.0
     """Seconds for one call of a tool; `None` means without limit."""
+
+    retry_after: float = 1.0
+    """Seconds until the next search is sent after one that failed; twice as long after each in a row."""
+
+    search_again_after: float = 300.0
+    """Seconds for which a server is listed that refuses to be searched, or fails again and again."""
 
     authorization: Callable[[], str] = str
     """Names the authorization of the moment; what a server calls private is only answered to the one that asked."""
@@ -89,7 +104,10 @@ class ServerTools:
         self.protocol_version: Final = client.protocol_version
         self.info: Final = client.server_info
         self.instructions: Final = client.instructions
-        self._search_fault: str | None = None
+        self._search_fault: ServerRefused | InvalidServerResult | None = None
+        self._search_failures = 0
+        self._search_off_until = -math.inf
+        self._retry_at = -math.inf
         self._left_out = 0
         self._answers: ExpiringCache[tuple[FoundTool, ...]] = ExpiringCache()
         self._listings: ExpiringCache[Listing] = ExpiringCache(capacity=1)
@@ -103,8 +121,8 @@ class ServerTools:
 
     @property
     def mode(self) -> Mode:
-        """How the next search will be made."""
-        return "list" if self._settings is None or self._search_fault else "search"
+        """How the next search will be made, unless it fails."""
+        return "list" if self._settings is None or anyio.current_time() < self._search_off_until else "search"
 
     @property
     def left_out(self) -> int:
@@ -126,20 +144,17 @@ class ServerTools:
 
         Raises:
             ValueError: The query is blank or no Unicode text, or `limit` is not positive.
-            ServerError: The server failed in a way that listing does not mend, or the listing failed as well.
+            ServerError: The server failed in a way that listing does not help, or the listing failed as well. After one
+                search that failed the tools are listed where that is cheap; where it is not, the failure is raised.
         """
         require_request(query, limit)
-        if self.mode == "list":
-            return Found(await self._ranked_here(query, limit), "list", self._search_fault)
-        try:
-            return Found(await self._searched(query, limit), "search")
-        except InvalidServerResult as error:
-            self._search_fault = f"the search gave an invalid result: {error}"
-        except ServerRefused as error:
-            if error.code not in _LISTING_HELPS:
-                raise
-            self._search_fault = f"the search was refused: {error}"
-        return Found(await self._ranked_here(query, limit), "list", self._search_fault)
+        if self.mode == "search":
+            try:
+                return await self._tried(query, limit)
+            except (InvalidServerResult, ServerRefused) as error:
+                if not self._is_helped_by_listing(error):
+                    raise
+        return Found(await self._ranked_here(query, limit), "list", self._fallback)
 
     async def list(self) -> tuple[Tool, ...]:
         """Return every tool, in the server's order, but for those whose definition is invalid (see `left_out`).
@@ -176,6 +191,52 @@ class ServerTools:
         self._index = None
         self._left_out = 0
         self._search_fault = None
+        self._search_failures = 0
+        self._search_off_until = self._retry_at = -math.inf
+
+    async def _tried(self, query: str, limit: int) -> Found:
+        """Search, unless the last search failed a moment ago: that failure is raised again."""
+        if self._search_fault is not None and anyio.current_time() < self._retry_at:
+            raise self._search_fault
+        try:
+            found = Found(await self._searched(query, limit), "search")
+        except (InvalidServerResult, ServerRefused) as error:
+            self._note_failed_search(error)
+            raise
+        self._search_fault, self._search_failures = None, 0
+        return found
+
+    def _note_failed_search(self, error: InvalidServerResult | ServerRefused) -> None:
+        if isinstance(error, ServerRefused) and error.code not in _UNSUPPORTED | _BROKEN:
+            return
+        self._search_fault = error
+        self._search_failures += 1
+        now = anyio.current_time()
+        self._retry_at = now + self._options.retry_after * 2 ** min(self._search_failures - 1, _MOST_FAILURES)
+        if self._search_failures >= _MOST_FAILURES or _is_unsupported(error):
+            self._search_off_until = now + self._options.search_again_after
+
+    def _is_helped_by_listing(self, error: InvalidServerResult | ServerRefused) -> bool:
+        if isinstance(error, InvalidServerResult) or _is_unsupported(error):
+            return True
+        return error.code in _BROKEN and (self.mode == "list" or self._is_cheap_to_list)
+
+    @property
+    def _is_cheap_to_list(self) -> bool:
+        size = self._settings.catalog_size if self._settings else None
+        kept = self._listings.get(canonical_key(_LIST_METHOD, {}), partition=self._options.authorization())
+        return kept is not None or (size is not None and size <= _CHEAP_LISTING)
+
+    @property
+    def _fallback(self) -> str | None:
+        """Why the tools are listed although the server offers a search."""
+        match self._search_fault:
+            case None:
+                return None
+            case InvalidServerResult():
+                return f"the search gave an invalid result: {self._search_fault}"
+            case ServerRefused():
+                return f"the search was refused: {self._search_fault}"
 
     async def _searched(self, query: str, limit: int) -> tuple[FoundTool, ...]:
         key = canonical_key(METHOD, {"query": query, "limit": limit})
@@ -249,6 +310,10 @@ class ServerTools:
             _ = self._client.session
         except RuntimeError as error:  # the SDK's word for a client that was left
             raise ServerUnavailable("the connection ended") from error
+
+
+def _is_unsupported(error: InvalidServerResult | ServerRefused) -> bool:
+    return isinstance(error, ServerRefused) and error.code in _UNSUPPORTED
 
 
 def _each_once(pages: Sequence[SearchToolsResult]) -> tuple[FoundTool, ...]:

@@ -30,10 +30,10 @@ FLAWED: list[Any] = [
 
 
 class Liar:
-    def __init__(self, era: str, fault: str, log: Path, tools: int, place: str) -> None:
-        self.era, self.fault, self.log, self.place = era, fault, log, place
+    def __init__(self, era: str, fault: str, log: Path, tools: int, place: str, size: int | None) -> None:
+        self.era, self.fault, self.log, self.place, self.size = era, fault, log, place, size
         self.tools = [tool(word) for word in WORDS[:tools]]
-        self.count = 0
+        self.count = self.searches = 0
         self.listening: Any = None
 
     def run(self) -> None:
@@ -72,7 +72,7 @@ class Liar:
 
     def capabilities(self) -> dict[str, Any]:
         tools = {"tools": {"listChanged": True}}
-        settings: Any = {"catalogSize": len(self.tools)} if self.fault != "uncounted" else {}
+        settings: Any = {"catalogSize": self.size or len(self.tools)} if self.fault != "uncounted" else {}
         if self.fault == "advertises-true":
             settings = True
         return tools if self.place == "nowhere" else tools | {self.place: {ID: settings}}
@@ -117,8 +117,11 @@ class Liar:
 
     def search(self, params: dict[str, Any]) -> dict[str, Any] | None:
         self.count += 1
-        if self.fault.startswith("refuses:"):
-            return {"error": {"code": int(self.fault.removeprefix("refuses:")), "message": "\x1b[31mno"}}
+        fault, _, stated = self.fault.partition(":")
+        code, _, times = stated.partition(":")  # `refuses:-32603`, or `refuses:-32603:2` for the first two searches
+        self.searches += 1
+        if fault == "refuses" and self.searches <= float(times or "inf"):
+            return {"error": {"code": int(code), "message": "\x1b[31mno"}}
         if self.fault in ("pages", "expires", "expires-always"):
             return self.expiring(params)
         if self.fault == "dies":
@@ -213,9 +216,10 @@ if __name__ == "__main__":
     options.add_argument("--log", type=Path, required=True)
     options.add_argument("--tools", type=int, default=6)
     options.add_argument("--place", default="extensions")
+    options.add_argument("--size", type=int, help="the number of tools that it claims to have")
     chosen = options.parse_args()
     chosen.log.with_suffix(".pid").write_text(str(os.getpid()))
-    liar = Liar(chosen.era, chosen.fault, chosen.log, chosen.tools, chosen.place)
+    liar = Liar(chosen.era, chosen.fault, chosen.log, chosen.tools, chosen.place, chosen.size)
     if chosen.fault == "unstructured":
         schema = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
         liar.tools = [tool("alpha", outputSchema=schema)]
