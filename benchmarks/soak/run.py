@@ -24,7 +24,7 @@ from benchmarks.soak.footprint import Footprint, children, footprint, is_alive
 from benchmarks.soak.ledger import Ledger
 from benchmarks.soak.world import Era, World
 
-__all__ = ["Report", "Settings", "compare", "soak"]
+__all__ = ["Report", "Settings", "compare", "free_ports", "soak"]
 
 _START_SECONDS: Final = 120
 _WARM_SHARE: Final = 0.25
@@ -209,7 +209,7 @@ def compare(before: Footprint, warm: Footprint | None, after: Footprint, ledger:
 
 @asynccontextmanager
 async def _hosts(world: World) -> AsyncGenerator[Hosts]:
-    hosts = Hosts(world, _free_ports(len(world.hosts)))
+    hosts = Hosts(world, free_ports(len(world.hosts)))
     try:
         for host in world.hosts:
             hosts.start(host)
@@ -279,7 +279,8 @@ async def _until_ready(url: str, world: World) -> None:
                 await anyio.sleep(0.1)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Return ports of this machine that nothing listens at."""
     probes = [socket.socket() for _ in range(count)]
     try:
         for probe in probes:
