@@ -20,8 +20,9 @@ from tools_search_conformance.invocation import Options, features_named, judge_s
 from tools_search_conformance.model import CELLS, FIXTURE_FEATURES, Cell, FixtureFeature, Result, Run
 from tools_search_conformance.option_values import TargetMissingError, pairs, reaching_options, words, writable_folder
 from tools_search_conformance.report.plain import plain
-from tools_search_conformance.report.terminal import print_progress, print_run
+from tools_search_conformance.report.terminal import Progress, print_run
 from tools_search_conformance.report.verdict import exit_status
+from tools_search_conformance.runner import say_nothing
 from tools_search_conformance.selection import Selection
 from tools_search_conformance.wire.eras import ERAS
 from tools_search_conformance.wire.http import check_address
@@ -74,6 +75,9 @@ _RUN: Final = (
         "--sep", type=click.IntRange(min=1), metavar="N", help="Name checks in checks.json as `trace --sep N` does."
     ),
     click.option("--json", "as_json", is_flag=True, help="Print the report as JSON."),
+    click.option(
+        "--progress", is_flag=True, help="Write a line for each check to standard error, wherever that leads."
+    ),
 )  # fmt: skip
 
 _ERA: Final = click.option(
@@ -136,6 +140,7 @@ def server(
     listing: bool,
     out: Path,
     as_json: bool,
+    progress: bool,
     **rest: Any,
 ) -> None:
     """Judge a server: `server -- ARGV` on stdio, `--http-command` or `--url` over Streamable HTTP.
@@ -168,7 +173,8 @@ def server(
         show_selection(selection, cells, options.effective_profile, as_json=as_json)
         return
     writable_folder(out)
-    _finish(_run(lambda progress: judge_servers(options, progress), quiet=as_json), as_json=as_json, out=out)
+    told = Progress(_number(selection, cells), lines=progress)
+    _finish(_run(lambda show: judge_servers(options, show), told, as_json=as_json), as_json=as_json, out=out)
 
 
 @click.command(epilog=_CLIENT_EXAMPLES, short_help="Judge a client, through a driver of yours.")
@@ -190,7 +196,15 @@ def server(
 @click.option("--env", multiple=True, callback=pairs, metavar="NAME=VALUE", help="Environment variable of the driver.")
 @click.option("--cwd", type=click.Path(exists=True, file_okay=False), help="Working directory of the driver.")
 @_run_options
-def client(argv: tuple[str, ...], selection: Selection, listing: bool, out: Path, as_json: bool, **rest: Any) -> None:
+def client(
+    argv: tuple[str, ...],
+    selection: Selection,
+    listing: bool,
+    out: Path,
+    as_json: bool,
+    progress: bool,
+    **rest: Any,
+) -> None:
     """Judge a client: `client -- ARGV` starts its driver, a small program of yours.
 
     What a driver has to do: `tools-search-conformance docs driver`; one to fill in: `docs skeleton`.
@@ -206,7 +220,8 @@ def client(argv: tuple[str, ...], selection: Selection, listing: bool, out: Path
         argv=argv, checks=selection.checks, wants=selection.wants, partial=selection.partial, out=out, **rest
     )
     writable_folder(out)
-    _finish(_run(lambda progress: judge_client(options, progress), quiet=as_json), as_json=as_json, out=out)
+    told = Progress(_number(selection, cells), lines=progress)
+    _finish(_run(lambda show: judge_client(options, show), told, as_json=as_json), as_json=as_json, out=out)
 
 
 def _cells(era: str) -> list[Cell]:
@@ -220,13 +235,14 @@ def _see_to_address(url: str, *, allow_remote: bool) -> None:
         raise click.UsageError(str(error)) from error
 
 
-def _run(judge: Callable[[Callable[[Result], None]], Awaitable[Run]], *, quiet: bool) -> Run:
-    def progress(result: Result) -> None:
-        if not quiet:
-            print_progress(result)
+def _number(selection: Selection, cells: list[Cell]) -> int:
+    return sum(selection.wants(check, cell) for check in selection.checks for cell in cells)
 
+
+def _run(judge: Callable[[Callable[[Result], None]], Awaitable[Run]], progress: Progress, *, as_json: bool) -> Run:
+    show = say_nothing if as_json and not progress.lines else progress
     try:
-        return anyio.run(judge, progress)
+        return anyio.run(judge, show)
     except TargetError as error:
         raise TargetMissingError(plain(str(error))) from error
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,7 +25,7 @@ from tools_search_client.demo.installation import Installation, cache_folder, in
 from tools_search_client.demo.judging import judge
 from tools_search_client.demo.meter import WireMeter
 from tools_search_client.demo.negotiating import negotiate
-from tools_search_client.demo.searching import fall_back, search
+from tools_search_client.demo.searching import MEASURED, fall_back, search
 from tools_search_client.demo.servers import demo_servers, missing_packages
 from tools_search_client.demo.stage import Stage
 from tools_search_client.demo.step import Shown, StepFailed, StepReport
@@ -38,7 +40,7 @@ from tools_search_client.reports import (
     ServerReport,
 )
 
-DEMO = [sys.executable, "-m", "tools_search_client", "demo", "--no-extra-servers"]
+DEMO = [sys.executable, "-m", "tools_search_client", "demo"]
 
 Ran = subprocess.CompletedProcess[str]
 
@@ -51,19 +53,30 @@ def test_the_demo_shows_every_link_over_published_servers():
     assert shown["servers"] == ["git", "time", "excel"]
     assert set(steps["negotiate"]["legacy"]["serverAdvertises"]) == {"extensions", "experimental"}
     assert set(steps["negotiate"]["modern"]["serverAdvertises"]) == {"extensions"}
-    assert [search["tools"][0]["name"].split("__")[0] for search in steps["search"]["searches"]] == [
-        "git",
-        "time",
-        "excel",
-    ]
+    first = ["git__git_create_branch", "time__get_current_time", "excel__create_workbook"]
+    for step in ("search", "fallback"):
+        assert [search["tools"][0]["name"] for search in steps[step]["searches"]] == first
+    for era in ("modern", "legacy"):
+        assert next(iter(steps["negotiate"][era]["serverAdvertises"].values()))["catalogSize"] == 60
     assert steps["call"]["listRequests"] == 0
-    assert [call["seen"].split(":")[0] for call in steps["call"]["calls"]] == ["git log -1", "budget.xlsx"]
+    assert [call["seen"].split(":")[0] for call in steps["call"]["calls"]] == ["git branch --list", "budget.xlsx"]
     assert {server["mode"] for server in steps["fallback"]["servers"]} == {"list"}
     assert sum(server["tools"] for server in steps["fallback"]["servers"]) == 60
     assert steps["compare"]["listing"]["tools"] == 60
     assert steps["compare"]["savedPercent"]["tokens"] > 80
     assert steps["compare"]["listing"]["messages"] >= 2
     assert "CONFORMANT" in steps["judge"]["verdict"]
+    counted = re.findall(r"judging: (\d+)/(\d+) checks", done.stderr)
+    assert counted
+    assert all(int(done) <= int(total) for done, total in counted)
+
+
+def test_what_is_said_of_the_ranking_is_what_was_measured():
+    records = (Path(__file__).parents[2] / "benchmarks/RESULTS.md").read_text(encoding="utf-8")
+    means = records.partition("Means over the sets")[2]
+    row = re.search(r"^\| fielded \| (\S+) \| (\S+) \|", means, re.MULTILINE)
+    assert row is not None
+    assert tuple(round(100 * float(share)) for share in row.groups()) == MEASURED
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, run: Callable[[Sequence[str]], Ran]) -> list[Sequence[str]]:
@@ -136,22 +149,57 @@ def test_the_cache_is_where_the_user_wants_it(monkeypatch: pytest.MonkeyPatch, t
     assert cache_folder() == Path.home() / ".cache/mcp-ext-tools-search/demo"
 
 
-def test_the_servers_are_those_that_this_machine_can_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_the_servers_are_those_that_this_machine_can_run(tmp_path: Path):
     everything = Installation(tmp_path / "sqlite", tmp_path / "bin", (), 1.0)
     assert list(demo_servers(Workspace(tmp_path), everything)) == [
         *("git", "time", "excel", "sqlite"),
         *("everything", "files", "memory"),
     ]
-    monkeypatch.setattr(servers, "git_program", lambda: None)
     nothing = Installation(None, None, ("without Node",), 0.0)
-    assert list(demo_servers(Workspace(tmp_path), nothing)) == ["time", "excel"]
-    assert servers.notes(nothing) == ("without the git server: git is not on this machine", "without Node")
+    gitless = Workspace(tmp_path, no_git="git is not on this machine")
+    assert list(demo_servers(gitless, nothing)) == ["time", "excel"]
+    assert servers.notes(gitless, nothing) == ("without the git server: git is not on this machine", "without Node")
 
 
 def test_a_machine_without_git_has_no_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr(workspace, "git_program", lambda: None)
     made = make_workspace(tmp_path)
     assert (made.repository.exists(), made.database.exists()) == (False, True)
+    assert made.no_git == "git is not on this machine"
+
+
+def test_a_git_that_refuses_to_work_costs_its_server_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    broken = tmp_path / "git"
+    broken.write_text("#!/bin/sh\necho 'fatal: no' >&2\nexit 128\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(workspace, "git_program", lambda: str(broken))
+    (tmp_path / "work").mkdir()
+    assert make_workspace(tmp_path / "work").no_git == "git does not work: fatal: no"
+
+
+def test_a_cache_that_cannot_be_written_is_done_without_and_named(tmp_path: Path):
+    (tmp_path / "file").touch()
+    installed = install_extra_servers(tmp_path / "file" / "demo", lambda _: None)
+    assert (installed.legacy_server, installed.node_programs) == (None, None)
+    assert installed.notes == (
+        f"without the extra servers: {tmp_path}/file/demo cannot be written (Not a directory); "
+        "set XDG_CACHE_HOME to a folder of yours",
+    )
+
+
+def test_of_what_npm_says_the_reason_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    said = (
+        "npm error code ENOTFOUND\nnpm error network request to http://registry/x failed, reason: no such host\n"
+        "npm error network This is a problem related to network connectivity.\n"
+        "npm error A complete log of this run can be found in: /x/debug-0.log\n"
+    )
+
+    def run(command: Sequence[str]) -> Ran:
+        return finished(command, output="v22.1.0") if command[-1] == "--version" else finished(command, 1, errors=said)
+
+    pretend(monkeypatch, run)
+    notes = install_extra_servers(tmp_path, lambda _: None).notes
+    assert notes[1].endswith("network request to http://registry/x failed, reason: no such host")
 
 
 def test_packages_that_are_missing_are_named_with_the_command_that_brings_them(
@@ -163,12 +211,16 @@ def test_packages_that_are_missing_are_named_with_the_command_that_brings_them(
         main(["demo"])
     assert ended.value.code == 2
     told = capsys.readouterr().err
-    assert "needs excel-mcp-server: install the distribution with its extra [demo]" in told
-    assert "from a clone: pip install '.[demo]'" in told
+    assert f"needs excel-mcp-server. Install the extra [demo]: {sys.executable} -m pip install" in told
+    assert "'mcp-ext-tools-search[demo]' (from a checkout: pip install '.[demo]')" in told
 
 
 async def broken(_: Stage) -> Shown:
     raise StepFailed("the floor is lava")
+
+
+async def astray(_: Stage) -> Shown:
+    raise subprocess.CalledProcessError(128, "git")
 
 
 async def fine(_: Stage) -> Shown:
@@ -179,12 +231,17 @@ async def fine(_: Stage) -> Shown:
 async def test_a_step_that_fails_is_named_and_the_others_are_performed():
     titles: list[str] = []
     reports: list[StepReport] = []
-    steps = {"broken": ("Broken", broken), "fine": ("Fine", fine)}
+    steps = {"broken": ("Broken", broken), "astray": ("Astray", astray), "fine": ("Fine", fine)}
     with anyio.fail_after(60):
         performed = await play(None, steps=steps, announce=titles.append, show=reports.append)
-    assert (performed.failed, [report.problem for report in reports]) == (("broken",), ["the floor is lava", None])
-    assert titles == ["Broken", "Fine"]
-    assert performed.to_json()["steps"][1]["seen"] is True
+    assert performed.failed == ("broken", "astray")
+    assert [report.problem for report in reports] == [
+        "the floor is lava",
+        "CalledProcessError: Command 'git' returned non-zero exit status 128.",
+        None,
+    ]
+    assert titles == ["Broken", "Astray", "Fine"]
+    assert performed.to_json()["steps"][2]["seen"] is True
 
 
 @pytest.mark.anyio
@@ -198,23 +255,36 @@ async def test_a_gateway_that_does_not_start_is_a_failure_with_its_last_words(tm
 @pytest.mark.anyio
 async def test_a_suite_that_gives_no_verdict_is_a_failure():
     with anyio.fail_after(60), pytest.raises(StepFailed) as failed:
-        await programs.judged(["--no-such-option"])
-    assert "no verdict" in str(failed.value)
+        await programs.judged(["/nowhere/program"], lambda _: None)
+    assert "no verdict (exit code 3)" in str(failed.value)
+    assert "/nowhere/program" in str(failed.value)
 
 
 @pytest.mark.anyio
-async def test_a_server_that_does_not_conform_fails_the_step(monkeypatch: pytest.MonkeyPatch):
-    async def judged(_: Sequence[str]) -> dict[str, Any]:
+async def test_a_suite_that_shows_no_sign_of_life_is_ended_and_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    ended = tmp_path / "ended"
+    silent = f"trap 'touch {ended}; exit 1' TERM; echo ready; while :; do read -t 1 _ <&3; done 3<>{tmp_path}/pipe"
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr(programs, "_JUDGE", ("bash", "-c", silent))
+    monkeypatch.setattr(programs, "_SILENT_SECONDS", 2)
+    with anyio.fail_after(60), pytest.raises(StepFailed, match="ran no check for 2 seconds"):
+        await programs.judged(["server"], lambda _: None)
+    assert ended.exists()
+
+
+@pytest.mark.anyio
+async def test_a_server_that_does_not_conform_fails_the_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    async def judged(_: Sequence[str], __: Callable[[str], None]) -> dict[str, Any]:
         return {"verdict": {"exitStatus": 1, "text": "NOT CONFORMANT: 1 MUST check failed"}, "cells": []}
 
     monkeypatch.setattr("tools_search_client.demo.judging.judged", judged)
     with pytest.raises(StepFailed, match="NOT CONFORMANT"):
-        await judge(None)  # pyright: ignore[reportArgumentType] - it looks at nothing of the stage
+        await judge(staged(Gateway(), tmp_path))
 
 
 @pytest.mark.anyio
 async def test_a_server_that_does_not_answer_fails_the_fallback(tmp_path: Path):
-    stage = Stage(Workspace(tmp_path), tmp_path / "mcp.json", (), "", None, None)  # pyright: ignore[reportArgumentType]
+    stage = Stage(Workspace(tmp_path), tmp_path / "mcp.json", {}, "", None, None)  # pyright: ignore[reportArgumentType]
     stage.configuration.write_text(json.dumps({"mcpServers": {"gone": {"command": "/nowhere/program"}}}))
     with anyio.fail_after(30), pytest.raises(StepFailed, match="gone"):
         await fall_back(stage)
@@ -231,7 +301,9 @@ def performed(problem: str | None) -> Demo:
 def test_on_a_terminal_each_step_is_shown_and_the_outcome_is_the_exit_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], problem: str | None, code: int, told: str
 ):
-    async def play_it(_: object, *, announce: Callable[[str], None], show: Callable[[StepReport], None]) -> Demo:
+    async def play_it(
+        _: object, *, announce: Callable[[str], None], show: Callable[[StepReport], None], **__: object
+    ) -> Demo:
         announce(STEPS["search"][0])
         result = performed(problem)
         show(result.steps[0])
@@ -239,10 +311,10 @@ def test_on_a_terminal_each_step_is_shown_and_the_outcome_is_the_exit_code(
 
     monkeypatch.setattr(demo_module, "play", play_it)
     with pytest.raises(SystemExit) as ended:
-        main(["demo", "--no-extra-servers"])
+        main(["demo"])
     output = capsys.readouterr().out
     assert (ended.value.code, told in output) == (code, True)
-    assert max(map(len, output.splitlines())) <= 80
+    assert max(map(len, output.splitlines())) <= 103
     assert (problem or "") in output
 
 
@@ -253,24 +325,26 @@ def test_without_a_gateway_the_demo_says_so_and_fails(
         raise StepFailed("no gateway today")
 
     monkeypatch.setattr(demo_module, "play", play_it)
-    monkeypatch.setattr(demo_module, "install_extra_servers", lambda *_: Installation(None, None, ("without x",), 2.0))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     with pytest.raises(SystemExit) as ended:
         main(["demo"])
     output = capsys.readouterr().out
     assert ended.value.code == 1
-    assert "without x" in output
     assert "no gateway today" in output
 
 
 async def call_workbook(stage: Stage) -> Shown:
-    del stage.answers[queries()[0]]
+    del stage.answers["create a new branch"]
     return await call(stage)
 
 
 def staged(gateway: object, folder: Path) -> Stage:
     meter = WireMeter()
-    stage = Stage(Workspace(folder), folder / "mcp.json", queries(), "", cast("Federation", gateway), meter)
-    stage.answers = {queries()[0]: FederatedSearch((), ()), queries()[2]: found("excel__create_workbook")}
+    searches = queries(Workspace(folder))
+    stage = Stage(Workspace(folder), folder / "mcp.json", searches, "", cast("Federation", gateway), meter)
+    stage.answers = {
+        "create a new branch": FederatedSearch((), ()),
+        "create a new Excel workbook": found("excel__create_workbook"),
+    }
     return stage
 
 
@@ -306,7 +380,7 @@ class Gateway:
 @pytest.mark.parametrize(
     ("step", "gateway", "told"),
     [
-        (call, Gateway(), "did not find git__git_commit"),
+        (call, Gateway(), "did not find git__git_create_branch first but nothing"),
         (call_workbook, Gateway("out of paper", is_error=True), "out of paper"),
         (call_workbook, Gateway(), "nothing has changed"),
         (search, Gateway(), "was not answered by tools/search"),

@@ -20,7 +20,7 @@ from tools_search_conformance.wire.codec import JsonObject, as_object
 from tools_search_conformance.wire.eras import DECLARED, envelope
 from tools_search_conformance.wire.record import Exchange
 
-__all__ = ["print_progress", "print_run", "without_routine"]
+__all__ = ["Progress", "print_run", "without_routine"]
 
 _WIDTH: Final = 600
 _COLOURS: Final[Mapping[Status, str]] = {
@@ -44,10 +44,28 @@ _WORDS: Final[Mapping[Status, str]] = {
 }
 
 
-def print_progress(result: Result) -> None:
-    """Show on a terminal which check was just run; say nothing into a file or pipe."""
-    if sys.stderr.isatty():  # pragma: no cover - tests have no terminal
-        click.echo(f"\r\x1b[2K{result.cell.name}  {result.check}", err=True, nl=False)
+class Progress:
+    """Shows on standard error which check was just run, and how many are done.
+
+    Args:
+        total: How many there are, each counted in each of its cells.
+        lines: Whether to write a line for each, which programs and logs can follow. Otherwise one line of a terminal
+            is kept up to date, and nothing is written elsewhere.
+    """
+
+    def __init__(self, total: int, *, lines: bool) -> None:
+        self._total = total
+        self.lines = lines
+        self._done = 0
+
+    def __call__(self, result: Result) -> None:
+        """Take note of a result."""
+        self._done += 1
+        told = f"{self._done}/{self._total}  {result.cell.name}  {result.check}"
+        if self.lines:
+            click.echo(told, err=True)
+        elif sys.stderr.isatty():  # pragma: no cover - tests have no terminal
+            click.echo(f"\r\x1b[2K{told}", err=True, nl=False)
 
 
 def print_run(run: Run, out: Path) -> None:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from threading import Event, Thread
+from time import monotonic
+from typing import Any, Final
 
 import click
 from rich.cells import cell_len, set_cell_size
@@ -18,9 +20,12 @@ from rich.text import Text
 
 from tools_search_client.text import one_line, printable, shorten
 
-__all__ = ["print_json", "print_note", "print_table", "print_text", "waiting"]
+__all__ = ["print_json", "print_note", "print_table", "print_text", "waiting", "working"]
 
 Row = Sequence[str]
+
+_SHORT_SECONDS: Final = 2
+_REFRESH_SECONDS: Final = 0.25
 
 
 def print_json(value: Any) -> None:
@@ -47,6 +52,46 @@ def waiting(text: str) -> Generator[None]:
         return
     with console.status(Text(text)):
         yield
+
+
+@contextmanager
+def working(text: str, *, every: float = 10) -> Generator[Callable[[str], None]]:
+    """Show what takes its time, for how long it does, and how far it is; nothing where it is over within two seconds.
+
+    A terminal has one line of it, kept up to date; elsewhere a line is written now and then. Both on standard error.
+
+    Args:
+        text: What it is.
+        every: Seconds between two lines where there is no terminal.
+
+    Yields:
+        What to call to say how far it is.
+    """
+    console = Console(stderr=True)
+    started, over, far = monotonic(), Event(), [""]
+
+    def line() -> str:
+        return one_line(f"{text}{far[0] and ': '}{far[0]} ({monotonic() - started:.0f} s)")
+
+    def follow() -> None:
+        if over.wait(_SHORT_SECONDS):
+            return
+        if not console.is_terminal:
+            print_note(f"   … {line()}")
+            while not over.wait(every):
+                print_note(f"   … {line()}")
+            return
+        with console.status(Text(line())) as status:
+            while not over.wait(_REFRESH_SECONDS):
+                status.update(Text(line()))
+
+    thread = Thread(target=follow)
+    thread.start()
+    try:
+        yield lambda how_far: far.__setitem__(0, how_far)
+    finally:
+        over.set()
+        thread.join()
 
 
 def print_table(headings: Row, rows: Sequence[Row], *, details: Sequence[str] | None = None) -> None:

@@ -1,1 +1,1 @@
-"""`tools-search-client demo`: the whole chain at work over real, published MCP servers, offline and in a minute."""
+"""`tools-search-client demo`: the whole chain at work over real, published MCP servers."""

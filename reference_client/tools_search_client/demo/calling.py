@@ -11,12 +11,12 @@ from mcp_types import TextContent
 
 from tools_search_client.demo.stage import Stage
 from tools_search_client.demo.step import Shown, StepFailed
-from tools_search_client.demo.workspace import Workspace, git, git_program
+from tools_search_client.demo.workspace import Workspace, git
 from tools_search_client.text import shorten
 
 __all__ = ["call", "queries"]
 
-_MESSAGE = "Add the prices"
+_BRANCH = "prices"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class _Errand:
     """What is there now; `None` where nothing is."""
 
 
-def _commit_arguments(workspace: Workspace) -> dict[str, Any]:
-    return {"repo_path": str(workspace.repository), "message": _MESSAGE}
+def _branch_arguments(workspace: Workspace) -> dict[str, Any]:
+    return {"repo_path": str(workspace.repository), "branch_name": _BRANCH}
 
 
-def _commit_effect(workspace: Workspace) -> str | None:
-    subject = git(workspace.repository, "log", "-1", "--format=%h %s")
-    return f"git log -1: {subject}" if subject.endswith(_MESSAGE) else None
+def _branch_effect(workspace: Workspace) -> str | None:
+    listed = git(workspace.repository, "branch", "--list", _BRANCH)
+    return f"git branch --list: {listed}" if listed else None
 
 
 def _workbook_arguments(workspace: Workspace) -> dict[str, Any]:
@@ -51,19 +51,25 @@ def _workbook_effect(workspace: Workspace) -> str | None:
     return f"{workspace.workbook.name}: {workspace.workbook.stat().st_size} bytes, {sheets} sheet"
 
 
-_COMMIT = _Errand("commit the staged changes", "git__git_commit", _commit_arguments, _commit_effect)
+_BRANCHING = _Errand("create a new branch", "git__git_create_branch", _branch_arguments, _branch_effect)
 _WORKBOOK = _Errand("create a new Excel workbook", "excel__create_workbook", _workbook_arguments, _workbook_effect)
 
 
-def queries() -> tuple[str, ...]:
-    """Return the three searches of the demo; the errands of the call are among them."""
-    first = [_COMMIT.query] if git_program() else ["a list of the worksheets"]
-    return (*first, "what time is it in Tokyo", _WORKBOOK.query)
+def queries(workspace: Workspace) -> dict[str, str]:
+    """Return the searches of the demo, each with the tool that is right for it; those of the errands are among them."""
+    sheets = {"list the worksheets of a workbook": "excel__list_sheets"}
+    return {
+        **({_BRANCHING.query: _BRANCHING.tool} if workspace.no_git is None else sheets),
+        "current time in Tokyo": "time__get_current_time",
+        _WORKBOOK.query: _WORKBOOK.tool,
+    }
 
 
 async def call(stage: Stage) -> Shown:
     """Call what the searches found, and show the effects."""
-    errands = [errand for errand in (_COMMIT, _WORKBOOK) if errand.query in stage.answers]
+    errands = [errand for errand in (_BRANCHING, _WORKBOOK) if errand.query in stage.answers]
+    if not errands:
+        raise StepFailed("nothing was found that could be called")
     before = len(list(stage.meter.exchanges("tools/list")))
     done = [await _run(stage, errand) for errand in errands]
     listed = len(list(stage.meter.exchanges("tools/list"))) - before
@@ -79,8 +85,8 @@ async def call(stage: Stage) -> Shown:
 
 async def _run(stage: Stage, errand: _Errand) -> dict[str, Any]:
     found = [tool.name for tool in stage.answers[errand.query].tools]
-    if errand.tool not in found:
-        raise StepFailed(f"{errand.query!r} did not find {errand.tool} but {', '.join(found)}")
+    if found[:1] != [errand.tool]:
+        raise StepFailed(f"{errand.query!r} did not find {errand.tool} first but {', '.join(found) or 'nothing'}")
     if errand.effect(stage.workspace) is not None:
         raise StepFailed(f"{errand.tool} has nothing left to do")
     result = await stage.gateway.call(errand.tool, errand.arguments(stage.workspace))

@@ -1,4 +1,4 @@
-"""Servers that cannot stand in this environment, installed once into a cache folder.
+"""Servers that cannot stand in this environment, installed once into a cache folder, if they are asked for.
 
 One is still written for the SDK before 2.0 and shows the legacy protocol, so it gets an environment of its own; three
 are Node programs. A machine without Node, or without a network, runs the demo with what there is and says so.
@@ -19,7 +19,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
-__all__ = ["Installation", "cache_folder", "install_extra_servers"]
+__all__ = ["DOWNLOAD", "ON_DISK", "Installation", "cache_folder", "install_extra_servers"]
 
 _LEGACY_PACKAGES: Final = ("mcp-server-sqlite==2025.4.25", "mcp>=1.20,<2")
 _NODE_PACKAGES: Final = (
@@ -28,7 +28,12 @@ _NODE_PACKAGES: Final = (
     "@modelcontextprotocol/server-memory@2026.8.31",
 )
 _LEAST_NODE: Final = 18
-_PATIENCE_SECONDS: Final = 300
+_PATIENCE_SECONDS: Final = 1800
+"""For one installer on a slow line; how long it takes is shown."""
+
+DOWNLOAD: Final = "about 40 MB"
+"""What is fetched, by pip and npm together."""
+ON_DISK: Final = "about 125 MB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ class Installation:
 
 def cache_folder() -> Path:
     """Return where the extra servers live, across runs."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     return Path(base) / "mcp-ext-tools-search" / "demo"
 
 
@@ -54,13 +59,18 @@ def install_extra_servers(folder: Path, say: Callable[[str], None]) -> Installat
 
     Args:
         folder: The cache; several runs may use it at once.
-        say: Told what is being installed, since it takes a while.
+        say: Called with what is being installed, since it takes a while.
     """
     started = perf_counter()
     notes: list[str] = []
-    with _alone(folder):
-        legacy = _attempt(notes, "the sqlite server (legacy protocol)", lambda: _legacy_environment(folder, say))
-        node = _attempt(notes, "the Node servers", lambda: _node_programs(folder, say))
+    try:
+        with _alone(folder):
+            legacy = _attempt(notes, "the sqlite server (legacy protocol)", lambda: _legacy_environment(folder, say))
+            node = _attempt(notes, "the Node servers", lambda: _node_programs(folder, say))
+    except OSError as error:
+        advice = "set XDG_CACHE_HOME to a folder of yours"
+        notes.append(f"without the extra servers: {folder} cannot be written ({error.strerror}); {advice}")
+        return Installation(None, None, tuple(notes), perf_counter() - started)
     return Installation(legacy, node, tuple(notes), perf_counter() - started)
 
 
@@ -80,7 +90,7 @@ def _legacy_environment(folder: Path, say: Callable[[str], None]) -> Path:
     home = folder / "python-legacy"
     python = home / "bin" / "python"
     if not _is_complete(home, _LEGACY_PACKAGES):
-        say(f"Installing {_LEGACY_PACKAGES[0]} into an environment of its own (once) …")
+        say(f"installing {_LEGACY_PACKAGES[0]} into an environment of its own")
         _run([sys.executable, "-m", "venv", "--clear", str(home)])
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "1"]
         _run([*pip, *_LEGACY_PACKAGES])
@@ -94,7 +104,7 @@ def _node_programs(folder: Path, say: Callable[[str], None]) -> Path:
         raise _CannotInstall(f"Node.js {_LEAST_NODE} or newer is not on this machine")
     home = folder / "node"
     if not _is_complete(home, _NODE_PACKAGES):
-        say("Installing three Node servers (once) …")
+        say("installing three Node servers")
         home.mkdir(parents=True, exist_ok=True)
         options = ["--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1", "--prefix", str(home)]
         _run([npm, "install", *options, *_NODE_PACKAGES])
@@ -120,8 +130,14 @@ def _run(command: Sequence[str]) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _CannotInstall(str(error)) from error
     if done.returncode:
-        said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-        raise _CannotInstall(said[-1].strip() if said else f"{command[0]} ended with {done.returncode}")
+        raise _CannotInstall(_reason(done.stderr or done.stdout) or f"{command[0]} ended with {done.returncode}")
+
+
+def _reason(said: str) -> str:
+    """Return the line that says most: pip ends with it, npm begins with a code and ends with advice."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    telling = [line for line in lines if " failed" in line or line.startswith("npm error code")]
+    return (telling[-1:] or lines[-1:] or [""])[0]
 
 
 def _is_complete(home: Path, packages: Sequence[str]) -> bool:

@@ -11,9 +11,9 @@ from tools_search_client.demo.step import Shown, StepFailed
 __all__ = ["judge"]
 
 
-async def judge(_: Stage) -> Shown:
+async def judge(stage: Stage) -> Shown:
     """Run the suite as a process and show its words."""
-    report = await judged(SERVER)
+    report = await judged(SERVER, stage.progress)
     verdict: dict[str, Any] = report["verdict"]
     cells: list[dict[str, Any]] = report["cells"]
     shown = Shown(

@@ -64,5 +64,5 @@ def _lines(era: str, facts: dict[str, Any]) -> list[str]:
 
 
 def _size(settings: dict[str, Any]) -> str:
-    # A gateway that was just started may not have heard from every server behind it.
-    return f"{settings['catalogSize']} tools" if "catalogSize" in settings else "tools not counted yet"
+    # Left out as long as a server has not been heard from, or is searched where it is.
+    return f"{settings['catalogSize']} tools" if "catalogSize" in settings else "tools"

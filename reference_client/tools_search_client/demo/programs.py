@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, cast
 
 import anyio
-from anyio.abc import ByteReceiveStream
+from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from tools_search_client.demo.stage import PATIENCE_SECONDS
@@ -27,7 +29,10 @@ SERVER: Final = (sys.executable, "-m", "tools_search_server")
 _JUDGE: Final = (sys.executable, "-m", "tools_search_conformance")
 
 _START_SECONDS: Final = 20
-_JUDGE_SECONDS: Final = 150
+_SILENT_SECONDS: Final = 400
+"""Longer than the suite lets any check take, however slow the machine."""
+_END_SECONDS: Final = 20
+_COUNTER: Final = re.compile(r"(\d+/\d+)  ")
 _LONGEST_LINE: Final = 4096
 
 
@@ -58,21 +63,56 @@ async def _announced_url(output: ByteReceiveStream, diagnostics: Any) -> str:
         raise StepFailed(f"tools-search-server did not start: {diagnostics() or type(error).__name__}") from error
 
 
-async def judged(server: Sequence[str]) -> dict[str, Any]:
+async def judged(server: Sequence[str], progress: Callable[[str], None]) -> dict[str, Any]:
     """Let `tools-search-conformance` judge the server that a command starts, and return its report.
 
+    Args:
+        server: The command.
+        progress: Called with how many checks are done, of how many, each time that one is.
+
     Raises:
-        StepFailed: It could not judge, or took too long.
+        StepFailed: It could not judge, or was silent for longer than a check may take.
     """
     with tempfile.TemporaryDirectory(prefix="tools-search-verdict-") as out:
-        command = [*_JUDGE, "server", "--out", out, "--", *server]
-        try:
-            with anyio.fail_after(_JUDGE_SECONDS):
-                done = await anyio.run_process(command, check=False, stderr=subprocess.STDOUT)
-        except TimeoutError as error:
-            raise StepFailed(f"the suite gave no verdict within {_JUDGE_SECONDS} seconds") from error
+        command = [*_JUDGE, "server", "--progress", "--out", out, "--", *server]
+        said: deque[str] = deque(maxlen=3)
+        async with await anyio.open_process(command, stdin=None, stderr=subprocess.STDOUT) as process:
+            try:
+                async for line in _lines(cast("ByteReceiveStream", process.stdout)):
+                    if counted := _COUNTER.match(line):
+                        progress(f"{counted[1]} checks")
+                    elif line.strip():
+                        said.append(line.strip())
+                code = await process.wait()
+            except TimeoutError as error:
+                raise StepFailed(f"the suite ran no check for {_SILENT_SECONDS} seconds") from error
+            finally:
+                await _end(process)
         report = Path(out) / "report.json"
         if not report.is_file():
-            said = done.stdout.decode("utf-8", "replace").strip().splitlines()
-            raise StepFailed(f"the suite gave no verdict (exit code {done.returncode}): {said[-1] if said else ''}")
+            raise StepFailed(f"the suite gave no verdict (exit code {code}): {' / '.join(said)}")
         return cast("dict[str, Any]", json.loads(report.read_text(encoding="utf-8")))
+
+
+async def _lines(output: ByteReceiveStream) -> AsyncIterator[str]:
+    """Yield what a process writes, line by line.
+
+    Raises:
+        TimeoutError: It has written nothing for too long.
+    """
+    rest = b""
+    with suppress(anyio.EndOfStream):
+        while True:
+            with anyio.fail_after(_SILENT_SECONDS):
+                rest += await output.receive()
+            *lines, rest = rest.split(b"\n")
+            for line in lines:
+                yield line.decode("utf-8", "replace")
+
+
+async def _end(process: Process) -> None:
+    """End a process that still runs, and give it time to end what it has started."""
+    if process.returncode is None:
+        process.terminate()
+        with anyio.move_on_after(_END_SECONDS, shield=True):
+            await process.wait()

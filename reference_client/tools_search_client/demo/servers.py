@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tools_search_client.demo.installation import Installation
-from tools_search_client.demo.workspace import Workspace, git_program
+from tools_search_client.demo.workspace import Workspace
 
 __all__ = ["demo_servers", "missing_packages", "notes", "write_configuration"]
 
@@ -38,12 +38,10 @@ def demo_servers(workspace: Workspace, installation: Installation | None) -> dic
     return servers
 
 
-def notes(installation: Installation | None) -> tuple[str, ...]:
+def notes(workspace: Workspace, installation: Installation | None) -> tuple[str, ...]:
     """Return what this machine has to do without, and why."""
-    missing = () if git_program() else ("without the git server: git is not on this machine",)
-    if installation is None:
-        return (*missing, "without the servers that would have to be installed")
-    return (*missing, *installation.notes)
+    missing = () if workspace.no_git is None else (f"without the git server: {workspace.no_git}",)
+    return missing if installation is None else (*missing, *installation.notes)
 
 
 def write_configuration(servers: dict[str, Any], path: Path) -> None:
@@ -53,7 +51,7 @@ def write_configuration(servers: dict[str, Any], path: Path) -> None:
 
 def _published_on_pypi(workspace: Workspace) -> dict[str, Any]:
     servers: dict[str, Any] = {}
-    if git_program():
+    if workspace.no_git is None:
         arguments = ["-m", "mcp_server_git", "--repository", str(workspace.repository)]
         servers["git"] = {"command": sys.executable, "args": arguments}
     servers["time"] = {"command": sys.executable, "args": ["-m", "mcp_server_time", "--local-timezone", "UTC"]}

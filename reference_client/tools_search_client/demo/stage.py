@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +30,8 @@ class Stage:
 
     workspace: Workspace
     configuration: Path
-    queries: tuple[str, ...]
+    queries: Mapping[str, str]
+    """What is searched for, each with the tool that is right for it."""
     url: str
     gateway: Federation
     """The gateway, asked in the newest protocol."""
@@ -40,6 +41,8 @@ class Stage:
     """What each query found over the gateway."""
     searching: list[Traffic] = field(default_factory=list[Traffic])
     """What each search put on the wire."""
+    progress: Callable[[str], None] = lambda _: None
+    """Says how far a step is that takes its time."""
 
 
 def observed(meter: WireMeter, negotiation: Negotiation = "auto") -> FederationOptions:

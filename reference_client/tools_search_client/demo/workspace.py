@@ -6,7 +6,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 __all__ = ["Workspace", "git", "git_program", "make_workspace"]
@@ -17,6 +17,8 @@ class Workspace:
     """Where everything of one run lies."""
 
     folder: Path
+    no_git: str | None = None
+    """Why there is no repository; `None` where there is one."""
 
     @property
     def repository(self) -> Path:
@@ -40,18 +42,19 @@ def git_program() -> str | None:
 
 
 def make_workspace(folder: Path) -> Workspace:
-    """Fill an empty folder; the repository is left out where there is no git.
-
-    Raises:
-        subprocess.CalledProcessError: git refused.
-    """
+    """Fill an empty folder; the repository is left out where git is missing or refuses to work."""
     workspace = Workspace(folder)
     with sqlite3.connect(workspace.database) as database:
         database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, customer TEXT, total REAL)")
         database.executemany("INSERT INTO orders (customer, total) VALUES (?, ?)", [("Ada", 12.5), ("Grace", 99.0)])
     database.close()
-    if git_program():
+    if git_program() is None:
+        return replace(workspace, no_git="git is not on this machine")
+    try:
         _make_repository(workspace.repository)
+    except (OSError, subprocess.CalledProcessError) as error:
+        said: str = getattr(error, "stderr", None) or str(error)
+        return replace(workspace, no_git=f"git does not work: {said.strip()}")
     return workspace
 
 
