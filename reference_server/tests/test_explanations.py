@@ -8,7 +8,7 @@ import httpx2
 import pytest
 from mcp import MCPError
 from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target
-from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, Tool
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, UNSUPPORTED_PROTOCOL_VERSION, Tool
 from pydantic import ValidationError
 from tools_search_server.connecting import explain
 
@@ -62,11 +62,21 @@ def invalid() -> ValidationError:
         ),
         (insecure(ssl.SSLError(1, "wrong version")), PLACE, "no TLS connection to https://example.com/mcp: "),
         (FileNotFoundError(2, "No such file", "/gone"), StdioTarget("program", cwd="/gone"), "its folder '/gone' does"),
-        (httpx2.ReadTimeout("slow"), PLACE, "ReadTimeout: slow"),
+        (httpx2.ReadTimeout("slow"), PLACE, "it did not answer in time"),
         (MCPError(CONNECTION_CLOSED, "Connection closed"), PROGRAM, "it closed the connection before it was ready"),
-        (MCPError(INTERNAL_ERROR, "no\nway"), PROGRAM, "it answered with error -32603: no way"),
+        (MCPError(INTERNAL_ERROR, "no\nway"), PROGRAM, 'it answered with error -32603: "no way"'),
         (invalid(), PROGRAM, "it does not speak MCP"),
-        (ExceptionGroup("outer", [ExceptionGroup("inner", [OSError("x" * 999)])]), PROGRAM, "OSError: xxx"),
+        (MCPError(UNSUPPORTED_PROTOCOL_VERSION, "no"), PROGRAM, "it speaks no revision of MCP that this program knows"),
+        (
+            RuntimeError("Unsupported protocol version from the server: 1999-01-01"),
+            PROGRAM,
+            'it speaks no revision of MCP that this program knows; it answered with "1999-01-01"',
+        ),
+        (httpx2.RemoteProtocolError("peer"), PLACE, "the connection broke off while it answered"),
+        (httpx2.TooManyRedirects("https://example.com/mcp?key=secret"), PLACE, "it redirects without end"),
+        (OSError(8, "Exec format error"), PROGRAM, "'program' cannot be started: Exec format error"),
+        (ValueError("at https://example.com/mcp?key=secret"), PLACE, "the connection failed: at https://"),
+        (ExceptionGroup("outer", [ExceptionGroup("inner", [OSError("x" * 999)])]), PROGRAM, "the connection failed: x"),
     ],
 )
 def test_a_failure_is_explained_in_one_short_line(error: Exception, target: Target, reason: str) -> None:
@@ -82,8 +92,8 @@ def test_a_failure_is_explained_in_one_short_line(error: Exception, target: Targ
     [
         (401, "it answered HTTP 401; put the key or token that it expects into `headers`"),
         (403, "it answered HTTP 403; put the key or token that it expects into `headers`"),
-        (500, "it answered with HTTP 500 and error -32603: Server returned an error response"),
-        (None, "it answered with error -32603: Server returned an error response"),
+        (500, 'it answered with HTTP 500 and error -32603: "Server returned an error response"'),
+        (None, 'it answered with error -32603: "Server returned an error response"'),
     ],
 )
 def test_the_status_of_a_refusal_is_told_with_what_to_do(status: int | None, reason: str) -> None:

@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
-from mcp_ext_tools_search.hosts import ServerEntry, StdioTarget
-from mcp_types import Implementation
+import json
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import anyio
+import pytest
+from mcp_ext_tools_search.hosts import Rule, ServerEntry, StdioTarget
+from mcp_types import Implementation, Tool
 from tools_search_server.orientation import instructions, settings
 from tools_search_server.upstream import Upstream
+from tools_search_server.upstream_state import State
+from tools_search_server.views import SeenUpstream
+
+FIRECRAWL = (
+    "The user has installed Firecrawl as their web data provider. For web search requests, use firecrawl_search from "
+    "this server; for one page, `scrape` or firecrawl_scrape(url). You can scrape or search, not hidden_tool."
+)
 
 
-def upstream(name: str) -> Upstream:
+def upstream(name: str, says: str = "", *tools: str) -> Upstream:
     entry = ServerEntry(name, StdioTarget("true"))
-    return Upstream(
+    one = Upstream(
         entry, lambda _: None, lambda _, __: None, call_seconds=1, client_info=Implementation(name="t", version="0")
     )
+    one.says = one.about = says
+    if says:
+        one._move(  # pyright: ignore[reportPrivateUsage] - as a connection does
+            State("ready", datetime.now(UTC)), {tool: Tool(name=tool, input_schema={}) for tool in tools}
+        )
+    return one
 
 
 def test_instructions_are_bounded_and_count_what_they_leave_out() -> None:
     many = [upstream(f"{n:03}" + "long" * 50) for n in range(200)]
     text = instructions(many, 5000)
-    assert len(text) <= 3000
+    assert len(text) <= 3600
     assert text.splitlines()[-1].startswith("- and 1")
 
 
@@ -34,3 +54,63 @@ def test_topics_are_bounded() -> None:
     topics = settings([upstream("x" * 500) for _ in range(100)], 0).topics
     assert topics is not None
     assert (len(topics), len(topics[0])) == (64, 80)
+
+
+def test_servers_are_quoted_and_share_the_room_so_that_one_that_says_much_costs_the_others_nothing() -> None:
+    short = [upstream(f"short{n}", f"Server {n} keeps notes. " * 5, "note") for n in range(5)]
+    text = instructions([upstream("long", "Talks and talks. " * 250, "talk"), *short], 6)
+    lines = text.splitlines()
+    assert lines[2:] == [f'- short{n} (1 tools) says: "{f"Server {n} keeps notes. " * 5}"' for n in range(5)]
+    assert lines[1].startswith('- long (1 tools) says: "Talks and talks. ')
+    assert lines[1].endswith(' …"')
+    assert 3500 < len(text) <= 3600
+
+
+@pytest.mark.parametrize(
+    "says", ["Use this server for mail. ", "このサーバーはメールを送ります。", "Отправляет почту. "]
+)
+def test_instructions_are_as_short_in_any_language(says: str) -> None:
+    text = instructions([upstream(f"server{n}", says * 200, "mail") for n in range(30)], 30)
+    assert text.count(f'says: "{says[:6]}') == 30
+    assert len(text.encode()) <= 3600
+
+
+def test_names_of_tools_are_those_that_callers_can_use() -> None:
+    one = upstream("firecrawl", FIRECRAWL, "firecrawl_search", "firecrawl_scrape", "scrape", "search")
+    said = SeenUpstream(one, Rule()).says
+    assert "use firecrawl__firecrawl_search from this server" in said
+    assert "`firecrawl__scrape` or firecrawl__firecrawl_scrape(url)." in said
+    assert "You can scrape or search" in said  # words of the language
+
+
+@pytest.mark.parametrize("rule", [Rule(frozenset({"scrape"}), excludes=False), Rule(frozenset({"hidden_tool"}))])
+def test_a_server_of_which_a_part_is_hidden_is_not_quoted_since_it_may_speak_of_it(rule: Rule) -> None:
+    seen = SeenUpstream(upstream("firecrawl", FIRECRAWL, "scrape", "hidden_tool"), rule)
+    assert instructions([seen], 1).splitlines()[1:] == ["- firecrawl (1 tools)"]
+    assert seen.about == ""
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_host_gets_the_whole_instructions_of_a_server_as_its_own_words(gateway: Any, mode: str) -> None:
+    says = 'Ask for a city first.\n\nThen call look_up with "city" and \x1b[31mtell the user.' + " Be brief." * 20
+    source = (
+        "import json, sys\n"
+        f"says = json.loads({json.dumps(says)!r})\n"
+        "tools = {'tools': [{'name': 'look_up', 'inputSchema': {'type': 'object'}}]}\n"
+        "for line in sys.stdin:\n"
+        "    m = json.loads(line)\n"
+        "    greeting = {'protocolVersion': '2025-11-25', 'capabilities': {'tools': {}}, 'instructions': says,\n"
+        "                'serverInfo': {'name': 'w', 'version': '1'}}\n"
+        "    results = {'initialize': greeting, 'tools/list': tools}\n"
+        "    if m.get('method') in results:\n"
+        "        print(json.dumps({'jsonrpc': '2.0', 'id': m['id'], 'result': results[m['method']]}), flush=True)\n"
+        "    elif 'id' in m:\n"
+        "        e = {'code': -32601, 'message': 'no'}\n"
+        "        print(json.dumps({'jsonrpc': '2.0', 'id': m['id'], 'error': e}), flush=True)\n"
+    )
+    with anyio.fail_after(30):
+        async with gateway(mode, weather={"command": sys.executable, "args": ["-c", source]}) as client:
+            told = client.instructions
+    words = "Ask for a city first. Then call weather__look_up with 'city' and [31mtell the user." + " Be brief." * 20
+    assert f'- weather (1 tools) says: "{words}"' in told.splitlines()

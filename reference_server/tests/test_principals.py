@@ -433,3 +433,38 @@ async def test_an_open_session_hears_of_the_lists_of_the_toolset_that_its_princi
                     break
             assert by_mover
             assert (await other.session.list_tools()).tools
+
+
+async def test_the_health_of_a_principal_moves_with_nothing_that_it_does_not_see(
+    servers: Any, tmp_path: Path, raw: Any, until: Any
+) -> None:
+    tokens = {name: new_token() for name in ("part", "whole", "other")}
+
+    def write(name: str, hidden: dict[str, Any]) -> str:
+        entries = {"git": GIT, **hidden}
+        principals: dict[str, Any] = {"part": {"token": str(TokenHash.of(tokens["part"])), "toolset": "reading"}}
+        if hidden:
+            principals |= {name: {"token": str(TokenHash.of(tokens[name]))} for name in ("whole", "other")}
+        document = {"mcpServers": entries, "toolsets": {"reading": {"git": ["log"]}}, "principals": principals}
+        (tmp_path / name).write_text(json.dumps(document))
+        return servers.start_http("--config", str(tmp_path / name), stderr=subprocess.DEVNULL)
+
+    def health_of(url: str, name: str) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {tokens[name]}"}
+        health = httpx2.get(url.replace("/mcp", "/healthz"), headers=headers, trust_env=False).json()
+        for server in health["servers"]:
+            del server["since"]
+        return health
+
+    with anyio.fail_after(60):
+        hidden = {"crashing": raw("crashing"), "stuck": raw("hanging"), "other": raw("good")}
+        url = await anyio.to_thread.run_sync(lambda: write("all.json", hidden))
+        alone = await anyio.to_thread.run_sync(lambda: write("part.json", {}))
+        await until(lambda: health_of(url, "part")["ready"] and health_of(alone, "part")["ready"])
+        whole = health_of(url, "whole")
+        assert [post(url, tokens["other"]).status_code for _ in range(20)] == [200] * 20
+        assert health_of(url, "part") == health_of(alone, "part")
+        assert health_of(url, "part")["status"] == "ok"
+        # One who sees every server sees nothing of the other callers either.
+        assert whole.keys() == health_of(url, "whole").keys()
+        assert "tasks" not in whole

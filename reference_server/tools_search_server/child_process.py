@@ -25,6 +25,7 @@ from mcp_types import jsonrpc_message_adapter
 
 from tools_search_server.child_words import ChildWords
 from tools_search_server.ending import Ending
+from tools_search_server.revealing import Secrets
 
 __all__ = ["child_streams"]
 
@@ -53,7 +54,7 @@ async def child_streams(target: StdioTarget, ended: Ending, *, server: str = "")
         OSError: It cannot be started.
     """
     process = await _start(target)
-    words = ChildWords(cast("ByteReceiveStream", process.stderr), server or target.command)
+    words = ChildWords(cast("ByteReceiveStream", process.stderr), server or target.command, Secrets(target))
     to_us, incoming = anyio.create_memory_object_stream[_Incoming]()
     outgoing, to_it = anyio.create_memory_object_stream[SessionMessage]()
     async with anyio.create_task_group() as listening:

@@ -9,12 +9,17 @@ from typing import Final
 import anyio
 from anyio.abc import ByteReceiveStream
 
+from tools_search_server.revealing import Secrets
+
 __all__ = ["ChildWords"]
 
 logger = logging.getLogger(__name__)
 
 _MAX_LINE_BYTES: Final = 4096
-"""What is kept of one line."""
+"""What is logged of one line."""
+
+_READ_LINE_BYTES: Final = 2 * _MAX_LINE_BYTES
+"""What is read of one line: a secret that begins in what is logged has to be whole to be known for one."""
 
 _MAX_LINES: Final = 500
 """What is logged of one server in a second; one that writes without end must not keep the others waiting."""
@@ -28,11 +33,13 @@ class ChildWords:
     Args:
         stream: Where it comes from.
         server: The server's name.
+        secrets: What is not to be logged.
     """
 
-    def __init__(self, stream: ByteReceiveStream, server: str) -> None:
+    def __init__(self, stream: ByteReceiveStream, server: str, secrets: Secrets) -> None:
         self._stream = stream
         self._server = server
+        self._secrets = secrets
         self._ended = anyio.Event()
         self._scope = anyio.CancelScope(shield=True)
         self._second_ends = 0.0
@@ -41,19 +48,23 @@ class ChildWords:
 
     async def pass_on(self) -> None:
         """Log each line until the stream ends or `finish` is called: a server that is being stopped still speaks."""
-        buffer = b""
+        buffer, is_cut = b"", False
         with self._scope, suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
             while True:
                 buffer += await self._stream.receive(65_536)
                 *lines, buffer = buffer.split(b"\n")
-                if len(buffer) > _MAX_LINE_BYTES:
-                    lines.append(buffer)
+                if is_cut and lines:  # the rest of a line whose beginning is in the log
+                    lines, is_cut = lines[1:], False
+                if is_cut:
                     buffer = b""
+                elif len(buffer) > _READ_LINE_BYTES:
+                    lines.append(buffer)
+                    buffer, is_cut = b"", True
                 for line in lines:
                     self._tell(line)
                 if self._left_out:
                     await anyio.sleep(_FLOOD_PAUSE)
-        self._tell(buffer)
+        self._tell(b"" if is_cut else buffer)
         self._begin_second()
         self._ended.set()
 
@@ -70,7 +81,7 @@ class ChildWords:
             self._left_out += 1
             return
         self._told += 1
-        text = line[:_MAX_LINE_BYTES].decode("utf-8", "replace")
+        text = self._secrets.masked(line[:_READ_LINE_BYTES].decode("utf-8", "replace"))[:_MAX_LINE_BYTES]
         if shown := "".join(char if char.isprintable() else " " for char in text).rstrip():
             logger.info("%s: %s", self._server, shown, extra={"server": self._server})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -17,10 +18,12 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_ext_tools_search.client.endings import connection_ended
 from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target
+from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
 from pydantic import ValidationError
 
 from tools_search_server.child_process import child_streams
 from tools_search_server.ending import Ending
+from tools_search_server.revealing import Secrets, printable, quoted
 from tools_search_server.upstream_listing import ListingError
 
 __all__ = ["explain", "first_error", "open_transport"]
@@ -33,6 +36,12 @@ very moment takes the request with it, of which nobody knows whether it has take
 
 _WHO_ASKS: Final = frozenset({401, 403})
 """HTTP statuses of a server that does not serve everybody."""
+
+_NO_COMMON_REVISION: Final = "it speaks no revision of MCP that this program knows"
+_FOREIGN_REVISION: Final = re.compile(r"Unsupported protocol version from the server: (.*)", re.DOTALL)
+
+_MOST_SAID: Final = 200
+"""Characters of a reason that are the server's own."""
 
 _Message: TypeAlias = SessionMessage | Exception
 
@@ -134,15 +143,37 @@ def explain(error: BaseException, target: Target, *, http_status: int | None = N
             return "it closed the connection before it was ready"
         case MCPError() if http_status is not None and http_status in _WHO_ASKS:
             return _refused(http_status)
-        case MCPError(code=code, message=message):
+        case MCPError(code=code, message=message) if code != UNSUPPORTED_PROTOCOL_VERSION:
             status = "" if http_status is None else f"HTTP {http_status} and "
-            return _one_line(f"it answered with {status}error {code}: {message}")
+            return f"it answered with {status}error {code}: {quoted(message, _MOST_SAID)}"
         case ListingError() as malformed:
             return str(malformed)
         case ValidationError():
             return "it does not speak MCP: its answer to the greeting is malformed"
         case other:
-            return _one_line(f"{type(other).__name__}: {other}")
+            return _in_plain_words(other, target)
+
+
+def _in_plain_words(error: BaseException, target: Target) -> str:
+    """Return what an error of a library means; its type and its text are for the log of those who write programs."""
+    match error:
+        case MCPError():  # whose code says that there is no common revision
+            return _NO_COMMON_REVISION
+        case RuntimeError() if revision := _FOREIGN_REVISION.fullmatch(str(error)):
+            return f"{_NO_COMMON_REVISION}; it answered with {quoted(revision[1], _MOST_SAID)}"
+        case RuntimeError() if str(error).startswith("No mutually supported"):
+            return _NO_COMMON_REVISION
+        case TimeoutError() | httpx2.TimeoutException():
+            return "it did not answer in time"
+        case httpx2.TooManyRedirects():
+            return "it redirects without end"
+        case httpx2.DecodingError():
+            return "its answer is not compressed as it says"
+        case httpx2.NetworkError() | httpx2.RemoteProtocolError():
+            return "the connection broke off while it answered"
+        case other:
+            text = printable(Secrets(target).masked(str(other)))[:_MOST_SAID]
+            return f"the connection failed: {text}" if text else "the connection failed"
 
 
 def _unstarted(error: OSError, target: StdioTarget) -> str:
@@ -154,7 +185,7 @@ def _unstarted(error: OSError, target: StdioTarget) -> str:
         case PermissionError():
             return f"{target.command!r} may not be executed"
         case other:
-            return _one_line(f"{type(other).__name__}: {other}")
+            return f"{target.command!r} cannot be started: {other.strerror or other}"
 
 
 def _unconnected(error: httpx2.ConnectError, target: HttpTarget) -> str:
@@ -166,9 +197,9 @@ def _unconnected(error: httpx2.ConnectError, target: HttpTarget) -> str:
         case None:
             return f"nothing answers at {place}"
         case ssl.SSLCertVerificationError(verify_message=problem):
-            return _one_line(f"the certificate of {place} is not accepted: {problem}")
+            return printable(f"the certificate of {place} is not accepted: {problem}")
         case problem:
-            return _one_line(f"no TLS connection to {place}: {problem}")
+            return printable(f"no TLS connection to {place}: {problem}")
 
 
 def _refused(http_status: int) -> str:
@@ -181,7 +212,3 @@ def first_error(error: BaseException) -> BaseException:
     if isinstance(error, BaseExceptionGroup):
         return first_error(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
     return error
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())[:300]

@@ -30,37 +30,47 @@ HEALTH_PATH: Final = "/healthz"
 Health: TypeAlias = Mapping[str, Any]
 
 _FOR_THIS_MACHINE: Final = ("servers", "tasks")
-"""Members that only callers on this machine and principals see: others learn how many servers there are."""
+"""Members that only callers on this machine see, and of these a principal the first: others learn how many servers
+there are."""
 
 
 def gateway_health(gateway: Gateway) -> Health:
     """Describe a gateway: `ok` when every server is ready or idle and changes reach replicas, else `degraded`."""
-    return _health(gateway, [SeenUpstream(upstream, Rule()) for upstream in gateway.upstreams])
+    replicas = gateway.replicas.state
+    health = _health([SeenUpstream(upstream, Rule()) for upstream in gateway.upstreams])
+    return {
+        **health,
+        **({} if replicas is None or replicas.kind == "ready" else {"status": "degraded"}),
+        **({} if replicas is None else {"replication": {"state": replicas.kind, "since": _iso(replicas.since)}}),
+        "tasks": len(asyncio.all_tasks()),  # anyio would describe each, which takes a tenth of a second
+    }
 
 
 def health_for_principals(gateway: Gateway) -> Health:
-    """Describe what the principal sees whose request this task is answering; others learn that the gateway serves."""
+    """Describe what the principal sees whose request this task is answering; others learn that the gateway serves.
+
+    Nothing else enters it. What is of the process, such as its tasks, moves with servers and callers that the principal
+    does not see; so whether changes reach replicas is told to one who sees everything alone.
+    """
     principal = HTTP_CALLER.get()
     if principal is None:
         return {"status": "ok"}
+    if principal.toolset.rules is None:
+        return {name: value for name, value in gateway_health(gateway).items() if name != "tasks"}
     rules = [(upstream, principal.toolset.rule(upstream.name)) for upstream in gateway.upstreams]
-    return _health(gateway, [SeenUpstream(upstream, rule) for upstream, rule in rules if rule is not None])
+    return _health([SeenUpstream(upstream, rule) for upstream, rule in rules if rule is not None])
 
 
-def _health(gateway: Gateway, seen: Sequence[SeenUpstream]) -> Health:
+def _health(seen: Sequence[SeenUpstream]) -> Health:
     counts = Counter(server.state.kind for server in seen)
-    replicas = gateway.replicas.state
-    is_whole = counts["ready"] + counts["idle"] == len(seen) and (replicas is None or replicas.kind == "ready")
     return {
-        "status": "ok" if is_whole else "degraded",
+        "status": "ok" if counts["ready"] + counts["idle"] == len(seen) else "degraded",
         "version": version("mcp-ext-tools-search"),
         "tools": sum(server.tool_count or 0 for server in seen),
         "ready": counts["ready"],
         "idle": counts["idle"],
         "starting": counts["starting"],
         "down": counts["down"],
-        **({} if replicas is None else {"replication": {"state": replicas.kind, "since": _iso(replicas.since)}}),
-        "tasks": len(asyncio.all_tasks()),  # anyio would describe each, which takes a tenth of a second
         "servers": [server_health(server) for server in seen],
     }
 

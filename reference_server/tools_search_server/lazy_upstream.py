@@ -176,6 +176,7 @@ class LazyUpstream(Upstream):
             return
         self._kept = Kept(
             about=self.about,
+            says=self.says,
             protocol=self.protocol,
             features=list(self.features),
             capabilities=client.server_capabilities,
@@ -189,7 +190,8 @@ class LazyUpstream(Upstream):
     def _recall(self, kept: Kept) -> None:
         """Know the server from its last listing."""
         self._kept = kept
-        self.about, self.protocol, self.features = kept.about, kept.protocol, kept.features
+        self.about, self.says = kept.about, kept.says or kept.about
+        self.protocol, self.features = kept.protocol, kept.features
         self.capabilities = kept.capabilities
         self.lists = self._kept_lists()
         tools = {tool.name: tool for tool in kept.tools}

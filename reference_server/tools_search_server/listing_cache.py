@@ -36,6 +36,7 @@ class Kept(BaseModel):
 
     version: int = _VERSION
     about: str
+    says: str = ""
     protocol: str | None
     features: list[str]
     capabilities: ServerCapabilities

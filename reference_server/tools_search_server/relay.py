@@ -26,6 +26,7 @@ from tools_search_server.caller_session import connection_of
 from tools_search_server.links import with_public_links
 from tools_search_server.public_uris import public_uri
 from tools_search_server.results import UnusableResultError, in_revision
+from tools_search_server.revealing import quoted
 from tools_search_server.upstream import Upstream
 from tools_search_server.upstream_questions import Caller
 from tools_search_server.upstream_state import Unavailable
@@ -147,7 +148,7 @@ def _translated(error: MCPError, server: str) -> MCPError:
     if timed_out(error):
         return MCPError(error.code, f"The MCP server {server!r} did not answer in time", error.data)
     if error.code in _OF_THE_CONNECTION:
-        message = f"The MCP server {server!r} refused the request with error {error.code}: {error.message}"
+        message = f"The MCP server {server!r} refused the request with error {error.code}: {quoted(error.message)}"
         return MCPError(INTERNAL_ERROR, message, error.data)
     return MCPError(error.code, error.message, error.data)
 

@@ -21,6 +21,7 @@ from mcp_types import Tool
 
 from tools_search_server.remote_bounds import BOUND_SECONDS, Bounds, NotAnswered
 from tools_search_server.remote_hits import RemoteHit
+from tools_search_server.revealing import quoted
 from tools_search_server.upstream_listing import TOOLS, ListingError, entries_of, usable_entries
 from tools_search_server.upstream_session import absorb_tools
 
@@ -108,7 +109,7 @@ class Remote:
         try:
             return await self._bounds.within(lambda: self._search(query))
         except MCPError as error:
-            raise NotAnswered(f"The MCP server {self._server!r} refused to search: {error.message}") from error
+            raise NotAnswered(f"The MCP server {self._server!r} refused to search: {quoted(error.message)}") from error
 
     async def lookup(self, name: str) -> Tool | None:
         """Return the tool that the server calls `name`, which its search has to find first of all.
@@ -122,7 +123,7 @@ class Remote:
         try:
             return self._usable(await self._answered(METHOD, {"query": name, "limit": limit})).get(name)
         except MCPError as error:
-            raise NotAnswered(f"The MCP server {self._server!r} refused to search: {error.message}") from error
+            raise NotAnswered(f"The MCP server {self._server!r} refused to search: {quoted(error.message)}") from error
 
     async def find(self, public: str) -> Tool | None:
         """Return the tool with this public name.

@@ -10,6 +10,8 @@ import anyio
 from mcp import MCPError
 from mcp_types import INVALID_PARAMS
 
+from tools_search_server.revealing import quoted
+
 __all__ = ["BOUND_SECONDS", "Bounds", "NotAnswered"]
 
 BOUND_SECONDS: Final = 3
@@ -59,5 +61,5 @@ class Bounds:
                 raise
             if is_asked:  # that there was no turn in time says how many ask, and nothing of the server
                 self._rests_until = anyio.current_time() + _REST_SECONDS
-            reason = error.message if isinstance(error, MCPError) else f"it took more than {BOUND_SECONDS} s"
+            reason = quoted(error.message) if isinstance(error, MCPError) else f"it took more than {BOUND_SECONDS} s"
             raise NotAnswered(f"The MCP server {self._server!r} did not answer: {reason}") from error

@@ -22,7 +22,7 @@ from mcp_types import REQUEST_TIMEOUT, Implementation, Tool
 
 from tools_search_server.catalogue_choice import read_catalogue
 from tools_search_server.remote import Remote
-from tools_search_server.revealing import without_secrets
+from tools_search_server.revealing import printable
 from tools_search_server.upstream_asking import ask
 from tools_search_server.upstream_known import KnownServer
 from tools_search_server.upstream_link import Link
@@ -108,7 +108,7 @@ class Upstream(KnownServer):
 
     async def _held(self) -> str:
         """Hold one connection for as long as it lasts, and return why it ended, or was none."""
-        reason = without_secrets(await self._link.hold(), self._link.target)
+        reason = printable(self._link.secrets.masked(await self._link.hold()))
         if self._client is not None:
             self._lose(self._client)
         return reason

@@ -13,7 +13,7 @@ from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, S
 from mcp_types import ServerCapabilities, Tool
 
 from tools_search_server.remote import Remote
-from tools_search_server.upstream_session import about, features_beside_tools
+from tools_search_server.upstream_session import about, features_beside_tools, says
 from tools_search_server.upstream_state import State
 
 __all__ = ["KnownServer"]
@@ -36,6 +36,9 @@ class KnownServer:
         self.remote: Remote | None = None
         """Where its tools are found while it is connected, if they are so many that they are not among `tools`."""
         self.about = ""
+        """What it says it is for, in one short line."""
+        self.says = ""
+        """What it says of itself to models."""
         self.protocol: str | None = None
         """The revision spoken on the latest connection."""
         self.features: Sequence[str] = ()
@@ -61,7 +64,7 @@ class KnownServer:
     def _learn(self, client: Client, tools: Mapping[str, Tool], remote: Remote | None) -> None:
         """Note that the server is ready, and what it says of itself on this connection."""
         self.remote = remote
-        self.about = about(client)
+        self.about, self.says = about(client), says(client)
         self.protocol, self.features = client.protocol_version, features_beside_tools(client)
         self.capabilities = client.server_capabilities
         told = {"server": self.name, "state": "ready", "tools": len(tools), "protocol": self.protocol}

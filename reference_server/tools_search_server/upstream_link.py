@@ -14,6 +14,7 @@ from mcp_ext_tools_search.hosts import HttpTarget, Target
 
 from tools_search_server.connecting import explain, open_transport
 from tools_search_server.ending import Ending
+from tools_search_server.revealing import Secrets, masked_streams
 
 __all__ = ["Link", "Use"]
 
@@ -49,6 +50,8 @@ class Link:
         read_seconds: float,
     ) -> None:
         self.target = target
+        self.secrets = Secrets(target)
+        """What of the configuration is not to be passed on."""
         self.ended = Ending()
         """The end of the present connection."""
         self._make_client = make_client
@@ -109,5 +112,5 @@ class Link:
             self._is_proven = True
 
         transport = open_transport(self.target, self.ended, read_seconds=self._read_seconds, server=self._server)
-        async with self._make_client(transport) as client:
+        async with self._make_client(masked_streams(transport, self.secrets)) as client:
             await self._use(client, prove)

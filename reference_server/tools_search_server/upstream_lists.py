@@ -13,6 +13,7 @@ from mcp.server.subscriptions import PromptsListChanged, ServerEvent
 from mcp_types import METHOD_NOT_FOUND, PromptsCapability, ResourcesCapability
 from pydantic import BaseModel
 
+from tools_search_server.revealing import quoted
 from tools_search_server.upstream_listing import PROMPTS, RESOURCES, TEMPLATES, Kind, ListingError, read_entries
 
 __all__ = ["KeptLists", "Listed", "Lists"]
@@ -100,7 +101,8 @@ class Lists:
                 # Templates are optional, and there is no capability that says so.
                 if not isinstance(error, MCPError) or error.code != METHOD_NOT_FOUND or kind is not TEMPLATES:
                     told = {"server": self._server}
-                    reason = str(error) or f"it took more than {_SECONDS} s"
+                    reason = quoted(error.message) if isinstance(error, MCPError) else str(error)
+                    reason = reason or f"it took more than {_SECONDS} s"
                     logger.warning("%s: its list of %ss failed: %s", self._server, kind.noun, reason, extra=told)
                     self._note(kind, f"its list of {kind.noun}s failed: {reason}")
             if before == self._changes:

@@ -27,6 +27,7 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 
+from tools_search_server.revealing import quoted
 from tools_search_server.upstream_session import is_modern, is_session_gone
 from tools_search_server.upstream_state import pauses
 
@@ -97,7 +98,7 @@ class News:
             except SubscriptionLost:
                 logger.debug("%s: the subscription was lost", self._server)
             except MCPError as error:
-                logger.warning("%s: cannot follow changes of its lists: %s", self._server, error)
+                logger.warning("%s: cannot follow changes of its lists: %s", self._server, quoted(error.message))
                 return
             await anyio.sleep(pause)
 

@@ -19,7 +19,12 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-__all__ = ["about", "absorb_tools", "features_beside_tools", "is_modern", "is_session_gone"]
+from tools_search_server.revealing import printable
+
+__all__ = ["about", "absorb_tools", "features_beside_tools", "is_modern", "is_session_gone", "says"]
+
+_MOST_SAID: Final = 4_000
+"""Characters of a server's instructions."""
 
 _SESSION_CODES: Final = frozenset({CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT})
 """-32000, -32600 and -32001: what official SDKs have used for a session that they do not know."""
@@ -41,9 +46,16 @@ def features_beside_tools(client: Client) -> Sequence[str]:
 def about(client: Client) -> str:
     """Return what the server says it is for, in one short line."""
     info = client.server_info
-    said = (info and (info.description or info.title)) or client.instructions or ""
-    printable = "".join(char if char.isprintable() else " " for char in said)
-    return " ".join(printable.split())[:120]
+    return _on_one_line((info and (info.description or info.title)) or client.instructions or "", 120)
+
+
+def says(client: Client) -> str:
+    """Return what the server says of itself to models, on one line: its instructions, or else what it is for."""
+    return _on_one_line(client.instructions or "", _MOST_SAID) or about(client)
+
+
+def _on_one_line(text: str, most_chars: int) -> str:
+    return printable(text).replace('"', "'").encode("utf-8", "replace").decode()[:most_chars]
 
 
 def is_session_gone(client: Client, error: MCPError) -> bool:

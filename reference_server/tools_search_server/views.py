@@ -23,6 +23,7 @@ from tools_search_server.access import Access
 from tools_search_server.callers import HTTP_CALLER, caller_of, name_of_caller
 from tools_search_server.gateway import Gateway, Offer
 from tools_search_server.paging import ToolPages
+from tools_search_server.public_names import with_public_names
 from tools_search_server.remote import Remote
 from tools_search_server.toolsets import Rule, Toolset
 from tools_search_server.upstream import Upstream
@@ -47,8 +48,13 @@ class SeenUpstream:
 
     @property
     def about(self) -> str:
-        """What it says it is for."""
-        return self.upstream.about
+        """What it says it is for, in one short line; nothing where a part is hidden, of which it may speak."""
+        return with_public_names(self.upstream.about, self.name, self.tools) if self.rule.shows_all else ""
+
+    @property
+    def says(self) -> str:
+        """What it says of itself to models; nothing where a part is hidden, of which it may speak."""
+        return with_public_names(self.upstream.says, self.name, self.tools) if self.rule.shows_all else ""
 
     @property
     def state(self) -> State:
@@ -153,9 +159,9 @@ class Views:
     def settings(self) -> ServerSettings:
         """Say to that caller what can be searched."""
         view = self.current()
-        # Draft, Server Settings: where callers see different numbers of tools, none is told.
-        varies = HTTP_CALLER.get() is not None and len({p.toolset.name for p in self._access.principals.values()}) > 1
-        return orientation.settings(view.upstreams, None if varies else view.tool_count)
+        # Draft, Server Settings: where callers see different numbers of tools, none is told. To a principal it is not
+        # told at all: whether it is would move with the toolsets of the others.
+        return orientation.settings(view.upstreams, None if HTTP_CALLER.get() is not None else view.tool_count)
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """Return what a tool takes, or `None` for a name that this caller is not offered."""

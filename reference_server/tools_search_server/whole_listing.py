@@ -19,6 +19,7 @@ from tools_search_server.limits import Limits
 from tools_search_server.paging import invalid_cursor, page_of, room_for
 from tools_search_server.remote import Remote, RemotePage
 from tools_search_server.remote_bounds import NotAnswered
+from tools_search_server.revealing import quoted
 from tools_search_server.sealing import Seal
 from tools_search_server.views import View
 
@@ -127,7 +128,7 @@ async def _read(remote: Remote, place: _Place) -> RemotePage:
     except MCPError as error:
         if place.cursor is not None and error.code == INVALID_PARAMS:
             raise invalid_cursor() from error
-        logger.warning("%s refuses to list: %s", place.server, error.message, extra={"server": place.server})
+        logger.warning("%s refuses to list: %s", place.server, quoted(error.message), extra={"server": place.server})
         return RemotePage((), None)
 
 

@@ -15,6 +15,7 @@ from tools_search_server.compat.definitions import MetaNames
 from tools_search_server.compat.relations import related_tools
 from tools_search_server.remote import Remote
 from tools_search_server.remote_bounds import NotAnswered
+from tools_search_server.revealing import quoted
 from tools_search_server.searched import Searched
 from tools_search_server.views import SeenUpstream
 
@@ -96,7 +97,7 @@ class Browser:
     async def list_tool_categories(self, ctx: Ctx, _: Arguments) -> dict[str, Any]:
         """Return the categories with their counts and, where one is known, a description."""
         tools = self.tools_of(ctx)
-        described = {seen.name: seen.about for seen in tools.view.upstreams} | dict(self._searched.categories)
+        described = {seen.name: _said_by(seen) for seen in tools.view.upstreams} | dict(self._searched.categories)
         categories = [
             {"name": name, "count": len(members)} | ({"description": about} if (about := described.get(name)) else {})
             for name, members in sorted(tools.categories.items())
@@ -178,8 +179,12 @@ class Browser:
 def _searched_there(seen: SeenUpstream, remote: Remote) -> dict[str, Any]:
     """Return the category of a server whose tools are found by searching only."""
     count = {} if remote.size is None else {"count": remote.size}
-    about = {"description": seen.about} if seen.about else {}
+    about = {"description": said} if (said := _said_by(seen)) else {}
     return {"name": seen.name, **count, **about, "listed": False}
+
+
+def _said_by(seen: SeenUpstream) -> str:
+    return f"{seen.name} says: {quoted(seen.about)}" if seen.about else ""
 
 
 def _filters(arguments: Arguments) -> Filters:

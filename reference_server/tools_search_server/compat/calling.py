@@ -15,10 +15,13 @@ from tools_search_server.compat.answers import ToolFailure
 from tools_search_server.compat.callers_tools import CallersTools
 from tools_search_server.compat.definitions import MetaNames
 from tools_search_server.relay import relay_call
+from tools_search_server.revealing import quoted
 
 __all__ = ["call_found_tool"]
 
 _MAX_SCHEMA_CHARS: Final = 8_000
+_MOST_SAID: Final = 4_000
+"""Characters of a server's error."""
 
 
 async def call_found_tool(
@@ -52,4 +55,4 @@ async def call_found_tool(
         return await relay_call(offer.upstream, offer.original_name, relayed)
     except MCPError as error:
         # The error of a tool inside a tool: as a protocol error a host would take it for one of `call_tool`.
-        raise ToolFailure(f"{name} failed: {error.message} (error {error.code})") from error
+        raise ToolFailure(f"{name} failed with error {error.code}: {quoted(error.message, _MOST_SAID)}") from error

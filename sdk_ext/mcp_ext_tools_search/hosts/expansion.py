@@ -24,21 +24,23 @@ class UnresolvedVariable(ValueError):
     """A reference that nothing stands behind; the message says how to mend it."""
 
 
-def expand(text: str, environment: Mapping[str, str], folder: Path) -> str:
+def expand(text: str, environment: Mapping[str, str], folder: Path, expanded: dict[str, str] | None = None) -> str:
     """Return `text` with every reference replaced.
 
     Args:
         text: A value of the configuration.
         environment: Where variables are looked up.
         folder: That of the configuration file.
+        expanded: Takes the value of each variable, by name.
 
     Raises:
         UnresolvedVariable: A variable is not set and has no default, or a reference is of a kind that needs a dialog.
     """
-    return _REFERENCE.sub(lambda match: _value_of(match[1], environment, folder), text)
+    noted: dict[str, str] = {} if expanded is None else expanded
+    return _REFERENCE.sub(lambda match: _value_of(match[1], environment, folder, noted), text)
 
 
-def _value_of(reference: str, environment: Mapping[str, str], folder: Path) -> str:
+def _value_of(reference: str, environment: Mapping[str, str], folder: Path, expanded: dict[str, str]) -> str:
     predefined = {"userHome": str(Path.home()), "workspaceFolder": str(_workspace(folder)), "/": os.sep}
     if reference in predefined:
         return predefined[reference]
@@ -53,6 +55,7 @@ def _value_of(reference: str, environment: Mapping[str, str], folder: Path) -> s
         name = match["name"]
         fault = f"the environment variable {name} is not set"
         raise UnresolvedVariable(f"{fault}: set it, or give a default as in ${{{name}:-value}}")
+    expanded[match["name"]] = value
     return value
 
 

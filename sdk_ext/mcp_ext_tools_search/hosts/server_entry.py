@@ -42,8 +42,11 @@ class EntryReader:
 
     name: str
     members: Mapping[str, Any]
-    expand: Callable[[str], str]
+    expand: Callable[..., str]
+    """As `expand`, where its environment is known."""
     problems: list[str] = field(default_factory=list[str])
+    expanded: dict[str, str] = field(default_factory=dict[str, str])
+    """Values of the variables that were referred to."""
 
     def read(self) -> ServerEntry | None:
         """Return the server, or `None` where it is switched off or cannot be used (`problems` tells which)."""
@@ -77,10 +80,12 @@ class EntryReader:
             if transport not in (None, "stdio"):
                 raise ValueError(f"is of type {transport!r}, which needs `url` rather than `command`")
             env = {**self._env_file(), **self._text_map("env")}
-            return StdioTarget(self._text("command"), self._texts("args"), env, self._text("cwd") or None)
+            return StdioTarget(
+                self._text("command"), self._texts("args"), env, self._text("cwd") or None, self.expanded
+            )
         if transport == "stdio":
             raise ValueError("is of type 'stdio', which needs `command` rather than `url`")
-        return HttpTarget(self._text(address), self._text_map("headers"), transport or "streamable-http")
+        return HttpTarget(self._text(address), self._text_map("headers"), transport or "streamable-http", self.expanded)
 
     def _transport(self) -> Literal["stdio", "streamable-http", "sse"] | None:
         named = self.members.get("transport", self.members.get("type"))
@@ -169,7 +174,7 @@ class EntryReader:
 
     def _expanded(self, member: str, text: str) -> str:
         try:
-            return self.expand(text)
+            return self.expand(text, expanded=self.expanded)
         except UnresolvedVariable as error:
             self._problem(f"`{member}`: {error}")
             return text

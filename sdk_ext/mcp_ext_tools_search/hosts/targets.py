@@ -27,6 +27,8 @@ class StdioTarget:
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     """Added to the few variables that every server inherits (`PATH`, `HOME` and the like)."""
     cwd: str | None = None
+    expanded: Mapping[str, str] = field(default_factory=dict[str, str], compare=False, repr=False)
+    """Values of the variables that its entry refers to, by name; they stand in the other members already."""
 
     def __post_init__(self) -> None:
         if not self.command.strip():
@@ -45,6 +47,8 @@ class HttpTarget:
     url: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     transport: Literal["streamable-http", "sse"] = "streamable-http"
+    expanded: Mapping[str, str] = field(default_factory=dict[str, str], compare=False, repr=False)
+    """As of `StdioTarget`."""
 
     def __post_init__(self) -> None:
         if not _is_http_address(self.url):
