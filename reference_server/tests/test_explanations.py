@@ -76,7 +76,11 @@ def invalid() -> ValidationError:
         (httpx2.TooManyRedirects("https://example.com/mcp?key=secret"), PLACE, "it redirects without end"),
         (OSError(8, "Exec format error"), PROGRAM, "'program' cannot be started: Exec format error"),
         (ValueError("at https://example.com/mcp?key=secret"), PLACE, "the connection failed: at https://"),
-        (ExceptionGroup("outer", [ExceptionGroup("inner", [OSError("x" * 999)])]), PROGRAM, "the connection failed: x"),
+        (
+            ExceptionGroup("outer", [ExceptionGroup("inner", [OSError("x" * 999)])]),
+            PROGRAM,
+            "'program' cannot be started: x",
+        ),
     ],
 )
 def test_a_failure_is_explained_in_one_short_line(error: Exception, target: Target, reason: str) -> None:

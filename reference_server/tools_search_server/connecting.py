@@ -185,7 +185,7 @@ def _unstarted(error: OSError, target: StdioTarget) -> str:
         case PermissionError():
             return f"{target.command!r} may not be executed"
         case other:
-            return f"{target.command!r} cannot be started: {other.strerror or other}"
+            return f"{target.command!r} cannot be started: {printable(other.strerror or str(other))[:_MOST_SAID]}"
 
 
 def _unconnected(error: httpx2.ConnectError, target: HttpTarget) -> str:

@@ -78,12 +78,14 @@ def _health(seen: Sequence[SeenUpstream]) -> Health:
 def server_health(seen: SeenUpstream) -> Health:
     """Describe one server: its state, since when (ISO 8601, UTC) and, if it is down, why."""
     upstream, state = seen.upstream, seen.state
+    # That of a server that is ready speaks of its other lists, which one who is shown single tools does not see.
+    reason = state.reason if seen.rule.shows_more or not state.is_usable else ""
     return {
         "name": upstream.name,
         "transport": upstream.transport,
         "state": state.kind,
         "since": _iso(state.since),
-        "reason": state.reason,
+        "reason": reason,
         "protocol": upstream.protocol,
         "tools": seen.tool_count,
         "indexed": upstream.remote is None,

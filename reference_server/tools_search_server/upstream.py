@@ -209,7 +209,7 @@ class Upstream(KnownServer):
     def _note(self, client: Client, faults: str) -> None:
         """Say of a server that is ready what is wrong with its lists of other things than tools."""
         if self._client is client:
-            self._state = replace(self._state, reason=without_secrets(faults, self._link.target))
+            self._state = replace(self._state, reason=printable(self._link.secrets.masked(faults)))
 
     async def _read_catalogue(self, client: Client) -> tuple[Mapping[str, Tool], Remote | None]:
         most = self._index_at_most()
