@@ -15,9 +15,9 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp_ext_tools_search.client import (
     TOOLS_SEARCH,
     InvalidSearchResult,
+    is_for_model,
     iter_tools,
     list_page,
-    search_tools,
     server_settings,
 )
 from mcp_ext_tools_search.ranking import FieldedRanker, floored
@@ -33,8 +33,13 @@ async def find_tools(client: Client, query: str, *, limit: int | None = 5) -> li
         return await list_and_rank(client, query, limit=limit)
     try:
         if limit is None:
-            return [tool async for tool in iter_tools(client, query)]
-        return (await search_tools(client, query, limit=limit)).tools[:limit]
+            return [tool async for tool in iter_tools(client, query) if is_for_model(tool)]
+        found: list[Tool] = []
+        async for tool in iter_tools(client, query, limit=limit):
+            found += [tool] if is_for_model(tool) else []  # what MCP Apps keep for a user interface is for no model
+            if len(found) == limit:
+                break
+        return found
     except InvalidSearchResult:
         return await list_and_rank(client, query, limit=limit)
     except MCPError as error:
@@ -45,7 +50,7 @@ async def find_tools(client: Client, query: str, *, limit: int | None = 5) -> li
 
 async def list_and_rank(client: Client, query: str, *, limit: int | None = 5) -> list[Tool]:
     """Fall back to `tools/list`, and to the ranking that the reference server uses."""
-    tools = {tool.name: tool for tool in await list_tools(client)}
+    tools = {tool.name: tool for tool in await list_tools(client) if is_for_model(tool)}
     index = floored(FieldedRanker())(list(tools.values()))
     return [tools[hit.name] for hit in index.search(query)[:limit]]
 

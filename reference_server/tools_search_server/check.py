@@ -18,7 +18,9 @@ from tools_search_server.health import Health, gateway_health
 from tools_search_server.revealing import printable
 from tools_search_server.serving import stop_on_signal
 from tools_search_server.tables import print_servers
+from tools_search_server.toolsets import EVERYTHING
 from tools_search_server.upstream_listing import PROMPTS, RESOURCES, TEMPLATES
+from tools_search_server.views import Views
 
 __all__ = ["check"]
 
@@ -39,6 +41,7 @@ async def check(gateway: Gateway, always: AlwaysAvailable, as_json: bool = False
     stop = anyio.Event()
     health: Health = {}
     unknown: Sequence[str] = ()
+    notes: Sequence[str] = ()
     offered: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
     async with anyio.create_task_group() as tasks:
         await tasks.start(stop_on_signal, stop)
@@ -47,6 +50,7 @@ async def check(gateway: Gateway, always: AlwaysAvailable, as_json: bool = False
             await stop.wait()
             health = gateway_health(gateway)
             unknown = always.unknown(gateway.offers)
+            notes = always.left_out(Views(gateway, gateway.access).of(EVERYTHING))
             offered = {upstream.name: (list(upstream.tools), upstream.features) for upstream in gateway.upstreams}
         tasks.cancel_scope.cancel()
     is_whole = health["status"] == "ok" and not any(server["reason"] for server in health["servers"])
@@ -56,13 +60,20 @@ async def check(gateway: Gateway, always: AlwaysAvailable, as_json: bool = False
             server | dict(zip(("tools", "features"), map(list, offered[server["name"]]), strict=True))
             for server in health["servers"]
         ]
-        click.echo(json.dumps({"ok": is_well, "servers": servers, "unknownAlwaysAvailable": list(unknown)}, indent=2))
+        click.echo(
+            json.dumps(
+                {"ok": is_well, "servers": servers, "unknownAlwaysAvailable": list(unknown), "notes": [*notes]},
+                indent=2,
+            )
+        )
         return is_well
     print_servers(health["servers"])
     for name, (tools, features) in offered.items():
         _print_offer(name, tools, features)
     for name in unknown:
         click.echo(f"\n`always_available` names {printable(repr(name))}, but no tool has that name")
+    for note in notes:
+        click.echo(f"\n{printable(note)}")
     return is_well
 
 

@@ -22,7 +22,7 @@ from tools_search_server.catalog_program import CATALOG_VARIABLE, catalog_progra
 from tools_search_server.check import check
 from tools_search_server.compat.always_available import read_always_available
 from tools_search_server.compat.definitions import PREFIX_RULE, is_prefix
-from tools_search_server.compat.endpoint import CompatOptions
+from tools_search_server.compat.endpoint import LIST_AT_MOST, CompatOptions
 from tools_search_server.compat.program import MODES, compat_program
 from tools_search_server.connecting import first_error
 from tools_search_server.gateway import INDEX_AT_MOST
@@ -46,6 +46,7 @@ _OF_A_STREAM: Final = frozenset({errno.EBADF, errno.EIO, errno.ENOSPC, errno.EPI
 """What writing to standard output ends in; errors of a file say which file it is."""
 
 _FILE = click.Path(path_type=Path)
+_MOST_LISTED: Final = 10_000
 
 _EPILOG = f"""\b
 Examples:
@@ -86,6 +87,19 @@ class _AddressType(click.ParamType[Address]):
         return Address(host.strip("[]"), int(port))
 
 
+class _ModeType(click.ParamType[tuple[str, int]]):
+    name = "MODE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        mode, colon, tools = str(value).partition(":")
+        if mode not in MODES or (colon and mode != "auto"):
+            known = ", ".join(repr(one) for one in MODES)
+            self.fail(f"{value!r} is not one of {known}, 'auto:TOOLS'.", param, ctx)
+        if colon and not (tools.isdecimal() and 1 <= int(tools) <= _MOST_LISTED):
+            self.fail(f"{value!r}: write a number of tools from 1 to {_MOST_LISTED}, as in auto:128.", param, ctx)
+        return mode, int(tools) if colon else LIST_AT_MOST
+
+
 @click.group(
     invoke_without_command=True,
     subcommand_metavar="[COMMAND]",
@@ -97,8 +111,9 @@ class _AddressType(click.ParamType[Address]):
 @click.option("--http", type=_AddressType(), help="Serve Streamable HTTP here, not stdio. Port 0: any free one.")
 @click.option("--allow-remote", is_flag=True, help="Serve a catalogue beyond this machine, to anyone.")
 @click.option("--toolset", metavar="NAME", help="Show only what this toolset of --config names.")
-@click.option("--compat", "modes", type=click.Choice([*MODES]), multiple=True,
-              help="Serve hosts that cannot search; over HTTP, at a path of its own.")  # fmt: skip
+@click.option("--compat", "modes", type=_ModeType(), multiple=True, metavar=f"[{'|'.join(MODES)}[:TOOLS]]",
+              help="Serve hosts that cannot search; over HTTP, at a path of its own. `auto` lists all tools while a "
+                   f"caller sees at most TOOLS ({LIST_AT_MOST}), and is as `meta-tools` above.")  # fmt: skip
 @click.option("--compat-prefix", default="", metavar="TEXT", help="Stands before the names of what --compat adds.")
 @click.option("--compat-max-tools", type=click.IntRange(1, 1000), default=100, show_default=True,
               help="Found tools in the list of one list-changed session.")  # fmt: skip
@@ -136,7 +151,7 @@ def command(
     http: Address | None,
     allow_remote: bool,
     toolset: str | None,
-    modes: tuple[str, ...],
+    modes: tuple[tuple[str, int], ...],
     compat_prefix: str,
     compat_max_tools: int,
     page_size: int,
@@ -172,7 +187,7 @@ def command(
         )
     if as_json and not only_check:
         raise click.UsageError("--json is about what --check prints. Add --check.")
-    compat = CompatOptions(tuple(dict.fromkeys(modes)), compat_prefix, compat_max_tools)
+    compat = _compat_options(modes, compat_prefix, compat_max_tools)
     _require_usable(compat, http, stateless=stateless)
     if http is not None and config is None and not allow_remote and not _is_loopback(http.host):
         message = f"{http.host} can be reached from other machines, and every caller may use all tools. "
@@ -199,6 +214,14 @@ def command(
     except (ConfigurationError, Mendable) as error:
         raise _MendFirst(str(error)) from None
     _run(replace(program, is_stateless=stateless), http)
+
+
+def _compat_options(modes: tuple[tuple[str, int], ...], prefix: str, most_tools: int) -> CompatOptions:
+    numbers = {tools for mode, tools in modes if mode == "auto"}
+    if len(numbers) > 1:
+        raise click.UsageError(f"--compat auto is given with several numbers of tools: {sorted(numbers)}. Give one.")
+    names = tuple(dict.fromkeys(mode for mode, _ in modes))
+    return CompatOptions(names, prefix, most_tools, next(iter(numbers), LIST_AT_MOST))
 
 
 def _require_no_option_of_the_gateway(given: Mapping[str, object]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -39,7 +39,7 @@ from tools_search_server.serving import Program
 from tools_search_server.tool_metadata import read_host_metadata
 from tools_search_server.unknown_tool import unknown_tool
 from tools_search_server.view_changes import ViewChanges
-from tools_search_server.views import Views
+from tools_search_server.views import View, Views
 
 __all__ = ["GatewayOptions", "configured_gateway", "gateway_program", "gateway_server", "patience", "program_of"]
 
@@ -147,7 +147,7 @@ def gateway_server(
         seen = views.seen_by(ctx)
         called = await called_tool(seen, params.name)
         if called is None:
-            raise unknown_tool(params.name, seen.offers)
+            raise unknown_tool(params.name, seen.for_model.offers)
         return await relay_call(*called, ctx)
 
     server = Server[Any](
@@ -169,14 +169,16 @@ def gateway_server(
     return server
 
 
-def patience(gateway: Gateway, views: Views, start_deadline: float, **guide: str) -> ServerMiddleware[Any]:
+def patience(
+    gateway: Gateway, views: Views, start_deadline: float, how: Callable[[View], str] | None = None
+) -> ServerMiddleware[Any]:
     """Return what lets requests wait for servers that are starting, and greets with what they offer.
 
     Args:
         gateway: Whose servers these are.
         views: What its callers see.
         start_deadline: Seconds to wait at most.
-        guide: `how` tools are found, where that is not by the extension.
+        how: Returns how the callers with a view find tools, where that is not by the extension.
     """
 
     async def wait(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -189,7 +191,9 @@ def patience(gateway: Gateway, views: Views, start_deadline: float, **guide: str
         result = await call_next(ctx)
         if isinstance(result, dict):
             seen = views.seen_by(ctx)
-            result["instructions"] = orientation.instructions(seen.upstreams, seen.tool_count, **guide)
+            guide = orientation.BY_EXTENSION if how is None else how(seen)
+            shown = seen.for_model
+            result["instructions"] = orientation.instructions(shown.upstreams, shown.tool_count, guide)
         return result
 
     return wait

@@ -10,7 +10,7 @@ from mcp_ext_tools_search.types import ServerSettings
 
 from tools_search_server.upstream_state import State
 
-__all__ = ["Described", "instructions", "settings"]
+__all__ = ["BY_EXTENSION", "Described", "instructions", "settings"]
 
 _MAX_TOPICS: Final = 64
 _MAX_TOPIC_CHARS: Final = 80
@@ -22,7 +22,7 @@ _LEAST_SAID: Final = 24
 
 _QUOTED: Final = "What stands in quotation marks are the words of that server."
 
-_HOW: Final = "Where the client can search tools (tools/search), describe what is needed in a few words."
+BY_EXTENSION: Final = "Where the client can search tools (tools/search), describe what is needed in a few words."
 
 
 class Described(Protocol):
@@ -67,7 +67,7 @@ def settings(upstreams: Sequence[Described], tool_count: int | None) -> ServerSe
     return ServerSettings(**facts)
 
 
-def instructions(upstreams: Sequence[Described], tool_count: int | None, how: str = _HOW) -> str:
+def instructions(upstreams: Sequence[Described], tool_count: int | None, how: str = BY_EXTENSION) -> str:
     """Return what a model needs to know: the servers with their tools and their own words, within a fixed length.
 
     Servers share the room: one that says much gets what others leave.

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import anyio
 from mcp.server import ServerRequestContext
+from mcp_ext_tools_search.for_models import is_for_model, is_pinned, pinned_within_bounds
 from mcp_ext_tools_search.hosts import own_name, split_candidates
 from mcp_ext_tools_search.server import Catalogue
 from mcp_ext_tools_search.types import ServerSettings
@@ -40,6 +42,8 @@ class SeenUpstream:
 
     upstream: Upstream
     rule: Rule
+    is_for_model: bool = False
+    """Whether what is shown is meant for a model, so that tools for apps alone do not count."""
 
     @property
     def name(self) -> str:
@@ -64,8 +68,8 @@ class SeenUpstream:
     @property
     def tool_count(self) -> int | None:
         """About how many tools are shown; `None` where that is not known."""
-        if self.rule.shows_all:  # without a look at each of what may be many
-            return self.upstream.tool_count
+        if self.rule.shows_all and not (self.is_for_model and self.upstream.remote is None):
+            return self.upstream.tool_count  # without a look at each of what may be many
         return len(self.tools)
 
     @property
@@ -76,12 +80,13 @@ class SeenUpstream:
     @property
     def tools(self) -> Mapping[str, Tool]:
         """The tools that are shown, by the names that the server gives them."""
-        if self.rule.shows_all:
-            return self.upstream.tools
-        return {name: tool for name, tool in self.upstream.tools.items() if self.rule.shows(name)}
+        tools = self.upstream.tools
+        if not self.rule.shows_all:
+            tools = {name: tool for name, tool in tools.items() if self.rule.shows(name)}
+        return {name: tool for name, tool in tools.items() if is_for_model(tool)} if self.is_for_model else tools
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class View:
     """One state of what the callers of a toolset see."""
 
@@ -106,6 +111,26 @@ class View:
     def contents(self) -> object:
         """Something that is equal as long as lists and definitions are."""
         return self.offers, [(remote, remote.changes) for _, remote in self.remotes]
+
+    @cached_property
+    def for_model(self) -> View:
+        """What of it may stand before a model: everything but the tools that are for the apps of their servers alone.
+
+        Lists, counts and texts that are made for a model are made of this one; `tools/list` and `tools/search` are for
+        hosts, which may have such apps, and show the whole view.
+        """
+        offers = {name: offer for name, offer in self.offers.items() if is_for_model(offer.tool)}
+        if len(offers) == len(self.offers):
+            return self
+        seen = [replace(server, is_for_model=True) for server in self.upstreams]
+        return View(seen, offers, self.pages.part(offers))
+
+    @cached_property
+    def pinned(self) -> Mapping[str, Offer]:
+        """The tools that a model always has because their servers ask for that, by public name, within bounds."""
+        offers = self.for_model.offers
+        asked = ((offer.upstream.name, name) for name, offer in offers.items() if is_pinned(offer.tool))
+        return {name: offers[name] for name in pinned_within_bounds(asked)}
 
     def unavailable(self, name: str) -> Upstream | None:
         """Return the server that a name belongs to, if it is one that is not ready."""

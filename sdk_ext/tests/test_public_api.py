@@ -27,6 +27,8 @@ def test_the_public_names_are_these() -> None:
         "ToolsSearchError",
         "ToolsSearchNotAdvertised",
         "hit_metadata",
+        "is_for_model",
+        "is_pinned",
         "iter_pages",
         "iter_tools",
         "list_page",

@@ -67,7 +67,8 @@ def print_servers(described: Sequence[ServerDescription]) -> None:
 def tools(target: Target, *, as_json: bool) -> None:
     """List every tool of every server, by the name to call it by.
 
-    Where the configuration loads tools on demand, it is told which a model has from the start.
+    Where the configuration loads tools on demand, the status says which ones a model has from the start. The status
+    "app only" marks tools for the user interface of their server alone (MCP Apps), which a model is never given.
     """
 
     async def run() -> tuple[FederatedListing, dict[str, Status] | None]:

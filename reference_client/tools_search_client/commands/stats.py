@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import click
+from mcp_ext_tools_search.for_models import is_for_model
 
 from tools_search_client.commands.outcome import answered_code, epilog, leave
 from tools_search_client.commands.running import run_until_signal
@@ -87,7 +88,7 @@ async def _first_request(source: FederationSource, discovery: ToolDiscovery) -> 
 def _by_server(listing: FederatedListing) -> dict[str, _Sent]:
     tokens = TokenCounts(estimate_tokens)
     servers: dict[str, _Sent] = {report.server or "-": _Sent(0, 0) for report in listing.servers if not report.failure}
-    for tool in listing.tools:
+    for tool in (one for one in listing.tools if is_for_model(one.tool)):
         before = servers[tool.server or "-"]
         servers[tool.server or "-"] = _Sent(before.definitions + 1, before.tokens + tokens.of_tool(tool))
     return dict(sorted(servers.items(), key=lambda one: (-one[1].tokens, one[0])))

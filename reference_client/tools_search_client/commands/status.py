@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from mcp_ext_tools_search.for_models import is_for_model
+
 from tools_search_client.configuration import Configuration
 from tools_search_client.conversation.federated import FederationSource
 from tools_search_client.conversation.state import Conversation
@@ -12,16 +14,21 @@ from tools_search_client.reports import FederatedListing
 
 __all__ = ["Status", "loading_status"]
 
-Status: TypeAlias = Literal["loaded", "deferred"]
+Status: TypeAlias = Literal["loaded", "deferred", "app only"]
 
 
 async def loading_status(
     federation: Federation, configuration: Configuration, listing: FederatedListing, *, deadline: float
 ) -> dict[str, Status] | None:
-    """Return the status of each tool of `listing` by name, or `None` where tools are not loaded on demand."""
-    if not configuration.tool_discovery.enabled:
+    """Return the status of each tool of `listing` by name, or `None` where a model simply has all of them."""
+    app_only = {tool.name for tool in listing.tools if not is_for_model(tool.tool)}
+    if not configuration.tool_discovery.enabled and not app_only:
         return None
     source = FederationSource(federation, configuration, deadline=deadline)
     conversation = Conversation(source, configuration.tool_discovery)
     await conversation.begin_turn()
-    return {tool.name: "loaded" if conversation.definition(tool.name) else "deferred" for tool in listing.tools}
+
+    def status(name: str) -> Status:
+        return "app only" if name in app_only else "loaded" if conversation.definition(name) else "deferred"
+
+    return {tool.name: status(tool.name) for tool in listing.tools}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
+from mcp_ext_tools_search.for_models import is_for_model
 from mcp_ext_tools_search.hosts.toolsets import Toolset
 
 from tools_search_client.reports import FederatedTool
@@ -62,6 +63,12 @@ class Catalogue:
         return (*(tool for offer in self.servers for tool in offer.tools or ()), *self.unassigned)
 
     @property
+    def for_model(self) -> Catalogue:
+        """The same without the tools that are for the user interfaces of their servers alone (MCP Apps)."""
+        servers = [offer if offer.tools is None else replace(offer, tools=_kept(offer.tools)) for offer in self.servers]
+        return replace(self, servers=tuple(servers), unassigned=_kept(self.unassigned))
+
+    @property
     def unlisted(self) -> tuple[str, ...]:
         """The servers that are searched."""
         return tuple(offer.name for offer in self.servers if offer.tools is None)
@@ -79,6 +86,10 @@ class SourceAnswer:
 
     failures: Mapping[str, str] = field(default_factory=dict[str, str])
     """Servers that gave no answer, each with the reason."""
+
+
+def _kept(tools: tuple[FederatedTool, ...]) -> tuple[FederatedTool, ...]:
+    return tuple(tool for tool in tools if is_for_model(tool.tool))
 
 
 class ToolSource(Protocol):

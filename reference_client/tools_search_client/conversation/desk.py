@@ -98,6 +98,7 @@ class Desk:
 
     def _begin(self) -> int | None:
         """Begin the list, and return how many more tools would have fitted before those that were found."""
+        self._pool.forget_pins()
         first = self._eager_definitions()
         self._eager = {definition.name for definition in first}
         self._pool.open(self._eager)

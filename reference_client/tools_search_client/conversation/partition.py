@@ -5,7 +5,7 @@ A toolset was applied before: what it hides is not in the catalogue.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from tools_search_client.conversation.catalogue import Catalogue, ServerOffer
 from tools_search_client.reports import FederatedTool
@@ -15,7 +15,12 @@ __all__ = ["eager_tools"]
 
 
 def eager_tools(
-    catalogue: Catalogue, discovery: ToolDiscovery, *, tokens: Callable[[FederatedTool], int], reserved: int = 0
+    catalogue: Catalogue,
+    discovery: ToolDiscovery,
+    *,
+    tokens: Callable[[FederatedTool], int],
+    reserved: int = 0,
+    pinned: Collection[str] = (),
 ) -> tuple[FederatedTool, ...]:
     """Return the tools that are loaded from the start, in the order of the configuration and of each server.
 
@@ -27,12 +32,14 @@ def eager_tools(
         discovery: The host's choices.
         tokens: How many tokens a definition is.
         reserved: Definitions of the host's own that are always sent.
+        pinned: Names of tools of deferred servers that are loaded all the same; they come last.
     """
     if not discovery.enabled:
         return catalogue.tools
     deferred = _is_deferred(catalogue, discovery, tokens)
     loaded = [tool for offer in catalogue.servers if not deferred(offer) for tool in offer.tools or ()]
-    eager = (*loaded, *catalogue.unassigned)
+    kept = [tool for offer in catalogue.servers if deferred(offer) for tool in offer.tools or () if tool.name in pinned]
+    eager = (*loaded, *catalogue.unassigned, *kept)
     if discovery.max_tools is None:
         return eager
     complete = len(eager) == len(catalogue.tools) and not catalogue.unlisted

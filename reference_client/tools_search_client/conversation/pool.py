@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from mcp_ext_tools_search.for_models import is_pinned, pinned_within_bounds
 from mcp_ext_tools_search.hosts.toolsets import EVERYTHING, Toolset
 from mcp_ext_tools_search.ranking import Ranker
 
@@ -42,6 +43,7 @@ class Pool:
         self.catalogue = Catalogue()
         self._indexed: tuple[FederatedTool, ...] = ()
         self._known = KnownTools((), ranker)
+        self._pins: dict[str, str] = {}
         self.reach = self._reach([])
         self.listed = (0, 0)
         """How many definitions and tokens the whole catalogue is."""
@@ -54,8 +56,9 @@ class Pool:
     def learn(self, catalogue: Catalogue, toolset: Toolset) -> bool:
         """Take note of what is offered now, and tell whether anything changed.
 
-        A server that fails for the moment is taken to offer what it offered before.
+        A server that fails for the moment is taken to offer what it offered before. What no model may see is left out.
         """
+        catalogue = catalogue.for_model
         if toolset == self.toolset:
             catalogue = replace(catalogue, servers=tuple(map(self._not_forgotten, catalogue.servers)))
         if (catalogue, toolset) == (self.catalogue, self.toolset):
@@ -65,8 +68,21 @@ class Pool:
         return True
 
     def eager(self) -> tuple[FederatedTool, ...]:
-        """Return the tools that need not be found."""
-        return eager_tools(self.catalogue, self._discovery, tokens=self._tokens.of_tool, reserved=self._reserved)
+        """Return the tools that need not be found.
+
+        Servers that pin others from turn to turn do not get more of them loaded than their bound, until the list is
+        begun anew.
+        """
+        tools = self.catalogue.tools
+        self._pins |= {tool.name: tool.server for tool in tools if is_pinned(tool.tool) and tool.name not in self._pins}
+        pinned = pinned_within_bounds((server, name) for name, server in self._pins.items())
+        return eager_tools(
+            self.catalogue, self._discovery, tokens=self._tokens.of_tool, reserved=self._reserved, pinned=pinned
+        )
+
+    def forget_pins(self) -> None:
+        """Count the tools that servers pin anew: the list is begun anew."""
+        self._pins.clear()
 
     def open(self, loaded: Collection[str]) -> None:
         """Make everything but what is `loaded` from the start something that a search finds."""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from mcp_ext_tools_search.for_models import is_for_model
 from mcp_ext_tools_search.hosts import SEPARATOR, qualified_name
 from mcp_ext_tools_search.hosts.toolsets import Toolset
 from mcp_ext_tools_search.ranking import Ranker
@@ -16,6 +17,9 @@ from tools_search_client.conversation.known_tools import KnownTools, spellings
 from tools_search_client.reports import FederatedTool
 
 __all__ = ["Reach", "called"]
+
+_DEEPER: Final = 4
+"""How many times as far a search goes whose first results are not for a model."""
 
 _LONGEST_QUERY: Final = 1_024
 """Characters that every server has to accept (draft: Request)."""
@@ -55,7 +59,10 @@ class Reach:
         limit = max(self.limit, _LEAST_OF_A_WORD if is_word else 0) + len(self._hidden(unlisted))
 
         async def search() -> SourceAnswer:
-            return self._shown(await self.source.search(sendable, servers=unlisted, limit=limit))
+            found = await self.source.search(sendable, servers=unlisted, limit=limit)
+            if len(found.tools) >= limit and len(self._shown(found).tools) < self.limit:  # by what no model may see
+                found = await self.source.search(sendable, servers=unlisted, limit=_DEEPER * limit)
+            return self._shown(found)
 
         async def look_up() -> SourceAnswer:
             return await self.looked_up(sendable, servers)
@@ -88,9 +95,10 @@ class Reach:
         return {qualified_name(server, tool) for server, rule in rules.items() if rule.excludes for tool in rule.names}
 
     def _shown(self, answer: SourceAnswer) -> SourceAnswer:
-        """Return the answer without what the toolset hides."""
+        """Return the answer without what the toolset hides, and without what no model may see."""
         rules = {name: self.toolset.rule(name) for name in {tool.server for tool in answer.tools}}
         shown = [tool for tool in answer.tools if (rule := rules[tool.server]) and rule.shows(tool.tool.name)]
+        shown = [tool for tool in shown if is_for_model(tool.tool)]
         return replace(answer, tools=tuple(shown))
 
 

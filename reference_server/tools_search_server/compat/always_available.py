@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from mcp_ext_tools_search.for_models import (
+    ALWAYS_LOAD,
+    MOST_PINNED,
+    MOST_PINNED_PER_SERVER,
+    is_for_model,
+    is_pinned,
+)
 from mcp_ext_tools_search.hosts import ConfigurationError, HostFile
 
 from tools_search_server.gateway import Offer
@@ -23,7 +31,7 @@ _MOST: Final = 50
 
 
 class AlwaysAvailable:
-    """Chooses the always-available tools of a view.
+    """Chooses the always-available tools of a view: those that the operator names, then those that servers pin.
 
     Args:
         names: Public names (`server__tool`), or names that servers give their tools.
@@ -34,27 +42,46 @@ class AlwaysAvailable:
         self._reported: set[str] = set()
 
     def of(self, view: View) -> Mapping[str, Offer]:
-        """Return those that a caller sees, by public name, in the order of the listing."""
-        if not self.names:
-            return {}
+        """Return those that a model of the caller may see, by public name: at most 50."""
         wanted = set(self.names)
-        found = {name: offer for name, offer in view.offers.items() if {name, offer.original_name} & wanted}
-        return dict(list(found.items())[:_MOST])
+        stated: list[str] = []
+        if wanted:  # without a look at each of what may be many
+            offers = view.for_model.offers.items()
+            stated = [name for name, offer in offers if {name, offer.original_name} & wanted]
+        chosen = dict.fromkeys([*stated[:_MOST], *view.pinned])
+        return {name: view.offers[name] for name in list(chosen)[:_MOST]}
 
     def unknown(self, offers: Mapping[str, Offer]) -> list[str]:
         """Return the names that no tool has."""
         known = {known for name, offer in offers.items() for known in (name, offer.original_name)}
         return sorted({*self.names} - known)
 
-    def report_unknown(self, view: View) -> None:
-        """Warn once of each name that no tool has, when every server is there."""
+    def left_out(self, view: View) -> list[str]:
+        """Return a sentence for each reason why tools that are asked for are not always available."""
+        said = [
+            f"always_available names {name!r}, which is for the user interface of its server alone"
+            for name, offer in view.offers.items()
+            if {name, offer.original_name} & {*self.names} and not is_for_model(offer.tool)
+        ]
+        asked = Counter(offer.upstream.name for offer in view.for_model.offers.values() if is_pinned(offer.tool))
+        chosen = self.of(view)
+        kept = Counter(offer.upstream.name for offer in chosen.values() if is_pinned(offer.tool))
+        return said + [
+            f"{server} asks with {ALWAYS_LOAD!r} that {count} of its tools are always available, and {kept[server]} "
+            f"are: at most {MOST_PINNED_PER_SERVER} of a server, {MOST_PINNED} of all. Name others in always_available."
+            for server, count in asked.items()
+            if kept[server] < count
+        ]
+
+    def report(self, view: View) -> None:
+        """Warn once of each name that no tool has, and of tools that are left out, when every server is there."""
         if not all(seen.state.is_usable for seen in view.upstreams):
             return
-        for name in self.unknown(view.offers):
-            if name in self._reported:
-                continue
-            self._reported.add(name)
-            logger.warning("always_available names %r, but no tool has that name", name)
+        unknown = [f"always_available names {name!r}, but no tool has that name" for name in self.unknown(view.offers)]
+        for said in [*unknown, *self.left_out(view)]:
+            if said not in self._reported:
+                self._reported.add(said)
+                logger.warning("%s", said)
 
 
 def read_always_available(file: HostFile, source: str) -> AlwaysAvailable:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 from mcp.server import ServerRequestContext
+from mcp_ext_tools_search.for_models import is_for_model
 from mcp_ext_tools_search.types import SearchToolsRequestParams
 from pydantic import ValidationError
 
@@ -13,6 +14,7 @@ from tools_search_server.compat.answers import ToolFailure
 from tools_search_server.compat.callers_tools import CallersTools, Filters
 from tools_search_server.compat.definitions import MetaNames
 from tools_search_server.compat.relations import related_tools
+from tools_search_server.gateway import Offer
 from tools_search_server.remote import Remote
 from tools_search_server.remote_bounds import NotAnswered
 from tools_search_server.revealing import quoted
@@ -55,11 +57,11 @@ class Browser:
         """By the name of the tool, without prefix."""
 
     def tools_of(self, ctx: Ctx) -> CallersTools:
-        """Return what the caller sees now."""
-        return CallersTools(self._searched.views.seen_by(ctx), self._searched.definitions(ctx))
+        """Return what a model of the caller may see now."""
+        return self._tools(ctx, {}, {})
 
     async def tools_with(self, ctx: Ctx, names: Iterable[str]) -> CallersTools:
-        """Return what the caller sees now, with those of some tools that only their server can look up.
+        """Return what a model may see now, with those of some tools that only their server can look up.
 
         Raises:
             ToolFailure: Such a server did not answer.
@@ -68,9 +70,20 @@ class Browser:
             beyond, definitions = await self._searched.named(ctx, names)
         except NotAnswered as failure:
             raise ToolFailure(f"{failure}.", ["Try again."]) from failure
-        return CallersTools(
-            self._searched.views.seen_by(ctx), {**self._searched.definitions(ctx), **definitions}, beyond
-        )
+        return self._tools(ctx, beyond, definitions)
+
+    def _tools(
+        self, ctx: Ctx, beyond: Mapping[str, Offer], definitions: Mapping[str, Mapping[str, Any]]
+    ) -> CallersTools:
+        """Return what a model may see, with further tools that stand in no index."""
+        view = self._searched.views.seen_by(ctx)
+        shown = view.for_model.pages.wire(ctx.protocol_version)
+        more = {
+            name: definitions[name]
+            for name, offer in beyond.items()
+            if name in definitions and is_for_model(offer.tool)
+        }
+        return CallersTools(view, {**shown, **more} if more else shown, beyond)
 
     async def search_tools(self, ctx: Ctx, arguments: Arguments) -> dict[str, Any]:
         """Return the tools that fit a query, in the order and with the scores of `tools/search`."""
@@ -81,10 +94,9 @@ class Browser:
         query = _checked_query(arguments["query"])
         filters = _filters(arguments)
         hits, beyond, definitions = await self._searched.found(ctx, query)
-        tools = CallersTools(self._searched.views.seen_by(ctx), definitions, beyond)
-        if filters.any_set:
-            allowed = set(tools.select(filters))
-            hits = [hit for hit in hits if hit.name in allowed]
+        tools = self._tools(ctx, beyond, definitions)
+        allowed = set(tools.select(filters)) if filters.any_set else tools.definitions
+        hits = [hit for hit in hits if hit.name in allowed]
         limits = self._searched.limits
         wanted = int(arguments.get("max_results", limits.default_limit))
         best = {hit.name: hit for hit in hits[: min(wanted, limits.max_limit)]}

@@ -1,4 +1,4 @@
-"""The tools that one caller sees, by category, server and tag, and as a model is shown them."""
+"""The tools that a model of one caller may see, by category, server and tag, and as it is shown them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+from mcp_ext_tools_search.for_models import is_for_model
 from mcp_ext_tools_search.hosts import qualified_name
 from mcp_ext_tools_search.ranking import Hit
 
@@ -16,7 +17,7 @@ from tools_search_server.labels import category_of, examples_of, related_of, tag
 from tools_search_server.unknown_tool import closest_names
 from tools_search_server.views import View
 
-__all__ = ["CallersTools", "Filters"]
+__all__ = ["CallersTools", "Filters", "not_for_models"]
 
 _BRIEF_CHARS: Final = 300
 _MOST_CATEGORIES: Final = 64
@@ -43,21 +44,22 @@ class Filters:
 
 @dataclass(frozen=True)
 class CallersTools:
-    """What one caller can find and call."""
+    """What a model can find and call for one caller."""
 
     view: View
+    """What the caller sees, tools for apps alone included."""
 
     definitions: Mapping[str, Mapping[str, Any]]
-    """As the caller's listing carries them, by name, in its order."""
+    """The tools that are for models, as the caller's listing carries them, by name, in its order."""
 
     beyond: Mapping[str, Offer] = field(default_factory=dict[str, Offer])
-    """What stands behind those names of `definitions` that are in no index: tools of servers that search themselves."""
+    """What stands behind names that are in no index: tools of servers that search themselves."""
 
     @property
     def total(self) -> int:
         """About how many tools there are, those included that stand in no index."""
         elsewhere = sum(remote.size or 0 for _, remote in self.view.remotes)
-        return len(self.definitions) - len(self.beyond) + elsewhere
+        return len(self.definitions) - sum(name in self.definitions for name in self.beyond) + elsewhere
 
     @cached_property
     def categories(self) -> Mapping[str, Sequence[str]]:
@@ -75,10 +77,12 @@ class CallersTools:
         """Return what stands behind a name that a caller gives.
 
         Raises:
-            ToolFailure: There is no such tool.
+            ToolFailure: There is no such tool, or it is not for a model.
         """
         if name in self.definitions:
             return self.offer(name)
+        if (offer := self.beyond.get(name) or self.view.offers.get(name)) is not None and not is_for_model(offer.tool):
+            raise not_for_models(name)
         closest = closest_names(name, self.definitions)
         raise ToolFailure(f"There is no tool named {name[:128]!r}.", _meant(closest), closest=closest)
 
@@ -161,6 +165,12 @@ class CallersTools:
         some = sorted(folded.values())[:_MOST_CATEGORIES]
         available = {"available_categories" if what == "category" else "available_servers": some}
         raise ToolFailure(f"There is no {what} named {given[:128]!r}.", _meant(closest), **available)
+
+
+def not_for_models(name: str) -> ToolFailure:
+    """Return the refusal of a tool that its server keeps for its app."""
+    why = f"{name} is for the user interface of its server alone, and no model may call it."
+    return ToolFailure(why, ["Look for another tool that does what is needed."])
 
 
 def _meant(closest: Sequence[str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Final
 
 import anyio
 from mcp.server import Server, ServerRequestContext
@@ -24,8 +24,22 @@ from tools_search_server.compat.spellings import plainly_spelt
 from tools_search_server.gateway import Gateway
 from tools_search_server.searched import Searched
 from tools_search_server.upstream import Upstream
+from tools_search_server.views import View
 
-__all__ = ["Announcers", "CompatOptions", "Ctx", "Endpoint", "Parts", "bare_server", "checked", "told_failures"]
+__all__ = [
+    "LIST_AT_MOST",
+    "Announcers",
+    "CompatOptions",
+    "Ctx",
+    "Endpoint",
+    "Parts",
+    "bare_server",
+    "checked",
+    "told_failures",
+]
+
+LIST_AT_MOST: Final = 64
+"""Below the lowest number of tools at which a host is known to complain, with room for the host's own."""
 
 Ctx = ServerRequestContext[Any, Any]
 ListTools = Callable[[Ctx, PaginatedRequestParams], Any]
@@ -41,6 +55,8 @@ class CompatOptions:
     """Stands before the names of the tools that the modes add."""
     most_tools: int
     """Found tools that stand in the list of one session."""
+    list_at_most: int = LIST_AT_MOST
+    """Tools of a caller up to which `auto` lists all of them."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +67,9 @@ class Parts:
     searched: Searched
     names: MetaNames
     always: AlwaysAvailable
-    most_tools: int
-    patience: Callable[[str], ServerMiddleware[Any]]
-    """Makes what lets requests wait for servers that are starting; it is told how tools are found here."""
+    options: CompatOptions
+    patience: Callable[[Callable[[View], str]], ServerMiddleware[Any]]
+    """Makes what lets requests wait for servers that are starting; it is given how tools are found here."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +116,7 @@ def bare_server(
     list_tools: ListTools,
     call_tool: CallTool,
     input_schema: Callable[[str], dict[str, Any] | None],
-    how: str,
+    how: Callable[[View], str],
 ) -> Server[Any]:
     """Return a server that lists and calls tools, passes on what is beside them, and does not offer the extension."""
     server = Server[Any](

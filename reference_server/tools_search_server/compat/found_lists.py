@@ -11,6 +11,7 @@ import anyio
 from mcp.server import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
+from mcp_ext_tools_search.for_models import is_for_model
 
 from tools_search_server.changes import tell
 from tools_search_server.compat.always_available import AlwaysAvailable
@@ -137,6 +138,8 @@ def _listed(session: _Session, view: View, always: Mapping[str, Offer]) -> Mappi
     found: dict[str, Offer] = {}
     for name in sorted(session.found):
         offer = view.offers.get(name) or session.found[name]
-        if offer is not None and (name in view.offers or offer.upstream in elsewhere):
+        if offer is None or not is_for_model(offer.tool):
+            continue
+        if name in view.offers or offer.upstream in elsewhere:
             found[name] = offer
     return {**always, **found}

@@ -41,7 +41,7 @@ def list_changed_endpoint(parts: Parts) -> Endpoint:
         f"Few of them are in its list: {search} finds more and adds them. Clients of a protocol revision without "
         "sessions see all of them."
     )
-    server = bare_server(_NAME, parts, mode.list_tools, mode.call_tool, mode.input_schema, how)
+    server = bare_server(_NAME, parts, mode.list_tools, mode.call_tool, mode.input_schema, lambda _: how)
     bus = partial(parts.gateway.replicas.bus, "list-changed")
     for_all = ViewChanges(parts.searched.views, parts.gateway.access, bus=bus)
     for_all.install(server)
@@ -58,10 +58,10 @@ class _ListChanged:
         self._parts = parts
         self._views = parts.searched.views
         self._browser = Browser(parts.searched, parts.names)
-        self._lists = FoundLists(self._views, parts.always, most_tools=parts.most_tools)
+        self._lists = FoundLists(self._views, parts.always, most_tools=parts.options.most_tools)
 
     async def list_tools(self, ctx: Ctx, params: PaginatedRequestParams) -> HandlerResult:
-        self._parts.always.report_unknown(self._views.of(EVERYTHING))
+        self._parts.always.report(self._views.of(EVERYTHING))
         if not _has_session(ctx):
             seen = self._views.seen_by(ctx)
             return await self._parts.searched.listing.page(seen, params.cursor, ctx.protocol_version)
@@ -77,7 +77,7 @@ class _ListChanged:
         seen = self._views.seen_by(ctx)
         called = await called_tool(seen, params.name)
         if called is None:
-            raise unknown_tool(params.name, [self.own.name, *seen.offers])
+            raise unknown_tool(params.name, [self.own.name, *seen.for_model.offers])
         return await relay_call(*called, ctx)
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
@@ -105,7 +105,7 @@ class _ListChanged:
                 "found tools cannot be added to it."
             )
             raise ToolFailure(why, ["All tools are in the list already: call them directly."])
-        most = min(int(arguments.get("max_results", _FOUND)), self._parts.most_tools)
+        most = min(int(arguments.get("max_results", _FOUND)), self._parts.options.most_tools)
         chosen = arguments | {"detail_level": "brief", "max_results": most}
         document, tools = await self._browser.search(ctx, chosen)
         found = [tool if isinstance(tool, str) else tool["name"] for tool in document["tools"]]

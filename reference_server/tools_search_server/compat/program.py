@@ -13,7 +13,7 @@ from tools_search_server.compat.always_available import read_always_available
 from tools_search_server.compat.definitions import MetaNames
 from tools_search_server.compat.endpoint import Announcers, CompatOptions, Endpoint, Parts
 from tools_search_server.compat.list_changed import list_changed_endpoint
-from tools_search_server.compat.meta_tools import meta_tools_endpoint
+from tools_search_server.compat.meta_tools import auto_endpoint, meta_tools_endpoint
 from tools_search_server.gateway_program import (
     GatewayOptions,
     configured_gateway,
@@ -24,12 +24,14 @@ from tools_search_server.gateway_program import (
 from tools_search_server.limits import Limits
 from tools_search_server.searched import Searched
 from tools_search_server.serving import Program
+from tools_search_server.views import View
 
 __all__ = ["MODES", "compat_program"]
 
 MODES: Final[Mapping[str, Callable[[Parts], Endpoint]]] = {
     "meta-tools": meta_tools_endpoint,
     "list-changed": list_changed_endpoint,
+    "auto": auto_endpoint,
 }
 
 
@@ -52,10 +54,10 @@ def compat_program(
     always = read_always_available(load_host_file(file), str(file))
     searched = Searched(gateway, limits)
 
-    def waiting(how: str) -> ServerMiddleware[Any]:
-        return patience(gateway, searched.views, options.start_deadline, how=how)
+    def waiting(how: Callable[[View], str]) -> ServerMiddleware[Any]:
+        return patience(gateway, searched.views, options.start_deadline, how)
 
-    parts = Parts(gateway, searched, MetaNames(compat.prefix), always, compat.most_tools, waiting)
+    parts = Parts(gateway, searched, MetaNames(compat.prefix), always, compat, waiting)
     endpoints = {mode: MODES[mode](parts) for mode in compat.modes}
     if not over_http:
         [endpoint] = endpoints.values()

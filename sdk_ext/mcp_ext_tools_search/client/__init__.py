@@ -10,6 +10,7 @@ from mcp_ext_tools_search.client.errors import (
 from mcp_ext_tools_search.client.listing import ListedPage, list_page
 from mcp_ext_tools_search.client.pages import iter_pages, iter_tools
 from mcp_ext_tools_search.client.search import hit_metadata, search_tools
+from mcp_ext_tools_search.for_models import is_for_model, is_pinned
 
 __all__ = [
     "TOOLS_SEARCH",
@@ -20,6 +21,8 @@ __all__ = [
     "ToolsSearchError",
     "ToolsSearchNotAdvertised",
     "hit_metadata",
+    "is_for_model",
+    "is_pinned",
     "iter_pages",
     "iter_tools",
     "list_page",

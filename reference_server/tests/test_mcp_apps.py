@@ -1,0 +1,198 @@
+"""Tools that MCP Apps keep for the user interface of their server: hosts see them, models never do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+from mcp import Client
+from mcp_ext_tools_search.client import search_tools
+from mcp_ext_tools_search.types import EXTENSION_ID
+from mcp_types import ToolListChangedNotification
+
+pytestmark = pytest.mark.anyio
+
+HIDDEN = "refresh_cart_view"
+
+every_cell = pytest.mark.parametrize(
+    ("transport", "mode"), [("stdio", "auto"), ("stdio", "legacy"), ("http", "auto"), ("http", "legacy")]
+)
+indexed_or_not = pytest.mark.parametrize("index_at_most", ["5000", "0"], ids=["indexed", "searched there"])
+
+
+def tool(name: str, visibility: Any = None, **labels: Any) -> dict[str, Any]:
+    ui = {} if visibility is None else {"ui": {"resourceUri": "ui://shop/cart", "visibility": visibility}}
+    return {
+        "name": name,
+        "description": f"The cart of the shop: {name.replace('_', ' ')}",
+        "inputSchema": {"type": "object"},
+        "_meta": {**ui, EXTENSION_ID: {"tags": ["cart"], **labels}},
+    }
+
+
+TOOLS = [
+    tool("show_cart", ["model", "app"], related=[HIDDEN]),
+    tool("add_to_cart"),
+    tool(HIDDEN, ["app"], group="views", tags=["views"]) | {"description": "Refresh the view of the cart"},
+]
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Path:
+    file = tmp_path / "shop.json"
+    file.write_text(json.dumps({"tools": TOOLS}))
+    return file
+
+
+@pytest.fixture
+def file(tmp_path: Path, catalog: Path) -> Path:
+    shop = {"command": sys.executable, "args": ["-m", "tools_search_server", "--catalog", str(catalog)]}
+    written = tmp_path / "mcp.json"
+    written.write_text(json.dumps({"mcpServers": {"shop": shop}, "always_available": [HIDDEN]}))
+    return written
+
+
+@asynccontextmanager
+async def connected(
+    servers: Any, connect: Any, transport: str, mode: str, compat: str, *arguments: str, **options: Any
+) -> AsyncGenerator[Client]:
+    arguments = ("--compat", compat, "--start-deadline", "60", *arguments)
+    if transport == "stdio":
+        async with connect("stdio", mode, *arguments, **options) as client:
+            yield client
+        return
+    url = await anyio.to_thread.run_sync(lambda: servers.start_http(*arguments))
+    async with Client(f"{url}/{compat.partition(':')[0]}", mode=mode, **options) as client:
+        yield client
+
+
+@indexed_or_not
+@every_cell
+async def test_the_meta_tools_name_no_tool_that_is_for_apps_alone_and_refuse_to_call_it(
+    servers: Any, connect: Any, file: Path, transport: str, mode: str, index_at_most: str
+) -> None:
+    more = ["--config", str(file), "--index-at-most", index_at_most]
+    with anyio.fail_after(90):
+        async with connected(servers, connect, transport, mode, "meta-tools", *more) as client:
+            said: dict[str, Any] = {}
+            asked: dict[str, dict[str, Any]] = {
+                "search_tools": {"query": "refresh the view of the cart", "detail_level": "full"},
+                "list_tool_categories": {},
+                "list_tools": {"detail_level": "full"},
+                "find_by_tags": {"tags": ["cart", "views"], "detail_level": "full"},
+                "get_related_tools": {"name": "shop__show_cart"},
+                "describe_tools": {"names": ["shop__show_cart", "shop__refresh_cart_vie"]},
+            }
+            for ask, arguments in asked.items():
+                said[ask] = (await client.call_tool(ask, arguments)).model_dump(by_alias=True)
+            listed = (await client.list_tools()).tools
+            assert "shop__show_cart" in str(said["search_tools"]), said["search_tools"]
+            assert HIDDEN not in str(said)
+            assert HIDDEN not in str(listed)
+            assert HIDDEN not in str(client.instructions)
+            await refusals_say_why(client)
+            if index_at_most != "0":
+                categories = said["list_tool_categories"]["structuredContent"]
+                assert [(one["name"], one["count"]) for one in categories["categories"]] == [("shop", 2)]
+                assert said["search_tools"]["structuredContent"]["metadata"]["total_count"] == 2
+
+
+async def refusals_say_why(client: Client) -> None:
+    name = f"shop__{HIDDEN}"
+    calls: dict[str, dict[str, Any]] = {
+        "call_tool": {"name": name, "arguments": {}},
+        "describe_tools": {"names": [name]},
+        "get_related_tools": {"name": name},
+    }
+    for called, arguments in calls.items():
+        refused = await client.call_tool(called, arguments)
+        assert refused.is_error
+        assert "for the user interface of its server alone" in str(refused.content), called
+    reachable = await client.call_tool("call_tool", {"name": "shop__show_cart", "arguments": {}})
+    assert not reachable.is_error
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_hosts_still_list_find_and_call_it_at_the_plain_endpoint(
+    servers: Any, connect: Any, file: Path, transport: str
+) -> None:
+    with anyio.fail_after(60):
+        async with connect(transport, "auto", "--config", str(file), "--start-deadline", "60") as client:
+            listed = {one.name: one for one in (await client.list_tools()).tools}
+            assert (listed[f"shop__{HIDDEN}"].meta or {})["ui"]["visibility"] == ["app"]
+            found = [one.name for one in (await search_tools(client, "refresh the view of the cart")).tools]
+            assert found[0] == f"shop__{HIDDEN}"
+            assert not (await client.call_tool(f"shop__{HIDDEN}", {})).is_error
+
+
+async def test_instructions_count_only_tools_for_models(servers: Any, file: Path) -> None:
+    arguments = ["--config", str(file), "--compat", "meta-tools", "--start-deadline", "60"]
+    with anyio.fail_after(60):
+        url = await anyio.to_thread.run_sync(lambda: servers.start_http(*arguments))
+        async with Client(url) as client:
+            assert len((await client.list_tools()).tools) == 3
+        for path in ("", "/meta-tools"):
+            async with Client(f"{url}{path}") as client:
+                assert "2 tools of 1 MCP servers" in (client.instructions or "")
+                assert "shop (2 tools)" in (client.instructions or "")
+
+
+class Told:
+    def __init__(self) -> None:
+        self.changed = anyio.Event()
+
+    async def __call__(self, message: object) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            self.changed.set()
+            self.changed = anyio.Event()
+
+
+@indexed_or_not
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_a_search_adds_only_tools_for_models_to_the_list_of_a_session(
+    servers: Any, connect: Any, file: Path, transport: str, index_at_most: str
+) -> None:
+    more = ["--config", str(file), "--index-at-most", index_at_most]
+    with anyio.fail_after(90):
+        async with connected(servers, connect, transport, "legacy", "list-changed", *more) as client:
+            found = await client.call_tool("search_tools", {"query": "refresh the view of the cart"})
+            assert HIDDEN not in str(found.content)
+            names = {one.name for one in (await client.list_tools()).tools}
+            assert names == {"search_tools", "shop__show_cart", "shop__add_to_cart"}
+            # An app of the host may call it by its name.
+            assert not (await client.call_tool(f"shop__{HIDDEN}", {})).is_error
+
+
+async def test_a_found_tool_that_its_server_takes_back_for_its_app_leaves_the_list(
+    servers: Any, connect: Any, file: Path, catalog: Path
+) -> None:
+    told = Told()
+    more = ["--config", str(file)]
+    with anyio.fail_after(60):
+        async with connected(
+            servers, connect, "stdio", "legacy", "list-changed", *more, message_handler=told
+        ) as client:
+            await client.call_tool("search_tools", {"query": "cart"})
+            assert "shop__add_to_cart" in {one.name for one in (await client.list_tools()).tools}
+            changed_tools = json.dumps({"tools": [TOOLS[0], tool("add_to_cart", ["app"])]})
+            await anyio.Path(catalog).write_text(changed_tools)
+            while True:  # the search itself is announced as well
+                changed = told.changed
+                names = {one.name for one in (await client.list_tools()).tools}
+                if names == {"search_tools", "shop__show_cart"}:
+                    break
+                await changed.wait()
+
+
+async def test_the_operator_is_told_why_a_tool_for_apps_is_not_always_available(servers: Any, file: Path) -> None:
+    process = servers.start("-m", "tools_search_server", "--config", str(file), "--check")
+    printed, _ = await anyio.to_thread.run_sync(lambda: process.communicate(timeout=60))
+    why = f"always_available names 'shop__{HIDDEN}', which is for the user interface of its server alone"
+    assert why in " ".join(printed.split())

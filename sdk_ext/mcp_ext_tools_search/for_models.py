@@ -1,0 +1,58 @@
+"""What the definition of a tool says about its place before a model: whether it may stand there, and whether always.
+
+Neither is part of `tools/search`: a server lists and finds such tools as any others, and the host that builds the list
+of a model reads these members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, TypeVar, cast
+
+from mcp_types import Tool
+
+__all__ = ["ALWAYS_LOAD", "MOST_PINNED", "MOST_PINNED_PER_SERVER", "is_for_model", "is_pinned", "pinned_within_bounds"]
+
+ALWAYS_LOAD: Final = "anthropic/alwaysLoad"
+"""Member of a tool's `_meta` by which its server asks that the definition is never deferred: Claude Code's name."""
+
+MOST_PINNED_PER_SERVER: Final = 5
+"""Pinned tools of one server that are honored: what every definition costs is paid by all the others."""
+
+MOST_PINNED: Final = 20
+"""Pinned tools of all servers that are honored."""
+
+Server = TypeVar("Server")
+Pinned = TypeVar("Pinned")
+
+
+def is_for_model(tool: Tool) -> bool:
+    """Tell whether a tool may be offered to a model, or called for one.
+
+    MCP Apps (`io.modelcontextprotocol/ui`): a host must leave a tool out of the list of its model where
+    `_meta.ui.visibility` does not include `"model"`; where it is omitted, a tool is for both. An empty array includes
+    nothing. What is no array, or stands in a `ui` that is no object, is no visibility and hides nothing.
+    """
+    ui = (tool.meta or {}).get("ui")
+    visibility = cast("dict[str, Any]", ui).get("visibility") if isinstance(ui, dict) else None
+    return not isinstance(visibility, list) or "model" in visibility
+
+
+def is_pinned(tool: Tool) -> bool:
+    """Tell whether the server of a tool asks that its definition is always loaded: `true`, and nothing else."""
+    return (tool.meta or {}).get(ALWAYS_LOAD) is True
+
+
+def pinned_within_bounds(pinned: Iterable[tuple[Server, Pinned]]) -> list[Pinned]:
+    """Return the pinned tools that are honored: the first ones of each server, and of those the first ones.
+
+    Args:
+        pinned: Each pinned tool with its server, in the order of the listing.
+    """
+    counts: dict[Server, int] = {}
+    kept: list[Pinned] = []
+    for server, tool in pinned:
+        counts[server] = counts.get(server, 0) + 1
+        if counts[server] <= MOST_PINNED_PER_SERVER:
+            kept.append(tool)
+    return kept[:MOST_PINNED]
