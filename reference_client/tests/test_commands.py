@@ -177,6 +177,38 @@ def test_servers_shows_what_each_offers(run: Run, config: Path):
     assert outcome.code == 0
 
 
+def test_a_server_with_a_mistake_in_its_entry_fails_with_the_reason_and_the_others_are_searched(
+    run: Run, liar: Any, write_configuration: Write
+):
+    unset = {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer ${input:token}"}}
+    file = write_configuration({"one": liar().as_configured(), "unset": unset})
+    found = run("search", "alpha", "--config", str(file))
+    assert "one__make_alpha" in found.output
+    assert "unset" in found.errors
+    assert "set the environment variable MCP_INPUT_TOKEN" in found.errors
+    assert "cannot be used as it is configured" in run("servers", "--config", str(file)).errors
+
+
+def test_an_input_of_the_file_is_asked_for_on_a_terminal(liar: Any, tmp_path: Path):
+    server = liar(tools="${input:how-many}").as_configured()
+    file = tmp_path / "mcp.json"
+    described = {"id": "how-many", "description": "How many tools", "type": "promptString"}
+    file.write_text(json.dumps({"inputs": [described], "servers": {"one": server}}))
+    outer, inner = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "tools_search_client", "tools", "--config", str(file)],
+        stdin=inner, stderr=inner, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        os.close(inner)
+        asked = b""
+        while b"How many tools: " not in asked:
+            asked += os.read(outer, 1000)
+        os.write(outer, b"2\n")
+        output, _ = process.communicate(timeout=60)
+    os.close(outer)
+    assert [line.split()[0] for line in output.splitlines() if "make_" in line] == ["one__make_alpha", "one__make_beta"]
+
+
 def test_servers_as_json_tells_the_settings(run: Run, config: Path):
     one, plain, gone = run("servers", "--config", config, "--json").json["servers"]
     assert (one["settings"], plain["settings"], gone["settings"]) == ({"catalogSize": 6}, None, None)

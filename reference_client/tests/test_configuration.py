@@ -122,7 +122,7 @@ def test_tool_discovery_is_off_where_nothing_is_said(tmp_path: Path):
         (with_discovery(max_tools="128"), "`max_tools` must be a whole number of at least 1"),
         (with_discovery(context_share=5), "`context_share` must be a number above 0 and at most 1, such as 0.05"),
         (with_discovery(context_share="5 %"), "`context_share` must be a number above 0 and at most 1, such as 0.05"),
-        (with_discovery(defer_al=True), "`defer_al` is unknown: `defer_all` is probably meant"),
+        (with_discovery(defer_al=True), "`defer_al` is unknown: did you mean `defer_all`?"),
         (with_tool_set(5), '`tool_sets.research` must be like {"description": "…", "servers": {"its name": true}}'),
         (with_tool_set({"servers": ["a"]}), "`tool_sets.research` must be like"),
         (with_tool_set({"description": 5, "servers": {}}), "`tool_sets.research` must be like"),
@@ -137,6 +137,31 @@ def test_a_mistake_in_the_file_is_named_with_its_mend(tmp_path: Path, document: 
         load(tmp_path, document)
     assert told in str(error.value)
     assert "mcp.json" in str(error.value)
+
+
+def test_every_problem_of_a_file_is_told_at_once(tmp_path: Path):
+    document = {
+        "mcpServers": {"a": {"comand": "x"}, "b": {"command": "${NOWHERE}"}, "c": {"command": "x"}},
+        "tool_discovery": {"enabled": 1, "maxTools": 0},
+        "tool_sets": {"some": {"servers": {"d": True}}},
+    }
+    with pytest.raises(ConfigurationError) as error:
+        load(tmp_path, document)
+    places = ["server 'a': needs `command`", "server 'a': `comand` is unknown", "server 'b': `command`"]
+    places += ["`tool_discovery`: `enabled`", "`tool_sets.some.servers.d`"]
+    assert [problem[: len(place)] for problem, place in zip(error.value.problems, places, strict=True)] == places
+
+
+def test_tool_discovery_is_understood_in_camel_case(tmp_path: Path):
+    document = {
+        "mcpServers": {"a": {"command": "x", "deferLoading": True}},
+        "toolDiscovery": {"enabled": True, "maxSearchResults": 7},
+        "toolSets": {"some": {"servers": {"a": ["b"]}}},
+    }
+    configuration = load(tmp_path, document)
+    assert configuration.servers[0].defer_loading
+    assert configuration.tool_discovery == ToolDiscovery(enabled=True, max_search_results=7)
+    assert list(configuration.tool_sets) == ["some"]
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from mcp_ext_tools_search import hosts
-from mcp_ext_tools_search.hosts import HttpTarget, ServerEntry, StdioTarget
+from mcp_ext_tools_search.hosts import AskForInput, HttpTarget, ServerEntry, StdioTarget, UnusableTarget
 from mcp_ext_tools_search.hosts.toolsets import Toolset
 
 from tools_search_client.errors import ConfigurationError
@@ -39,26 +39,33 @@ class Configuration:
         return any(server.name == tool.server and server.allows(tool.tool.name) for server in self.servers)
 
 
-def load_configuration(path: Path, *, environment: Mapping[str, str] | None = None) -> Configuration:
+def load_configuration(
+    path: Path, *, environment: Mapping[str, str] | None = None, ask: AskForInput | None = None
+) -> Configuration:
     """Read the host's file at `path`: its servers, how tools are loaded on demand, and its toolsets.
+
+    A server with a mistake in its entry is in the result all the same, as long as another can be used: it fails, with
+    the reason, when it is needed.
 
     Args:
         path: JSON in UTF-8; comments and trailing commas are allowed, as editors do.
         environment: Where `${NAME}` is looked up; that of the process unless given.
+        ask: Asks the user for an `${input:key}` that no environment variable holds; nobody unless given.
 
     Raises:
         ConfigurationError: It cannot be read or used; the message lists every problem.
     """
+    problems: list[str] = []
     try:
-        file = hosts.load_host_file(path, environment=environment)
+        file = hosts.load_host_file(path, environment=environment, ask=ask, problems=problems)
     except hosts.ConfigurationError as error:
         raise ConfigurationError(error.source, error.problems) from error
-    problems: list[str] = []
     discovery = read_tool_discovery(file.members.get("tool_discovery", {}), problems)
-    named = cast("dict[str, Any]", file.members.get("mcpServers") or file.members.get("servers"))
+    stated = file.members.get("mcpServers") or file.members.get("servers")
+    named = cast("dict[str, Any]", stated) if isinstance(stated, dict) else {}
     tool_sets = read_tool_sets(file.members.get("tool_sets", {}), named, problems)
-    if problems:
-        raise ConfigurationError(str(path), problems)
+    if problems or all(isinstance(server.target, UnusableTarget) for server in file.servers):
+        raise ConfigurationError(str(path), [*file.problems, *problems])
     return Configuration(file.servers, discovery, tool_sets)
 
 

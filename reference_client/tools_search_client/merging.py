@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, TypeAlias, cast
 
-from mcp_ext_tools_search.hosts import HttpTarget, ServerEntry, Target, qualified_name
+from mcp_ext_tools_search.hosts import HttpTarget, ServerEntry, StdioTarget, Target, UnusableTarget, qualified_name
 from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion
 from mcp_ext_tools_search.types import EXTENSION_ID, WHITE_SPACE
@@ -100,12 +100,21 @@ def _identities(targets: Sequence[Target]) -> list[int]:
     alike: dict[str | tuple[str, ...], list[int]] = {}
     identities: list[int] = []
     for position, target in enumerate(targets):
-        address = target.url if isinstance(target, HttpTarget) else (target.command, *target.args)
-        firsts = alike.setdefault(address, [])
+        firsts = alike.setdefault(_address(target), [])
         identities.append(next((first for first in firsts if targets[first] == target), position))
         if identities[-1] == position:
             firsts.append(position)
     return identities
+
+
+def _address(target: Target) -> str | tuple[str, ...]:
+    match target:
+        case HttpTarget():
+            return target.url
+        case StdioTarget():
+            return (target.command, *target.args)
+        case UnusableTarget():
+            return target.problems
 
 
 def _ranked_together(query: str, tools: dict[_Key, FederatedTool], ranker: Ranker) -> list[_Key]:

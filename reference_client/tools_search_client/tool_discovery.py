@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from typing import Any, Final, cast
 
+from mcp_ext_tools_search.hosts.members import misspelled, understood
 from mcp_ext_tools_search.hosts.toolsets import Toolset, read_rules
 
 __all__ = ["KNOWN_TOOL_LIMITS", "ToolDiscovery", "read_tool_discovery", "read_tool_sets"]
@@ -72,9 +72,10 @@ def read_tool_discovery(stated: Any, problems: list[str]) -> ToolDiscovery:
     if not isinstance(stated, dict):
         problems.append(f"`{_SECTION}` must be an object")
         return ToolDiscovery()
-    members = cast("dict[str, Any]", stated)
     known = {field.name: field.default for field in fields(ToolDiscovery)}
-    faults = [*_misspelt(members, known), *_of_wrong_type(members, known)]
+    faults: list[str] = []
+    members = understood(cast("dict[str, Any]", stated), known, faults)
+    faults += [*misspelled(members, known), *_of_wrong_type(members, known)]
     if not faults:
         try:
             return ToolDiscovery(**{name: value for name, value in members.items() if name in known})
@@ -107,11 +108,6 @@ def read_tool_sets(stated: Any, servers: Collection[str], problems: list[str]) -
             case _:
                 problems.append(f'`{place}` must be like {{"description": "…", "servers": {{"its name": true}}}}')
     return toolsets
-
-
-def _misspelt(members: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:
-    near = {name: get_close_matches(name, known, n=1, cutoff=0.8) for name in members if name not in known}
-    return [f"`{name}` is unknown: `{match[0]}` is probably meant" for name, match in near.items() if match]
 
 
 def _of_wrong_type(members: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:

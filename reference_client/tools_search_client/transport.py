@@ -12,9 +12,10 @@ import httpx2
 from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target
+from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target, UnusableTarget
 from mcp_ext_tools_search.hosts.environment import handed_down
 
+from tools_search_client.errors import ServerUnavailable
 from tools_search_client.wire import Streams, WireObserver, mended, watched
 
 __all__ = ["MAX_EVENT_BYTES", "open_transport"]
@@ -38,8 +39,11 @@ async def open_transport(
 
     Raises:
         OSError: The program cannot be started.
+        ServerUnavailable: The target cannot be used as it is configured.
         httpx2.HTTPError: The address cannot be reached (often inside an `ExceptionGroup`).
     """
+    if isinstance(target, UnusableTarget):
+        raise ServerUnavailable(str(target))
     if isinstance(target, StdioTarget):
         opened = stdio_client(_parameters(target), errlog=diagnostics)
     elif target.transport == "sse":

@@ -179,6 +179,43 @@ def test_a_check_says_what_each_server_offers_and_leaves_nothing_running(
     assert not is_alive(int((tmp_path / "pid").read_text()))
 
 
+@pytest.mark.parametrize("lazy", [False, True])
+async def test_a_server_with_a_mistake_in_its_entry_costs_itself_alone(
+    configuration: Any, raw: Any, servers: Any, tmp_path: Path, lazy: bool
+) -> None:
+    unset = {"command": "x", "env": {"KEY": "${NOT_SET_ANYWHERE}"}}
+    file = configuration(good=raw("good", tmp_path), unset=unset, mistyped={"comand": "x"})
+    with anyio.fail_after(SECONDS):
+        options = ["--config", str(file), *(["--lazy"] if lazy else [])]
+        url = await anyio.to_thread.run_sync(lambda: servers.start_http(*options))
+        health = await until_settled(url)
+        async with Client(url, extensions=[TOOLS_SEARCH]) as client:
+            assert (await client.list_tools()).tools
+    told = {server["name"]: (server["state"], server["reason"] or "") for server in health["servers"]}
+    assert told["unset"][0] == told["mistyped"][0] == "down"
+    assert "`env.KEY`: the environment variable NOT_SET_ANYWHERE is not set: set it" in told["unset"][1]
+    assert "did you mean `command`?" in told["mistyped"][1]
+    checked = await anyio.to_thread.run_sync(run, "--check", "--config", str(file))
+    assert (checked.returncode, "NOT_SET_ANYWHERE" in checked.stdout) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("also", "told"),
+    [
+        ({"toolsets": {"some": {"nobody": True}}}, "`toolsets.some.nobody`"),
+        ({"principals": {"ada": {"toolset": "none"}}}, "`principals.ada"),
+        ({"principal": {}}, "did you mean `principals`?"),
+    ],
+)
+def test_a_mistake_in_what_says_who_sees_what_refuses_the_whole_file(
+    also: dict[str, Any], told: str, raw: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"good": raw("good", tmp_path)}, **also}))
+    refused = run("--config", str(file), "--http", "127.0.0.1:0")
+    assert (refused.returncode, told in refused.stderr) == (2, True)
+
+
 async def test_a_check_that_is_told_to_stop_leaves_nothing_running(
     servers: Any, configuration: Any, raw: Any, is_alive: Callable[[int], bool], until: Any, tmp_path: Path
 ) -> None:

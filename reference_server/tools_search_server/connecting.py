@@ -17,7 +17,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_ext_tools_search.client.endings import connection_ended
-from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target
+from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target, UnusableTarget
 from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
 from pydantic import ValidationError
 
@@ -78,6 +78,8 @@ async def open_transport(
                 _watched(*streams, ended) as watched,
             ):
                 yield watched
+        case UnusableTarget():
+            raise OSError(str(target))
 
 
 def _client(

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote, unquote_plus, ur
 
 from anyio.abc import ObjectReceiveStream
 from mcp.shared.message import SessionMessage
-from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target
+from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target, UnusableTarget
 from mcp_ext_tools_search.hosts.environment import handed_down
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCResponse
 
@@ -149,6 +149,8 @@ def quoted(text: str, most_chars: int = _MOST_QUOTED_CHARS) -> str:
 
 def _values(target: Target) -> Iterator[str]:
     yield from (secret for address in handed_down().values() for secret in _embedded(address))  # those of proxies
+    if isinstance(target, UnusableTarget):
+        return  # nothing is handed to it
     for name, value in target.expanded.items():
         yield from _set(name, value)
     match target:

@@ -92,7 +92,7 @@ class Upstream(KnownServer):
 
     @property
     def transport(self) -> str:
-        """How the server is reached: `stdio`, `streamable-http` or `sse`."""
+        """How the server is reached: `stdio`, `streamable-http`, `sse` or `unknown`."""
         return self._link.transport
 
     async def run(self) -> None:

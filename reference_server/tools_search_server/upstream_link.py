@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 import anyio
 from mcp import Client
-from mcp_ext_tools_search.hosts import HttpTarget, Target
+from mcp_ext_tools_search.hosts import HttpTarget, Target, UnusableTarget
 
 from tools_search_server.connecting import explain, open_transport
 from tools_search_server.ending import Ending
@@ -68,11 +68,15 @@ class Link:
 
     @property
     def transport(self) -> str:
-        """How the server is reached: `stdio`, `streamable-http` or `sse`."""
+        """How the server is reached: `stdio`, `streamable-http` or `sse`; `unknown` where its entry has a mistake."""
+        if isinstance(self.target, UnusableTarget):
+            return "unknown"
         return self.target.transport if isinstance(self.target, HttpTarget) else "stdio"
 
     async def hold(self) -> str:
         """Hold one connection, over the old transport if that is what the server speaks; return why it ended."""
+        if isinstance(self.target, UnusableTarget):
+            return str(self.target)
         reason = await self._hold_one()
         tried = self.target
         if not isinstance(tried, HttpTarget) or tried.transport == "sse" or self._is_proven:

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 from mcp_ext_tools_search.hosts import (
     ConfigurationError,
+    HostFile,
     HttpTarget,
+    Input,
     ServerEntry,
     StdioTarget,
+    UnusableTarget,
     load_host_file,
     parse_host_file,
 )
@@ -39,7 +42,9 @@ from mcp_ext_tools_search.hosts import (
         ({"command": "x", "tool_timeout_sec": 0}, "`tool_timeout_sec` must be a number above 0"),
         ({"command": "x", "startup_timeout_sec": True}, "`startup_timeout_sec` must be a number above 0"),
         ({"command": "x", "envFile": "/nowhere/${KEY}.env", "env": {"KEY": "s3cret"}}, "`envFile` cannot be read (No"),
-        ({"command": "x", "env": {"KEY": "${input:key}"}}, "`env.KEY`: ${input:key} asks for typed input: use ${env:"),
+        ({"command": "x", "env": {"KEY": "${input:key}"}}, "`env.KEY`: the input 'key' is not given: set"),
+        ({"comand": "x"}, "`comand` is unknown: did you mean `command`?"),
+        ({"command": "x", "deferLoading": True, "defer_loading": False}, "`deferLoading` and `defer_loading` are the"),
         ({"url": "https://host", "headers": True}, "`headers` must be an object of texts, not true or false"),
         ({"url": "https://host", "headers": {"X": "s3cret\r\nEvil: 1"}}, "`headers.X` must be visible ASCII"),
         ({"url": "https://host", "headers": {"X Y": "s3cret"}}, "`headers` has 'X Y', which is no name of a header"),
@@ -50,6 +55,93 @@ def test_a_mistake_is_named_by_its_place_and_gives_no_secret_away(members: dict[
         parse_host_file({"mcpServers": {"a": members}}, source="mcp.json", folder=Path(), environment={"KEY": "s3cret"})
     assert f"server 'a': {told}" in str(refused.value)
     assert "s3cret" not in str(refused.value)
+
+
+def read(document: dict[str, Any], **options: Any) -> HostFile:
+    return parse_host_file(document, source="mcp.json", folder=Path(), environment=options.pop("env", {}), **options)
+
+
+def test_a_mistake_in_the_entry_of_one_server_costs_that_server_alone() -> None:
+    file = read({"servers": {"unset": {"command": "${NOWHERE}", "args": 5}, "shapeless": 7, "well": {"command": "x"}}})
+    assert [entry.name for entry in file.servers] == ["unset", "shapeless", "well"]
+    assert file.servers[2].target == StdioTarget("x")
+    assert file.problems == (
+        "server 'unset': `command`: the environment variable NOWHERE is not set: set it, or give a default as in "
+        "${NOWHERE:-value}",
+        "server 'unset': `args` must be a list of texts, each in quotes",
+        "server 'shapeless': must be an object",
+    )
+    unusable = file.servers[1].target
+    assert isinstance(unusable, UnusableTarget)
+    assert str(unusable) == "cannot be used as it is configured: must be an object"
+
+
+def test_a_file_without_any_server_that_can_be_used_is_refused_with_every_reason() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        read({"servers": {"a": {"command": ""}, "b": {"url": "x"}, "off": {"disabled": True}}, "princpals": {}})
+    assert refused.value.problems == (
+        "server 'a': `command` must name a program",
+        "server 'b': `url` must be like https://host/mcp",
+        "`princpals` is unknown: did you mean `principals`?",
+    )
+
+
+@pytest.mark.parametrize(
+    ("document", "told"),
+    [
+        ({"mcpserver": {"a": {"command": "x"}}}, "did you mean `mcpServers`?"),
+        ({"servers": {"a": {"command": "x"}}, "principal": {}}, "`principal` is unknown: did you mean `principals`?"),
+        ({"servers": {"a": {"command": "x"}}, "tool_set": {}}, "`tool_set` is unknown: did you mean `tool_sets`?"),
+    ],
+)
+def test_a_misspelled_member_of_the_file_refuses_it(document: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigurationError, match="is unknown") as refused:
+        read(document)
+    assert told in str(refused.value)
+
+
+def test_members_are_understood_in_camel_case_as_well() -> None:
+    members = {"command": "x", "deferLoading": True, "startupTimeoutSec": 7, "toolTimeoutSec": 9}
+    file = read({"mcpServers": {"a": members}, "toolDiscovery": {}, "toolSets": {}, "alwaysAvailable": []})
+    [entry] = file.servers
+    assert (entry.defer_loading, entry.start_seconds, entry.call_seconds) == (True, 7, 9)
+    assert {"tool_discovery", "tool_sets", "always_available"} <= file.members.keys()
+
+
+INPUTS = [
+    {"id": "api-key", "type": "promptString", "description": "The key", "password": True},
+    {"id": "region", "type": "pickString", "options": ["eu", "us"], "default": "eu"},
+]
+
+
+def test_an_input_is_taken_from_the_environment_asked_for_once_or_its_default() -> None:
+    asked: list[Input] = []
+
+    def ask(wanted: Input) -> str | None:
+        asked.append(wanted)
+        return "typed" if wanted.key == "api-key" else None
+
+    servers = {
+        "a": {"command": "x", "env": {"K": "${input:api-key}", "R": "${input:region}", "E": "${input:else}"}},
+        "b": {"command": "x", "env": {"K": "${input:api-key}"}},
+        "off": {"command": "${input:off}", "disabled": True},
+    }
+    file = read({"inputs": INPUTS, "servers": servers}, env={"MCP_INPUT_ELSE": "set"}, ask=ask)
+    assert [one.target.env for one in file.servers if isinstance(one.target, StdioTarget)] == [
+        {"K": "typed", "R": "eu", "E": "set"},
+        {"K": "typed"},
+    ]
+    assert [(one.key, one.description, one.is_secret, one.default) for one in asked] == [
+        ("api-key", "The key", True, None),
+        ("region", "", False, "eu"),
+    ]
+
+
+def test_a_server_whose_input_nobody_gives_says_what_to_set_and_leaves_the_others_alone() -> None:
+    file = read({"inputs": INPUTS, "servers": {"a": {"command": "${input:api-key}"}, "b": {"command": "x"}}})
+    assert file.problems == (
+        "server 'a': `command`: the input 'api-key' is not given: set the environment variable MCP_INPUT_API_KEY",
+    )
 
 
 def only_server(folder: Path, **members: Any) -> ServerEntry:

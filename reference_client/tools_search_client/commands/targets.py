@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -10,11 +11,13 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
+from mcp_ext_tools_search.hosts import Input
 
 from tools_search_client.configuration import Configuration, command_server, load_configuration, url_server
 from tools_search_client.connection import ConnectionOptions, Negotiation
 from tools_search_client.discovery import DiscoveryOptions
 from tools_search_client.federation import FederationOptions
+from tools_search_client.text import one_line
 
 __all__ = ["Target", "call_timeout_option", "server_options"]
 
@@ -118,7 +121,7 @@ def _target(
         raise click.UsageError("--header goes with --url; a configuration file has `headers` per server")
     _set_up_logging(verbose=verbose)
     if config is not None:
-        configuration = load_configuration(config)
+        configuration = load_configuration(config, ask=_asked if sys.stdin.isatty() and sys.stderr.isatty() else None)
     elif url is not None:
         configuration = url_server(url, dict(map(_header, headers)))
     else:
@@ -126,6 +129,13 @@ def _target(
     # A command is over before a subscription would tell it anything.
     connection = ConnectionOptions(negotiation=era, follow_changes=False)
     return Target(configuration, FederationOptions(connection=connection, connect_timeout=timeout), timeout)
+
+
+def _asked(wanted: Input) -> str | None:
+    """Ask for what an editor would ask for; what is secret is not shown."""
+    text = one_line(wanted.description) or wanted.key
+    shows, hides = not wanted.is_secret, wanted.is_secret
+    return click.prompt(text, default=wanted.default, hide_input=hides, show_default=shows, err=True)
 
 
 def _header(text: str) -> tuple[str, str]:

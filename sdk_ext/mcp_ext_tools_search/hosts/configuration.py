@@ -3,7 +3,10 @@
 Read are `mcpServers` (most hosts) and `servers` (VS Code and others), each server with `command`, `args`, `env`,
 `envFile`, `cwd` or with `url`, `headers`, and `type` or `transport`. `startup_timeout_sec`, `tool_timeout_sec` and
 `timeout` bound its start and its calls; `disabled` and `enabled` switch it off. Members that only other hosts know are
-ignored.
+ignored, unless one is nearly spelled like a known one.
+
+A mistake in the entry of one server costs that server alone, which is then known with the reason; one in the shape of
+the file, or a file without any server that can be used, refuses the whole.
 """
 
 from __future__ import annotations
@@ -17,13 +20,18 @@ from typing import Any, Final, cast
 
 from mcp_ext_tools_search.hosts.errors import ConfigurationError
 from mcp_ext_tools_search.hosts.expansion import expand
+from mcp_ext_tools_search.hosts.inputs import AskForInput, Inputs
 from mcp_ext_tools_search.hosts.lenient_json import load_lenient_json
+from mcp_ext_tools_search.hosts.members import misspelled, understood
 from mcp_ext_tools_search.hosts.server_entry import EntryReader
-from mcp_ext_tools_search.hosts.targets import ServerEntry
+from mcp_ext_tools_search.hosts.targets import ServerEntry, UnusableTarget
 
 __all__ = ["HostFile", "load_host_file", "parse_host_file"]
 
 _SERVER_MEMBERS: Final = ("mcpServers", "servers")
+
+_OUR_MEMBERS: Final = ("tool_discovery", "tool_sets", "toolsets", "principals", "always_available")
+"""Those of the programs of this project. One that is misspelled would silently show or hide tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +39,39 @@ class HostFile:
     """What a host's configuration says."""
 
     servers: tuple[ServerEntry, ...]
-    """The servers in the order of the file; those that are switched off are left out."""
+    """The servers in the order of the file; those that are switched off are left out.
+
+    One with a mistake in its entry has an `UnusableTarget`, which says what it is.
+    """
 
     members: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The whole file, for members that only one program knows."""
+    """The whole file, for members that only one program knows; those in camelCase under their own names."""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with single servers, each line with the name of its server."""
+        return tuple(
+            f"server {entry.name!r}: {problem}"
+            for entry in self.servers
+            if isinstance(entry.target, UnusableTarget)
+            for problem in entry.target.problems
+        )
 
 
-def load_host_file(path: Path, *, environment: Mapping[str, str] | None = None) -> HostFile:
+def load_host_file(
+    path: Path,
+    *,
+    environment: Mapping[str, str] | None = None,
+    ask: AskForInput | None = None,
+    problems: list[str] | None = None,
+) -> HostFile:
     """Read the file at `path`.
 
     Args:
         path: JSON in UTF-8; comments and trailing commas are allowed, as editors do.
         environment: Where `${NAME}` is looked up; that of the process unless given.
+        ask: Asks the user for the value of an `${input:key}` that no variable holds.
+        problems: Takes what is wrong with the shape of the file, for a caller who has more to say and raises then.
 
     Raises:
         ConfigurationError: It cannot be read or used; the message lists every problem.
@@ -57,11 +86,20 @@ def load_host_file(path: Path, *, environment: Mapping[str, str] | None = None) 
         document = load_lenient_json(text)
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(str(path), [f"it is not JSON: {error}"]) from error
-    return parse_host_file(document, source=str(path), folder=path.resolve().parent, environment=environment)
+    folder = path.resolve().parent
+    return parse_host_file(
+        document, source=str(path), folder=folder, environment=environment, ask=ask, problems=problems
+    )
 
 
 def parse_host_file(
-    document: Any, *, source: str, folder: Path, environment: Mapping[str, str] | None = None
+    document: Any,
+    *,
+    source: str,
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    ask: AskForInput | None = None,
+    problems: list[str] | None = None,
 ) -> HostFile:
     """Turn a parsed file into a configuration.
 
@@ -70,30 +108,43 @@ def parse_host_file(
         source: What to call it in errors.
         folder: That of the file; `${workspaceFolder}` is derived from it.
         environment: Where `${NAME}` is looked up; that of the process unless given.
+        ask: As for `load_host_file`.
+        problems: As for `load_host_file`.
 
     Raises:
         ConfigurationError: It cannot be used; the message lists every problem.
     """
-    problems: list[str] = []
+    faults: list[str] = []
     variables = os.environ if environment is None else environment
-    entries = _server_objects(document, problems)
-    servers = _servers(entries, partial(expand, environment=variables, folder=folder), problems)
-    if not problems and not servers:
-        problems.append("it names no server that is switched on: add one under `mcpServers`")
-    if problems:
-        raise ConfigurationError(source, problems)
-    return HostFile(tuple(servers), cast("dict[str, Any]", document))
+    members = _members(document, faults)
+    inputs = Inputs(members.get("inputs"), variables, ask)
+    entries = _server_objects(members, faults) if isinstance(document, dict) else {}
+    servers = _servers(entries, partial(expand, environment=variables, folder=folder, inputs=inputs), faults)
+    file = HostFile(tuple(servers), members)
+    if not faults and not servers:
+        faults.append("it names no server that is switched on: add one under `mcpServers`")
+    if problems is not None:
+        problems += faults
+    elif faults or all(isinstance(server.target, UnusableTarget) for server in servers):
+        raise ConfigurationError(source, [*file.problems, *faults])
+    return file
 
 
-def _server_objects(document: Any, problems: list[str]) -> dict[str, Any]:
+def _members(document: Any, problems: list[str]) -> dict[str, Any]:
     if not isinstance(document, dict):
         problems.append("it must be an object with `mcpServers` (or `servers`)")
         return {}
-    members = cast("dict[str, Any]", document)
+    members = understood(cast("dict[str, Any]", document), _OUR_MEMBERS, problems)
+    problems += misspelled([name for name in members if name not in _SERVER_MEMBERS], _OUR_MEMBERS)
+    return members
+
+
+def _server_objects(members: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
     named = [member for member in _SERVER_MEMBERS if member in members]
     if len(named) != 1:
+        near = [] if named else misspelled(members, _SERVER_MEMBERS)
         fault = "it has neither `mcpServers` nor `servers`" if not named else "it has both `mcpServers` and `servers`"
-        problems.append(f"{fault}: exactly one of them must name the servers")
+        problems.append("; ".join([f"{fault}: exactly one of them must name the servers", *near]))
         return {}
     servers = members[named[0]]
     if not isinstance(servers, dict):
@@ -108,10 +159,8 @@ def _servers(entries: Mapping[str, Any], expand_text: Any, problems: list[str]) 
         if not name.strip():
             problems.append("a server has an empty name")
         elif not isinstance(members, dict):
-            problems.append(f"server {name!r}: must be an object")
+            servers.append(ServerEntry(name, UnusableTarget(("must be an object",))))
         else:
-            reader = EntryReader(name, cast("dict[str, Any]", members), expand_text, problems=[])
-            entry = reader.read()
-            problems.extend(reader.problems)
+            entry = EntryReader(name, cast("dict[str, Any]", members), expand_text).read()
             servers.extend([entry] if entry else [])
     return servers

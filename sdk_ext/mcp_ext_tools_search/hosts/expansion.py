@@ -1,15 +1,15 @@
 """Variables in configuration values, in the spellings that hosts use.
 
 `${NAME}` and `${env:NAME}` stand for an environment variable, `${NAME:-default}` for one that may be missing;
-`${userHome}`, `${workspaceFolder}` and `${/}` are those of editors. A lone `$NAME` is left as it is: arguments may mean
-it literally.
+`${userHome}`, `${workspaceFolder}`, `${/}` and `${input:key}` are those of editors. A lone `$NAME` is left as it is:
+arguments may mean it literally.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -24,28 +24,42 @@ class UnresolvedVariable(ValueError):
     """A reference that nothing stands behind; the message says how to mend it."""
 
 
-def expand(text: str, environment: Mapping[str, str], folder: Path, expanded: dict[str, str] | None = None) -> str:
+def expand(
+    text: str,
+    environment: Mapping[str, str],
+    folder: Path,
+    inputs: Callable[[str], str],
+    expanded: dict[str, str] | None = None,
+) -> str:
     """Return `text` with every reference replaced.
 
     Args:
         text: A value of the configuration.
         environment: Where variables are looked up.
         folder: That of the configuration file.
-        expanded: Takes the value of each variable, by name.
+        inputs: Returns the value of an input, or raises as this does.
+        expanded: Takes the value of each variable and input, by name.
 
     Raises:
-        UnresolvedVariable: A variable is not set and has no default, or a reference is of a kind that needs a dialog.
+        UnresolvedVariable: A variable is not set and has no default, or there is no value for an input.
     """
     noted: dict[str, str] = {} if expanded is None else expanded
-    return _REFERENCE.sub(lambda match: _value_of(match[1], environment, folder, noted), text)
+    return _REFERENCE.sub(lambda match: _value_of(match[1], environment, folder, inputs, noted), text)
 
 
-def _value_of(reference: str, environment: Mapping[str, str], folder: Path, expanded: dict[str, str]) -> str:
+def _value_of(
+    reference: str,
+    environment: Mapping[str, str],
+    folder: Path,
+    inputs: Callable[[str], str],
+    expanded: dict[str, str],
+) -> str:
     predefined = {"userHome": str(Path.home()), "workspaceFolder": str(_workspace(folder)), "/": os.sep}
     if reference in predefined:
         return predefined[reference]
-    if reference.startswith("input:"):
-        raise UnresolvedVariable(f"${{{reference}}} asks for typed input: use ${{env:NAME}} and set NAME instead")
+    kind, colon, key = reference.partition(":")
+    if kind == "input" and colon and key:
+        return expanded.setdefault(reference, inputs(key))
     match = _VARIABLE.fullmatch(reference)
     if match is None:
         raise UnresolvedVariable(f"${{{reference}}} is not understood: use ${{NAME}} or ${{NAME:-default}}")

@@ -12,7 +12,8 @@ from typing import Any, Final, Literal, cast
 from dotenv import dotenv_values
 
 from mcp_ext_tools_search.hosts.expansion import UnresolvedVariable
-from mcp_ext_tools_search.hosts.targets import HttpTarget, ServerEntry, StdioTarget, Target
+from mcp_ext_tools_search.hosts.members import misspelled, understood
+from mcp_ext_tools_search.hosts.targets import HttpTarget, ServerEntry, StdioTarget, Target, UnusableTarget
 
 __all__ = ["EntryReader"]
 
@@ -32,13 +33,33 @@ _ADDRESSES: Final = ("url", "httpUrl", "serverUrl")
 _ALLOWANCES: Final = ("alwaysAllow", "autoApprove")
 """How hosts call the list of tools that need no consent."""
 
+_KNOWN: Final = frozenset(
+    {
+        *(
+            "command",
+            "args",
+            "env",
+            "envFile",
+            "cwd",
+            "headers",
+            "type",
+            "transport",
+            *_ADDRESSES,
+            *_ALLOWANCES,
+            "trust",
+        ),
+        *("disabled", "enabled", "defer_loading", "lazy", "delegate"),
+        *("startup_timeout_sec", "startup_timeout_ms", "tool_timeout_sec", "timeout"),
+    }
+)
+
 _LEAST_MILLISECONDS: Final = 1000
 """What `timeout` holds below this are seconds: hosts differ in its unit, and none lets a call run for so short."""
 
 
 @dataclass
 class EntryReader:
-    """Reads the members of one server's object; what cannot be used becomes a line in `problems`."""
+    """Reads the members of one server's object; what is wrong with them becomes a line in `problems`."""
 
     name: str
     members: Mapping[str, Any]
@@ -48,16 +69,26 @@ class EntryReader:
     expanded: dict[str, str] = field(default_factory=dict[str, str])
     """Values of the variables that were referred to."""
 
+    def __post_init__(self) -> None:
+        self.members = understood(self.members, _KNOWN, self.problems)
+
     def read(self) -> ServerEntry | None:
-        """Return the server, or `None` where it is switched off or cannot be used (`problems` tells which)."""
+        """Return the server, which is an `UnusableTarget` where there are problems; `None` where it is switched off."""
         if self._flag("disabled") or not self._flag("enabled", default=True):
             return None
+        entry = self._entry()
+        self.problems += misspelled(self.members, _KNOWN)
+        if entry is None or self.problems:
+            return ServerEntry(self.name, UnusableTarget(tuple(self.problems)))
+        return entry
+
+    def _entry(self) -> ServerEntry | None:
         try:
             target = self._target()
         except ValueError as error:
             self._problem(str(error))
             return None
-        entry = ServerEntry(
+        return ServerEntry(
             self.name,
             target,
             self._flag("defer_loading"),
@@ -67,7 +98,6 @@ class EntryReader:
             delegate=self._delegate(),
             always_allow=self._always_allow(),
         )
-        return None if self.problems else entry
 
     def _target(self) -> Target:
         transport = self._transport()
@@ -180,7 +210,7 @@ class EntryReader:
             return text
 
     def _problem(self, text: str) -> None:
-        self.problems.append(f"server {self.name!r}: {text}")
+        self.problems.append(text)
 
 
 def _kind(value: object) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-__all__ = ["HttpTarget", "ServerEntry", "StdioTarget", "Target"]
+__all__ = ["HttpTarget", "ServerEntry", "StdioTarget", "Target", "UnusableTarget"]
 
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
@@ -60,7 +60,19 @@ class HttpTarget:
                 raise ValueError(f"`headers.{name}` must be visible ASCII characters on one line")
 
 
-Target: TypeAlias = StdioTarget | HttpTarget
+@dataclass(frozen=True, slots=True)
+class UnusableTarget:
+    """A server that cannot be reached as it is configured, so that others can be all the same."""
+
+    problems: tuple[str, ...]
+    """Each with its place in the server's entry and with what to do about it."""
+
+    def __str__(self) -> str:
+        """Say why, on one line."""
+        return f"cannot be used as it is configured: {'; '.join(self.problems)}"
+
+
+Target: TypeAlias = StdioTarget | HttpTarget | UnusableTarget
 
 
 @dataclass(frozen=True, slots=True)
