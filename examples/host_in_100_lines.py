@@ -40,7 +40,8 @@ class Host:
 
     async def turn(self, text: str) -> str:
         """Return what the model finally answers to the user."""
-        await self.conversation.begin_turn(text)
+        begun = await self.conversation.begin_turn(text)
+        sys.stderr.writelines(f"{server} is missing: {reason}\n" for server, reason in begun.failures.items())
         self.messages.append({"role": "user", "content": text})
         while True:
             offer = self.conversation.offer()
@@ -57,9 +58,8 @@ class Host:
         step = await self.conversation.take(call)
         if isinstance(step, client.Reply):  # a search, or a mistake of the model: no server is called
             return step.text
-        question = f"Call {step.tool.name} with {dict(call.arguments)}?"
-        if not (self.configuration.allows(step.tool) or await self.ask(question)):
-            return "The user does not allow this call."
+        if not (self.configuration.allows(step.tool) or await self.ask(f"Call {step.tool.name} {call.arguments}?")):
+            return self.conversation.refused(step).text
         try:
             return text_of(await self.servers.call(step.tool.name, dict(call.arguments)))
         except client.ToolsSearchClientError as error:

@@ -88,7 +88,7 @@ async def test_a_model_that_searches_and_calls_gets_what_the_user_or_the_operato
         async with host.open_host(load_configuration(configuration), model, ask) as talk:
             answer = await talk.turn("Bill Ada 3 euros.")
     assert answer == f"Done: {'sent 3 to Ada' if user or operator else 'The user does not allow this call.'}"
-    assert asked == ([] if operator else ["Call shop__send_invoice with {'customer': 'Ada', 'amount': 3}?"])
+    assert asked == ([] if operator else ["Call shop__send_invoice {'customer': 'Ada', 'amount': 3}?"])
     assert seen[:2] == [["search_tools"]] * 2
     assert "shop__send_invoice" in seen[2]
     assert seen[3] == seen[2]

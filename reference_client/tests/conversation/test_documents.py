@@ -678,7 +678,8 @@ ELSEWHERE: Mapping[str, str] = {
         "test_tools_are_shown_as_loaded_or_deferred_where_they_are_loaded_on_demand"
     ),
     "scope, PRD and guide: a chat service is an application around a client: a host in 100 lines shows one": (
-        "examples/tests/test_host_in_100_lines.py::test_a_model_that_searches_and_calls_gets_what_the_user_allows"
+        "examples/tests/test_host_in_100_lines.py::"
+        "test_a_model_that_searches_and_calls_gets_what_the_user_or_the_operator_allows"
     ),
     "scope, search RFC: top-k over many servers with a combined score; re-ranking": (
         "reference_client/tests/test_federation.py::test_a_reranker_has_the_last_say"

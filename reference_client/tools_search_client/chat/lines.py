@@ -78,7 +78,8 @@ def savings_line(counts: Statistics) -> str:
         found = _number(counts.discovery.tools_discovered, "tool")
         parts.insert(1, f"{_number(counts.discovery.search_calls, 'search', 'searches')} found {found}")
     sent, listed = counts.definition_tokens_sent, counts.definition_tokens_listed
-    saved = f" ({counts.saved_share:.0%} saved)" if counts.saved_share else ""
+    share = counts.saved_share
+    saved = f" ({abs(share):.0%} {'saved' if share > 0 else 'more than that'})" if share else ""
     parts.append(f"about {sent:,} tokens of definitions sent, {listed:,} if all were listed{saved}")
     if counts.total_tokens:
         parts.append(f"{counts.prompt_tokens:,} tokens read and {counts.completion_tokens:,} written in all")

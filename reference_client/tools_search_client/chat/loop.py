@@ -180,7 +180,7 @@ class Chat:
             return step
         self._surface.calling(step)
         if not await self._permissions.allows(step, self._surface.consent):
-            refused = Reply(call, "The user does not allow this call.", is_error=True)
+            refused = self.conversation.refused(step)
             self._surface.called(step, refused, 0.0)
             return refused
         began = monotonic()

@@ -36,6 +36,7 @@ class ServerOffer:
     """What can be found on a server that was never listed: as it says, or groups of tools found there."""
 
     instructions: str = ""
+    """What the server says of itself and of its use."""
 
     failure: str | None = None
     """Why its tools are not known."""

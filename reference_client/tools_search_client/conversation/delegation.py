@@ -6,6 +6,7 @@ gets the short descriptions that a function of the host makes of it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final, TypeAlias
 
@@ -18,12 +19,19 @@ __all__ = ["Delegate", "find_for_turn"]
 Delegate: TypeAlias = Callable[[str], Awaitable[Sequence[str]]]
 """Makes short descriptions of the tools that are needed out of what the user wrote; none where none is."""
 
+_logger = logging.getLogger(__name__)
+
 _LONGEST_TEXT: Final = 1_024
 """Characters of the user's text that are searched for."""
 
 
-async def find_for_turn(reach: Reach, text: str, delegate: Delegate | None) -> list[Finding]:
-    """Return what each search for this turn found; none was made where nothing is switched on."""
+async def find_for_turn(
+    reach: Reach, text: str, delegate: Delegate | None
+) -> tuple[Sequence[Finding], Exception | None]:
+    """Return what each search for this turn found, and what `delegate` raised.
+
+    None is made where nothing is switched on.
+    """
     searches: list[tuple[str, Collection[str] | None]] = []
     deferred = {tool.server for tool in reach.catalogue.tools if tool.name in reach.deferred}
     switched_on = [
@@ -33,6 +41,12 @@ async def find_for_turn(reach: Reach, text: str, delegate: Delegate | None) -> l
     ]
     if switched_on:
         searches.append((text[:_LONGEST_TEXT], switched_on))
-    if delegate is not None:
-        searches += [(query, None) for query in await delegate(text)]
-    return await in_parallel(lambda search: by_query(reach, *search), [one for one in searches if one[0].strip()])
+    fault: Exception | None = None
+    try:
+        if delegate is not None:
+            searches += [(query, None) for query in await delegate(text) if query.strip()]
+    except Exception as error:  # the host's own program, such as another model: its mistakes cost no turn
+        _logger.exception("the delegate failed")
+        fault = error
+    findings = await in_parallel(lambda search: by_query(reach, *search), [one for one in searches if one[0].strip()])
+    return findings, fault

@@ -125,9 +125,10 @@ class FederationSource:
         offer = ServerOffer(entry.name, (), entry.defer_loading, entry.delegate)
         if answer.value is None or answer.tools is None:
             return replace(offer, failure=_reason(answer))
+        info, settings = answer.tools.info, answer.tools.settings
+        offer = replace(offer, instructions=(info and info.description) or answer.tools.instructions or "")
         if answer.value.mode == "list":
             return replace(offer, tools=tuple(federated_tools(entry, answer.value)))
-        settings, instructions = answer.tools.settings, answer.tools.instructions
         size = None if settings is None else settings.catalog_size
         topics = (settings.topics if settings else None) or list(self._groups.get(entry.name, {}))
         return replace(
@@ -135,7 +136,6 @@ class FederationSource:
             tools=None,
             size=None if size is None else max(0, size - len(rule.names)),
             topics=tuple(topics[:_MOST_TOPICS]),
-            instructions=instructions or "",
         )
 
 

@@ -5,10 +5,11 @@
     - notion (15 tools): search, create_page, update_page, create_database, ... and 11 more
       Search, create and manage pages, databases, comments and users
     - catalogue (about 5000 tools): topics invoices, shipping, customers
-      Find what a shop needs
+      "Find what a shop needs"
 
-Where the catalogue is too large for that, every server says less: no summaries, then fewer names, then only counts,
-then as many servers as fit. Names and descriptions come from servers, so none of them can break out of its line.
+The last line of an entry is what the server says of itself, in quotation marks, and else what its first tools do. Where
+the catalogue is too large for that, every server says less: no summaries, then fewer names, then only counts, then as
+many servers as fit. Names and descriptions come from servers, so none of them can break out of its line.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from functools import partial
 from typing import Final
 
 from tools_search_client.conversation.catalogue import ServerOffer
-from tools_search_client.reports import FederatedTool
 from tools_search_client.text import one_line
 
 __all__ = ["MOST_BYTES", "manifest"]
@@ -30,6 +30,7 @@ MOST_BYTES: Final = 3_250
 _MANY_NAMES: Final = 10
 _NAMES_OF_MANY: Final = 4
 _SUMMARY_CHARS: Final = 80
+_ENDS: Final = (".", "!", "?", ":", ";", "。")
 _LONGEST_NAME: Final = 64
 """Nothing longer is shown, as nothing longer can be called; the tool still counts, and search still finds it."""
 
@@ -98,20 +99,27 @@ def _can_be_shown(name: str) -> bool:
 
 
 def _summary(offer: ServerOffer) -> str:
+    """Return what the server says of itself, in quotation marks, or else what its first tools do."""
+    own = _clean(_first_sentence(offer.instructions)).replace('"', "'")
+    if own:
+        return f'"{_cut(own, _SUMMARY_CHARS - 2)}"'
     sentences: dict[str, None] = {}
     for tool in offer.tools or ():
-        sentences[_first_sentence(tool)] = None
+        sentences[_clean(_first_sentence(tool.tool.description or tool.tool.title or ""))] = None
         if sum(map(len, sentences)) > _SUMMARY_CHARS:
             break
-    text = " ".join(filter(None, sentences)) or offer.instructions
-    line = _clean(text[: 20 * _SUMMARY_CHARS])
-    return line if len(line) <= _SUMMARY_CHARS else line[: _SUMMARY_CHARS - 3].rstrip() + "..."
+    ended = (text if text.endswith(_ENDS) else f"{text};" for text in filter(None, sentences))
+    return _cut(" ".join(ended).removesuffix(";"), _SUMMARY_CHARS)
 
 
-def _first_sentence(tool: FederatedTool) -> str:
-    text = one_line((tool.tool.description or tool.tool.title or "")[: 20 * _SUMMARY_CHARS])
-    end = text.find(". ")
-    return text if end < 0 else text[: end + 1]
+def _first_sentence(text: str) -> str:
+    line = one_line(text[: 20 * _SUMMARY_CHARS].strip().partition("\n\n")[0])
+    end = line.find(". ")
+    return line if end < 0 else line[: end + 1]
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 3].rstrip() + "..."
 
 
 def _clean(text: str) -> str:

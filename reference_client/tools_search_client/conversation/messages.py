@@ -25,6 +25,9 @@ class TurnStart:
     problems: tuple[str, ...] = ()
     """What the operator should mend in the configuration."""
 
+    fault: Exception | None = None
+    """What the host's `delegate` raised; the turn goes on without what it would have found."""
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:
@@ -63,6 +66,8 @@ class Reply:
     """Names that became callable by this call: a provider that takes references gets these."""
     remarks: str | None = None
     """What `text` says besides describing them: enough for a provider that is sent the definitions themselves."""
+    fault: Exception | None = None
+    """What a synthetic tool of the host raised; `text` has nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -24,6 +26,8 @@ from tools_search_client.errors import LocalMistake, ToolsSearchClientError, Unk
 from tools_search_client.tool_discovery import ToolDiscovery
 
 __all__ = ["Conversation"]
+
+_logger = logging.getLogger(__name__)
 
 _SYNTHETIC: Final = "_synthetic"
 
@@ -103,14 +107,16 @@ class Conversation:
         self._desk.learn(await self._source.survey(chosen), chosen)
         failures = {offer.name: offer.failure for offer in self._pool.catalogue.servers if offer.failure is not None}
         loaded: list[str] = []
+        fault: Exception | None = None
         if text and self._discovery.enabled:
-            for finding in await find_for_turn(self._pool.reach, text, self._delegate):
+            findings, fault = await find_for_turn(self._pool.reach, text, self._delegate)
+            for finding in findings:
                 added = self._desk.load(finding.tools)
                 self._count_search(len(added))
                 loaded += added
                 failures |= finding.failures
         oversized = (f"tool {name!r} is left out: its definition is too large" for name in self._desk.oversized)
-        return TurnStart(tuple(loaded), failures, (*self._pool.catalogue.problems, *oversized))
+        return TurnStart(tuple(loaded), failures, (*self._pool.catalogue.problems, *oversized), fault)
 
     async def refresh(self) -> None:
         """Take note of what is offered now, in the middle of a turn; what is loaded stays loaded."""
@@ -154,8 +160,14 @@ class Conversation:
         self._desk.use(definition.tool)
         return Forward(call, definition, definition.tool)
 
+    def refused(self, forward: Forward) -> Reply:
+        """Return what to tell the model of a call that the user does not allow."""
+        self._uncount_call(forward)
+        return Reply(forward.call, wording.NOT_ALLOWED, is_error=True)
+
     def failed(self, forward: Forward, error: ToolsSearchClientError) -> Reply:
         """Return what to tell the model of a call that did not come to a result."""
+        self._uncount_call(forward)
         name, server = forward.definition.name, forward.tool.server
         if isinstance(error, UnknownTool) and server not in error.failed:
             self._desk.news.note_gone(name)
@@ -166,7 +178,11 @@ class Conversation:
 
     async def _answered(self, synthetic: SyntheticTool, call: ToolCall) -> Reply:
         self._count_call(call.name, _SYNTHETIC)
-        result = await synthetic.execute(call.arguments)
+        try:
+            result = await synthetic.execute(call.arguments)
+        except Exception as error:  # the host's own program: its mistakes cost no turn
+            _logger.exception("the host's tool %r failed", call.name)
+            return Reply(call, wording.failed_host_tool(call.name), is_error=True, fault=error)
         loaded = self._desk.load(result.newly_loaded_tools, call.id)
         if synthetic is self._desk.search:
             self._count_search(len(loaded))
@@ -191,6 +207,10 @@ class Conversation:
     def _count_call(self, name: str, server: str) -> None:
         self.statistics.calls_by_tool[name] += 1
         self.statistics.calls_by_server[server] += 1
+
+    def _uncount_call(self, forward: Forward) -> None:
+        self.statistics.calls_by_tool -= Counter([forward.definition.name])
+        self.statistics.calls_by_server -= Counter([forward.tool.server])
 
     def _count_search(self, discovered: int) -> None:
         if self.statistics.discovery is not None:

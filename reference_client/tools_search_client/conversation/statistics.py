@@ -28,6 +28,7 @@ class Statistics:
     """`None` where tools are not loaded on demand."""
 
     calls_by_tool: Counter[str] = field(default_factory=Counter[str])
+    """Calls that were let through and did not fail: what `refused` and `failed` were told of does not count."""
 
     calls_by_server: Counter[str] = field(default_factory=Counter[str])
     """Synthetic tools count under `_synthetic`."""
@@ -59,10 +60,10 @@ class Statistics:
 
     @property
     def saved_share(self) -> float:
-        """The share of definition tokens that was not sent, in [0, 1]; 0 where more was sent than listing would."""
+        """The share of definition tokens that was not sent; below 0 where more was sent than listing would have."""
         if not self.definition_tokens_listed:
             return 0.0
-        return max(0.0, 1 - self.definition_tokens_sent / self.definition_tokens_listed)
+        return 1 - self.definition_tokens_sent / self.definition_tokens_listed
 
     def to_json(self) -> dict[str, Any]:
         """Return all counts as one JSON object."""

@@ -42,5 +42,8 @@ class SyntheticTool(Protocol):
         ...
 
     async def execute(self, arguments: Mapping[str, Any], /) -> SyntheticToolResult:
-        """Answer one call. Mistakes of the model are results with `is_error`, not exceptions."""
+        """Answer one call. Mistakes of the model are results with `is_error`, not exceptions.
+
+        What it raises costs no turn: the model is told that the tool failed, and the host is given it in `Reply.fault`.
+        """
         ...

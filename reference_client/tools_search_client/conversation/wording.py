@@ -16,6 +16,7 @@ from tools_search_client.text import printable, shorten
 
 __all__ = [
     "DETAILS",
+    "NOT_ALLOWED",
     "SEARCH_DESCRIPTION",
     "SYSTEM_PROMPT_LINE",
     "Detail",
@@ -23,6 +24,7 @@ __all__ = [
     "changed_tool",
     "described",
     "failed_call",
+    "failed_host_tool",
     "gone",
     "listing_of",
     "not_a_tool",
@@ -52,6 +54,8 @@ SEARCH_DESCRIPTION: Final = (
     "Provide at least one of query, server_name or tool_names. "
     "A tool that was loaded stays loaded: call it directly, and do not search for it again."
 )
+
+NOT_ALLOWED: Final = "The user does not allow this call."
 
 _MANIFEST_HEADING: Final = "Available tool servers (use this tool to load their definitions):"
 
@@ -152,6 +156,11 @@ def vanished(name: str, server: str, search_tool: str | None) -> str:
     """Return what to say to a call of a tool that its server no longer offers."""
     advice = f" Use the '{search_tool}' tool to find another one." if search_tool else ""
     return f"Error: {_server(server)} no longer offers the tool '{_one(name)}'.{advice}"
+
+
+def failed_host_tool(name: str) -> str:
+    """Return what to say of a synthetic tool that raised; what it raised is for the host alone."""
+    return f"Error: The tool '{_one(name)}' failed. Go on without it, or try once more with other arguments."
 
 
 def failed_call(name: str, server: str, error: ToolsSearchClientError) -> str:
