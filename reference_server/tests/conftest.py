@@ -159,6 +159,25 @@ def compat_gateway() -> Connect:
 
 
 @pytest.fixture
+def hostile(servers: Servers, unused_tcp_port: int) -> Callable[..., Any]:
+    """Return the configuration of a hostile server, which is started where it is to be reached over HTTP."""
+
+    async def start(way: str, era: str, behavior: str = "good", **env: str) -> dict[str, Any]:
+        if way == "stdio":
+            return {"command": sys.executable, "args": [str(UPSTREAMS / "hostile.py"), way, era, behavior], "env": env}
+        servers.start(str(UPSTREAMS / "hostile.py"), way, era, behavior, str(unused_tcp_port), env=env)
+        while True:
+            try:
+                await (await anyio.connect_tcp("127.0.0.1", unused_tcp_port)).aclose()
+            except OSError:
+                await anyio.sleep(0.02)
+            else:
+                return {"url": f"http://127.0.0.1:{unused_tcp_port}/mcp"}
+
+    return start
+
+
+@pytest.fixture
 def labelled() -> dict[str, Any]:
     """Return the configuration of an upstream whose tools have groups and tags."""
     return {"command": sys.executable, "args": [str(UPSTREAMS / "labelled.py")]}

@@ -66,7 +66,7 @@ async def test_a_stubborn_server_and_what_it_started_are_gone_afterwards(
         (python("import os; os.kill(os.getpid(), 9)"), "it was killed by signal 9"),
         (python("import os, time; os.close(1); time.sleep(1000)"), "it closed its standard output"),
         (StdioTarget("yes", ("no message",)), "it sent 100 lines in a row that are no messages"),
-        (StdioTarget("cat", ("/dev/zero",)), "it sent a line of more than 64 MiB"),
+        (StdioTarget("cat", ("/dev/zero",)), "it sent a line of more than 16 MiB"),
     ],
 )
 async def test_the_end_of_a_server_is_noticed_and_explained(target: StdioTarget, reason: str) -> None:

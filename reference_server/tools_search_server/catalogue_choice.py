@@ -11,7 +11,7 @@ from mcp_types import Tool
 
 from tools_search_server.remote import Remote
 from tools_search_server.remote_bounds import NotAnswered
-from tools_search_server.upstream_listing import TooMany, read_tools
+from tools_search_server.upstream_listing import Allowance, TooMany, read_tools
 
 __all__ = ["read_catalogue"]
 
@@ -19,24 +19,26 @@ logger = logging.getLogger(__name__)
 
 
 async def read_catalogue(
-    client: Client, server: str, *, index_at_most: int | None, page_seconds: float
+    client: Client, server: str, allowance: Allowance, *, index_at_most: int | None, page_seconds: float
 ) -> tuple[Mapping[str, Tool], Remote | None]:
     """Return the tools of a server by name, or none of them and the way to search them where they are.
 
     Args:
         client: The connection.
         server: The server's name.
+        allowance: How much of its lists is read.
         index_at_most: How many tools of a server that can be searched are indexed; `None` for all.
         page_seconds: How long the server may take for one page of its list.
 
     Raises:
         MCPError: The server refused to list, or took too long for a page.
+        ListingTooLargeError: It lists more than is read.
     """
     settings = server_settings(client)
     if settings is not None and index_at_most is not None:
         if settings.catalog_size is None or settings.catalog_size <= index_at_most:
             try:
-                return await read_tools(client, server, page_seconds=page_seconds, most=index_at_most), None
+                return await read_tools(client, server, allowance, page_seconds=page_seconds, most=index_at_most), None
             except TooMany:
                 pass
         remote = Remote(client, server, settings)
@@ -46,4 +48,4 @@ async def read_catalogue(
             logger.warning("%s is indexed, since it cannot be searched: %s", server, failure, extra={"server": server})
         else:
             return {}, remote
-    return await read_tools(client, server, page_seconds=page_seconds), None
+    return await read_tools(client, server, allowance, page_seconds=page_seconds), None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Final, TypeAlias, cast
 
@@ -19,9 +19,16 @@ from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
+from mcp_ext_tools_search.client.messages import (
+    MAX_MESSAGE_BYTES,
+    MalformedMessageError,
+    MessageTooLargeError,
+    failed_answer,
+    mebibytes,
+    read_message,
+)
 from mcp_ext_tools_search.hosts import StdioTarget
 from mcp_ext_tools_search.hosts.environment import handed_down
-from mcp_types import jsonrpc_message_adapter
 
 from tools_search_server.child_words import ChildWords
 from tools_search_server.ending import Ending
@@ -29,7 +36,6 @@ from tools_search_server.revealing import Secrets
 
 __all__ = ["child_streams"]
 
-_MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 _MAX_STRAY_LINES: Final = 100
 """Lines in a row that are no message; a server that prints now and then is borne with."""
 
@@ -42,12 +48,21 @@ _Streams: TypeAlias = tuple[MemoryObjectReceiveStream[_Incoming], MemoryObjectSe
 
 
 @asynccontextmanager
-async def child_streams(target: StdioTarget, ended: Ending, *, server: str = "") -> AsyncGenerator[_Streams]:
+async def child_streams(
+    target: StdioTarget,
+    ended: Ending,
+    on_malformed: Callable[[str], None] = lambda _: None,
+    *,
+    max_line_bytes: int = MAX_MESSAGE_BYTES,
+    server: str = "",
+) -> AsyncGenerator[_Streams]:
     """Start a server and yield its messages and where to send others; stop it and all that it started at the end.
 
     Args:
         target: What to start.
         ended: Set with the reason as soon as the server has nothing more to say.
+        on_malformed: Called with what is wrong with each answer that cannot be read; it fails its request.
+        max_line_bytes: Of a line; a longer one is the end of the server.
         server: Its name, under which its standard error is logged; that of the program unless given.
 
     Raises:
@@ -61,7 +76,7 @@ async def child_streams(target: StdioTarget, ended: Ending, *, server: str = "")
         listening.start_soon(words.pass_on)
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_read, process, to_us, ended)
+                tasks.start_soon(_read, process, to_us, ended, on_malformed, max_line_bytes)
                 tasks.start_soon(_write, process, to_it)
                 with incoming, outgoing:
                     yield incoming, outgoing
@@ -81,30 +96,39 @@ async def _start(target: StdioTarget) -> Process:
     )
 
 
-async def _read(process: Process, messages: MemoryObjectSendStream[_Incoming], ended: Ending) -> None:
+async def _read(
+    process: Process,
+    messages: MemoryObjectSendStream[_Incoming],
+    ended: Ending,
+    on_malformed: Callable[[str], None],
+    max_line_bytes: int,
+) -> None:
     stdout = cast("ByteReceiveStream", process.stdout)  # piped, by _start
     buffer = bytearray()
     stray = 0
     with messages, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-        with suppress(anyio.EndOfStream):
-            while stray < _MAX_STRAY_LINES and len(buffer) < _MAX_LINE_BYTES:
+        try:
+            while stray < _MAX_STRAY_LINES:
                 searched = len(buffer)
                 buffer += await stdout.receive(262_144)
                 while (end := buffer.find(b"\n", searched)) >= 0 and stray < _MAX_STRAY_LINES:
-                    message = _parsed(bytes(buffer[:end]))
+                    message = _read_line(buffer[:end], max_line_bytes, on_malformed)
                     del buffer[: end + 1]
                     searched = 0
                     stray = stray + 1 if isinstance(message, Exception) else 0
                     await messages.send(message)
-        # Before the messages end, so that whoever waits for one knows why none comes.
-        ended.set(await _reason(process, stray, len(buffer)))
+                if len(buffer) > max_line_bytes:
+                    raise MessageTooLargeError(f"a line of more than {mebibytes(max_line_bytes)}")
+        except MessageTooLargeError as error:
+            # Before the messages end, so that whoever waits for one knows why none comes.
+            ended.set(f"it sent {error}", is_excess=True)
+        except anyio.EndOfStream:
+            ended.set(await _how_it_ended(process))
+        else:
+            ended.set(f"it sent {stray} lines in a row that are no messages of the protocol")
 
 
-async def _reason(process: Process, stray: int, unread: int) -> str:
-    if stray >= _MAX_STRAY_LINES:
-        return f"it sent {stray} lines in a row that are no messages of the protocol"
-    if unread >= _MAX_LINE_BYTES:
-        return f"it sent a line of more than {_MAX_LINE_BYTES // 1024 // 1024} MiB"
+async def _how_it_ended(process: Process) -> str:
     if not await _exits_within(process, _LAST_WORDS_SECONDS):
         return "it closed its standard output"
     code = process.returncode or 0
@@ -112,11 +136,19 @@ async def _reason(process: Process, stray: int, unread: int) -> str:
     return f"it {how}; its last words are in the log"
 
 
-def _parsed(line: bytes) -> _Incoming:
+def _read_line(line: bytearray, max_bytes: int, on_malformed: Callable[[str], None]) -> _Incoming:
+    """Return the message that a line is, a failure in place of an answer that cannot be read, or why it is neither.
+
+    Raises:
+        MessageTooLargeError: It is more than is read.
+    """
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(line.decode("utf-8", "replace"), by_name=False))
-    except ValueError as error:
-        return error
+        return SessionMessage(read_message(line, max_bytes))
+    except MalformedMessageError as error:
+        if error.answers is None:
+            return error
+        on_malformed(str(error))
+        return SessionMessage(failed_answer(error.answers, str(error)))
 
 
 async def _write(process: Process, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:

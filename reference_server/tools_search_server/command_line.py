@@ -15,6 +15,7 @@ from typing import Any, Final, NoReturn
 
 import anyio
 import click
+from mcp_ext_tools_search.client.messages import MAX_MESSAGE_BYTES
 from mcp_ext_tools_search.hosts import ConfigurationError, load_host_file
 from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE
 
@@ -47,6 +48,7 @@ _OF_A_STREAM: Final = frozenset({errno.EBADF, errno.EIO, errno.ENOSPC, errno.EPI
 
 _FILE = click.Path(path_type=Path)
 _MOST_LISTED: Final = 10_000
+_MEBI: Final = 1024 * 1024
 
 _EPILOG = f"""\b
 Examples:
@@ -132,6 +134,8 @@ class _ModeType(click.ParamType[tuple[str, int]]):
               help="How long the first request waits for servers that are slow to start.")  # fmt: skip
 @click.option("--call-timeout", type=click.FloatRange(0, min_open=True), default=600, show_default=True,
               metavar="SECONDS", help="When a tool call is given up.")  # fmt: skip
+@click.option("--max-message", type=click.IntRange(1, 1024), default=MAX_MESSAGE_BYTES // _MEBI, show_default=True,
+              metavar="MIB", help="What a server may send at once, or list in all.")  # fmt: skip
 @click.option("--index-at-most", type=click.IntRange(0), default=INDEX_AT_MOST, show_default=True, metavar="TOOLS",
               help="A server with more, if it offers tools/search, is searched itself.")  # fmt: skip
 @click.option("--lazy", is_flag=True, help='Start each server when it is first used, unless it says "lazy": false.')
@@ -165,6 +169,7 @@ def command(
     stateless: bool,
     start_deadline: float,
     call_timeout: float,
+    max_message: int,
     index_at_most: int,
     lazy: bool,
     idle_stop: float,
@@ -199,7 +204,8 @@ def command(
         limits = Limits(page_size, min(default_limit, max_limit), max_limit, cursor_key, ranker)
         redis_at = redis_address(redis, redis_channel)
         laziness = None if only_check else Laziness(for_all=lazy, idle_seconds=idle_stop)
-        options = GatewayOptions(start_deadline, call_timeout, toolset, index_at_most, laziness, redis_at)
+        max_bytes = max_message * _MEBI
+        options = GatewayOptions(start_deadline, call_timeout, toolset, index_at_most, laziness, max_bytes, redis_at)
         if config is not None and only_check:
             always = read_always_available(load_host_file(config), str(config))
             sys.exit(0 if anyio.run(check, configured_gateway(config, limits, options), always, as_json) else 1)

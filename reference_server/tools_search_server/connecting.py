@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, TypeAlias, cast
 
 import anyio
@@ -16,7 +17,8 @@ from mcp import MCPError
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
-from mcp_ext_tools_search.client.endings import connection_ended
+from mcp_ext_tools_search.client.bounded_http import ACCEPTED_ENCODING, BoundedHttp
+from mcp_ext_tools_search.client.endings import connection_ended, malformed
 from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target, UnusableTarget
 from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
 from pydantic import ValidationError
@@ -27,6 +29,8 @@ from tools_search_server.revealing import Secrets, printable, quoted
 from tools_search_server.upstream_listing import ListingError
 
 __all__ = ["explain", "first_error", "open_transport"]
+
+logger = logging.getLogger(__name__)
 
 _CONNECT_SECONDS: Final = 30
 
@@ -48,7 +52,7 @@ _Message: TypeAlias = SessionMessage | Exception
 
 @asynccontextmanager
 async def open_transport(
-    target: Target, ended: Ending, *, read_seconds: float, server: str = ""
+    target: Target, ended: Ending, *, read_seconds: float, max_message_bytes: int, server: str = ""
 ) -> AsyncGenerator[Any]:
     """Open the streams to a server, for the SDK's `Client`.
 
@@ -56,26 +60,35 @@ async def open_transport(
         target: The server.
         ended: Set as soon as the server has nothing more to say, which the SDK tells nobody.
         read_seconds: How long an HTTP server may be silent during a request.
+        max_message_bytes: Of a message; the connection ends when the server sends a larger one.
         server: Its name, for the log.
     """
+    note_malformed = _noting_malformed(server)
+    bounded = BoundedHttp(
+        max_message_bytes,
+        on_excess=partial(ended.set, is_excess=True),
+        on_malformed=note_malformed,
+        answers_in_body=not (isinstance(target, HttpTarget) and target.transport == "sse"),
+    )
     match target:
         case StdioTarget():
-            async with child_streams(target, ended, server=server) as streams:
+            child = child_streams(target, ended, note_malformed, max_line_bytes=max_message_bytes, server=server)
+            async with child as streams:
                 yield streams
         case HttpTarget(transport="sse"):
-            sse = sse_client(target.url, dict(target.headers), _CONNECT_SECONDS, read_seconds, _client)
-            async with sse as streams, _watched(*streams, ended) as watched:
+            bounding = partial(_client, event_hooks={"response": [bounded.guard]})
+            sse = sse_client(target.url, dict(target.headers), _CONNECT_SECONDS, read_seconds, bounding)
+            async with sse as streams, _watched(*streams, ended, bounded) as watched:
                 yield watched
         case HttpTarget():
             timeout = httpx2.Timeout(_CONNECT_SECONDS, read=read_seconds)
             # Any number of them: a stream for each subscription, beside the calls.
             limits = httpx2.Limits(max_connections=None, keepalive_expiry=_KEPT_SECONDS)
-            hooks = {"response": [_noting_refusals(ended)]}
+            hooks = {"response": [_noting_refusals(ended), bounded.guard]}
             async with (
                 _client(dict(target.headers), timeout, limits=limits, event_hooks=hooks) as client,
-                # A listing or a result is one event, and may well be above the SDK's 1 MiB.
-                streamable_http_client(target.url, http_client=client, max_sse_event_size=None) as streams,
-                _watched(*streams, ended) as watched,
+                streamable_http_client(target.url, http_client=client) as streams,
+                _watched(*streams, ended, bounded) as watched,
             ):
                 yield watched
         case UnusableTarget():
@@ -88,6 +101,7 @@ def _client(
     auth: httpx2.Auth | None = None,
     **options: Any,
 ) -> httpx2.AsyncClient:
+    headers = {"Accept-Encoding": ACCEPTED_ENCODING, **(headers or {})}
     return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, verify=_certificates(), **options)
 
 
@@ -107,21 +121,36 @@ def _noting_refusals(ended: Ending) -> Callable[[httpx2.Response], Awaitable[Non
     return note
 
 
+def _noting_malformed(server: str) -> Callable[[str], None]:
+    """Return what logs the first message that cannot be read, the tenth, the hundredth and so on, with its flaw."""
+    number = 0
+
+    def note(flaw: str) -> None:
+        nonlocal number
+        number += 1
+        if str(number).strip("0") == "1":
+            text = "%s: a message is malformed: %s (number %d on this connection)"
+            logger.warning(text, server, flaw, number, extra={"server": server})
+
+    return note
+
+
 @asynccontextmanager
-async def _watched(incoming: Any, outgoing: Any, ended: Ending) -> AsyncGenerator[Any]:
+async def _watched(incoming: Any, outgoing: Any, ended: Ending, bounded: BoundedHttp) -> AsyncGenerator[Any]:
     async with anyio.create_task_group() as tasks:
         send, receive = anyio.create_memory_object_stream[_Message]()
-        tasks.start_soon(_pass_on, incoming, send, ended)
+        tasks.start_soon(_pass_on, incoming, send, ended, bounded)
         with receive:
             yield receive, outgoing
         tasks.cancel_scope.cancel()
 
 
-async def _pass_on(incoming: Any, send: MemoryObjectSendStream[_Message], ended: Ending) -> None:
+async def _pass_on(incoming: Any, send: MemoryObjectSendStream[_Message], ended: Ending, bounded: BoundedHttp) -> None:
     try:
         with send, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async for message in incoming:
-                await send.send(message)
+                ended.has_spoken = True
+                await send.send(bounded.exchange(message) if isinstance(message, SessionMessage) else message)
     finally:
         ended.set()
 
@@ -141,15 +170,10 @@ def explain(error: BaseException, target: Target, *, http_status: int | None = N
             return _unconnected(unconnected, target)
         case httpx2.HTTPStatusError(response=response):  # whose text holds the address, and with it perhaps a key
             return _refused(response.status_code)
-        case MCPError() as ended if connection_ended(ended):
-            return "it closed the connection before it was ready"
-        case MCPError() if http_status is not None and http_status in _WHO_ASKS:
-            return _refused(http_status)
-        case MCPError(code=code, message=message) if code != UNSUPPORTED_PROTOCOL_VERSION:
-            status = "" if http_status is None else f"HTTP {http_status} and "
-            return f"it answered with {status}error {code}: {quoted(message, _MOST_SAID)}"
-        case ListingError() as malformed:
-            return str(malformed)
+        case MCPError() as answered if answered.code != UNSUPPORTED_PROTOCOL_VERSION:
+            return _answered(answered, http_status)
+        case ListingError() as malformed_list:
+            return str(malformed_list)
         case ValidationError():
             return "it does not speak MCP: its answer to the greeting is malformed"
         case other:
@@ -169,8 +193,10 @@ def _in_plain_words(error: BaseException, target: Target) -> str:
             return "it did not answer in time"
         case httpx2.TooManyRedirects():
             return "it redirects without end"
-        case httpx2.DecodingError():
-            return "its answer is not compressed as it says"
+        case httpx2.DecodingError() as unread:
+            return f"its HTTP response cannot be read: {printable(str(unread))}"
+        case httpx2.RemoteProtocolError() as unread if "buffer too long" in str(unread):
+            return "it sent HTTP headers of more than 100 kB"
         case httpx2.NetworkError() | httpx2.RemoteProtocolError():
             return "the connection broke off while it answered"
         case other:
@@ -188,6 +214,17 @@ def _unstarted(error: OSError, target: StdioTarget) -> str:
             return f"{target.command!r} may not be executed"
         case other:
             return f"{target.command!r} cannot be started: {printable(other.strerror or str(other))[:_MOST_SAID]}"
+
+
+def _answered(error: MCPError, http_status: int | None) -> str:
+    if connection_ended(error):
+        return "it closed the connection before it was ready"
+    if http_status is not None and http_status in _WHO_ASKS:
+        return _refused(http_status)
+    if malformed(error):
+        return printable(error.message)
+    status = "" if http_status is None else f"HTTP {http_status} and "
+    return f"it answered with {status}error {error.code}: {quoted(error.message, _MOST_SAID)}"
 
 
 def _unconnected(error: httpx2.ConnectError, target: HttpTarget) -> str:

@@ -15,11 +15,16 @@ class Ending:
         """Why it ended; empty while it lasts, and where nothing more is known."""
         self.http_status: int | None = None
         """With which HTTP status the last message was refused; `None` where it was not."""
+        self.has_spoken = False
+        """Whether a message came over HTTP."""
+        self.is_excess = False
+        """Whether the server sent more than is read: it would do so again if it were asked again soon."""
         self._event = anyio.Event()
 
-    def set(self, reason: str = "") -> None:
+    def set(self, reason: str = "", *, is_excess: bool = False) -> None:
         """Say that the connection has ended; the first reason that is known counts."""
-        self.reason = self.reason or reason
+        if not self.reason:
+            self.reason, self.is_excess = reason, is_excess
         self._event.set()
 
     async def wait(self) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 
 import anyio
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
+from mcp_ext_tools_search.client.messages import MAX_MESSAGE_BYTES
 from mcp_ext_tools_search.hosts import ServerEntry, qualified_name
 from mcp_types import Implementation, Tool
 
@@ -40,6 +41,7 @@ class Gateway:
         entries: The servers.
         page_size: Tools on one page of the listing.
         call_seconds: When a request to a server is given up.
+        max_message_bytes: Of a message of a server, and of all its lists together.
         client_info: Who the servers are told is asking.
         access: Who may see what of it.
         metadata: What is known of the tools beside what their servers publish.
@@ -54,6 +56,7 @@ class Gateway:
         *,
         page_size: int,
         call_seconds: float,
+        max_message_bytes: int = MAX_MESSAGE_BYTES,
         client_info: Implementation,
         access: Access | None = None,
         metadata: ToolMetadata | None = None,
@@ -73,6 +76,7 @@ class Gateway:
                 self._on_change,
                 self.events.put,
                 call_seconds=call_seconds,
+                max_message_bytes=max_message_bytes,
                 client_info=client_info,
                 index_at_most=partial(self._most_indexed, entry.name, index_at_most),
                 on_told=self.replicas.tell_of_server,

@@ -13,6 +13,7 @@ from typing import Any, Final
 import anyio
 from mcp.server import Server
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
+from mcp_ext_tools_search.client.messages import MAX_MESSAGE_BYTES
 from mcp_ext_tools_search.hosts import load_host_file
 from mcp_types import CallToolRequestParams, Implementation, PaginatedRequestParams
 
@@ -73,6 +74,9 @@ class GatewayOptions:
     laziness: Laziness | None = field(default_factory=Laziness)
     """Which servers run only while they are used; `None` for none."""
 
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+    """Decoded bytes of one message of a server, and of all its lists together."""
+
     redis: RedisAddress | None = None
     """Where list changes cross to other replicas; `None` where there are none."""
 
@@ -90,6 +94,7 @@ def configured_gateway(file: Path, limits: Limits, options: GatewayOptions) -> G
         hosts.servers,
         page_size=limits.page_size,
         call_seconds=options.call_timeout,
+        max_message_bytes=options.max_message_bytes,
         client_info=Implementation(name=_NAME, version=version("mcp-ext-tools-search")),
         access=read_access(hosts, str(file), options.toolset),
         metadata=read_host_metadata(hosts, str(file)),

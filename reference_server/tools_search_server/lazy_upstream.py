@@ -25,7 +25,7 @@ from tools_search_server.upstream import Upstream
 from tools_search_server.upstream_listing import PROMPTS, RESOURCES, TEMPLATES
 from tools_search_server.upstream_lists import KeptLists
 from tools_search_server.upstream_questions import Caller
-from tools_search_server.upstream_state import State, Unavailable, pauses
+from tools_search_server.upstream_state import Pauses, State, Unavailable
 
 __all__ = ["IDLE_SECONDS", "Laziness", "LazyUpstream", "made_for"]
 
@@ -75,7 +75,7 @@ class LazyUpstream(Upstream):
         """Set when the attempt to start that is under way, or comes next, has ended in one way or the other."""
         self._left_alone_until = -math.inf
         self._used = -math.inf
-        self._waits = pauses()
+        self._waits = Pauses()
 
     async def run(self) -> None:
         """Connect whenever the server is wanted; never returns and never raises but when it is cancelled."""
@@ -89,7 +89,7 @@ class LazyUpstream(Upstream):
             reason = await self._held()
             if self._state.kind == "idle":
                 continue
-            pause = next(self._waits)
+            pause = self._waits.after(is_excess=self._link.ended.is_excess)
             self._left_alone_until = anyio.current_time() + pause
             self._fail(reason)
             self._rest()
@@ -139,7 +139,7 @@ class LazyUpstream(Upstream):
         return {} if self._kept is None else self.tools
 
     async def _while_connected(self, client: Client) -> None:
-        self._waits = pauses()
+        self._waits = Pauses()
         self._left_alone_until = -math.inf
         self._used = anyio.current_time()
         self._tried.set()

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from mcp import MCPError
 from mcp.server import ServerRequestContext
-from mcp_ext_tools_search.client.endings import timed_out
+from mcp_ext_tools_search.client.endings import malformed, timed_out
 from mcp_ext_tools_search.client.raw import MODERN_ONLY
 from mcp_types import (
     HEADER_MISMATCH,
@@ -147,6 +147,8 @@ def _wants_progress(params: Mapping[str, Any]) -> bool:
 def _translated(error: MCPError, server: str) -> MCPError:
     if timed_out(error):
         return MCPError(error.code, f"The MCP server {server!r} did not answer in time", error.data)
+    if malformed(error):
+        return MCPError(error.code, f"The MCP server {server!r} answered, and {error.message}")
     if error.code in _OF_THE_CONNECTION:
         message = f"The MCP server {server!r} refused the request with error {error.code}: {quoted(error.message)}"
         return MCPError(INTERNAL_ERROR, message, error.data)

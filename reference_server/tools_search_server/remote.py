@@ -96,7 +96,7 @@ class Remote:
             if following is not None:
                 logger.warning("%s: its list is cut: a cursor of it cannot be followed", self._server)
             following = None
-        page = RemotePage(tuple(self._usable(answer, TOOLS.method).values()), following)
+        page = RemotePage(tuple((await self._usable(answer, TOOLS.method)).values()), following)
         self._page = cursor, anyio.current_time() + _FRESH_SECONDS, page
         return page
 
@@ -121,7 +121,8 @@ class Remote:
             return None
         limit = min(self._limit, _MOST_LOOKED_AT)
         try:
-            return self._usable(await self._answered(METHOD, {"query": name, "limit": limit})).get(name)
+            answer = await self._answered(METHOD, {"query": name, "limit": limit})
+            return (await self._usable(answer)).get(name)
         except MCPError as error:
             raise NotAnswered(f"The MCP server {self._server!r} refused to search: {quoted(error.message)}") from error
 
@@ -153,7 +154,7 @@ class Remote:
         params: dict[str, Any] = {"query": trimmed(query)[:_MOST_QUERY_CHARS], "limit": self._limit}
         for _ in range(_MOST_PAGES):
             page = await raw_request(self._client, METHOD, params, seconds=BOUND_SECONDS)
-            for name, tool in self._usable(page).items():
+            for name, tool in (await self._usable(page)).items():
                 found.setdefault(name, RemoteHit.of(tool))
             cursor = page.get("nextCursor")
             if len(found) >= _MOST_HITS or not isinstance(cursor, str) or cursor in cursors:
@@ -180,13 +181,13 @@ class Remote:
     async def _answered(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         return await self._bounds.within(lambda: raw_request(self._client, method, params, seconds=BOUND_SECONDS))
 
-    def _usable(self, page: Mapping[str, Any], method: str = METHOD) -> dict[str, Tool]:
+    async def _usable(self, page: Mapping[str, Any], method: str = METHOD) -> dict[str, Tool]:
         try:
             entries = entries_of(page, TOOLS.member, method)
         except ListingError as error:
             raise NotAnswered(f"The MCP server {self._server!r} did not answer: {error}") from error
         # At DEBUG: what is wrong with a page is wrong with it in each search.
-        tools = cast("dict[str, Tool]", usable_entries(entries, self._server, TOOLS, level=logging.DEBUG))
+        tools = cast("dict[str, Tool]", await usable_entries(entries, self._server, TOOLS, level=logging.DEBUG))
         usable = {tool.name: tool for tool in absorb_tools(self._client, list(tools.values()), complete=False)}
         self._known.update(usable)
         while len(self._known) > _MOST_KEPT:

@@ -26,12 +26,12 @@ from tools_search_server.revealing import printable
 from tools_search_server.upstream_asking import ask
 from tools_search_server.upstream_known import KnownServer
 from tools_search_server.upstream_link import Link
-from tools_search_server.upstream_listing import read_tools
+from tools_search_server.upstream_listing import Allowance, read_tools
 from tools_search_server.upstream_lists import Listed, Lists
 from tools_search_server.upstream_news import News, is_dead
 from tools_search_server.upstream_questions import ANSWER_SECONDS, Caller, Questions
 from tools_search_server.upstream_session import is_modern
-from tools_search_server.upstream_state import Forgotten, State, Unavailable, pauses
+from tools_search_server.upstream_state import Forgotten, Pauses, State, Unavailable
 from tools_search_server.upstream_watches import Watches
 
 __all__ = ["Upstream"]
@@ -51,6 +51,7 @@ class Upstream(KnownServer):
         on_change: Called with this object when its tools or its state have changed.
         on_event: Called with this object and each change beside its tools.
         call_seconds: When a request is given up, unless the entry says otherwise.
+        max_message_bytes: Of a message, and of all lists of the server together.
         client_info: Who is asking.
         index_at_most: Returns how many tools of a server that can be searched itself are read; `None` for all.
         on_told: Called with its name and each change of a list of which it tells by itself.
@@ -63,6 +64,7 @@ class Upstream(KnownServer):
         on_event: Callable[[Upstream, ServerEvent], None],
         *,
         call_seconds: float,
+        max_message_bytes: int,
         client_info: Implementation,
         index_at_most: Callable[[], int | None] = lambda: None,
         on_told: Callable[[str, ServerEvent], None] = lambda _, __: None,
@@ -74,6 +76,7 @@ class Upstream(KnownServer):
         """Its resources of which callers want to hear."""
         self._call_seconds = entry.call_seconds or call_seconds
         self._client_info = client_info
+        self._allowance = Allowance(max_message_bytes)
         self._index_at_most = index_at_most
         self._client: Client | None = None
         self._questions = Questions()
@@ -88,6 +91,7 @@ class Upstream(KnownServer):
             server=self.name,
             start_seconds=entry.start_seconds or _START_SECONDS,
             read_seconds=self._call_seconds + _LIST_SECONDS + ANSWER_SECONDS,
+            max_message_bytes=max_message_bytes,
         )
 
     @property
@@ -97,14 +101,14 @@ class Upstream(KnownServer):
 
     async def run(self) -> None:
         """Keep the server connected; never returns and never raises but when it is cancelled."""
-        waits = pauses()
+        waits = Pauses()
         while True:
             began = anyio.current_time()
             reason = await self._held()
             if anyio.current_time() - began > _STEADY_SECONDS:
-                waits = pauses()
+                waits = Pauses()
             self._fail(reason)
-            await anyio.sleep(next(waits))
+            await anyio.sleep(waits.after(is_excess=self._link.ended.is_excess))
 
     async def _held(self) -> str:
         """Hold one connection for as long as it lasts, and return why it ended, or was none."""
@@ -192,7 +196,8 @@ class Upstream(KnownServer):
         async with anyio.create_task_group() as tasks:
             tools, remote = await self._read_catalogue(client)
             is_ready()
-            self._client, self.lists = client, Lists(client, self.name, partial(self._note, client))
+            self._client = client
+            self.lists = Lists(client, self.name, self._allowance, partial(self._note, client))
             self._ready.set()
             self._learn(client, tools, remote)
             self._tell_of_lists()
@@ -213,7 +218,7 @@ class Upstream(KnownServer):
 
     async def _read_catalogue(self, client: Client) -> tuple[Mapping[str, Tool], Remote | None]:
         most = self._index_at_most()
-        return await read_catalogue(client, self.name, index_at_most=most, page_seconds=_LIST_SECONDS)
+        return await read_catalogue(client, self.name, self._allowance, index_at_most=most, page_seconds=_LIST_SECONDS)
 
     async def _while_connected(self, client: Client) -> None:
         """Do what else there is to do on a connection; it ends with it."""
@@ -227,7 +232,7 @@ class Upstream(KnownServer):
             await self._stale.wait()
             self._stale = anyio.Event()
             if self.remote is None:
-                self._update(await read_tools(client, self.name, page_seconds=_LIST_SECONDS))
+                self._update(await read_tools(client, self.name, self._allowance, page_seconds=_LIST_SECONDS))
             elif self._index_at_most() is None:  # somebody is to see a part of it now
                 self._learn(client, *await self._read_catalogue(client))
             else:

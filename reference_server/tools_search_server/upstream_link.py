@@ -12,9 +12,10 @@ import anyio
 from mcp import Client
 from mcp_ext_tools_search.hosts import HttpTarget, Target, UnusableTarget
 
-from tools_search_server.connecting import explain, open_transport
+from tools_search_server.connecting import explain, first_error, open_transport
 from tools_search_server.ending import Ending
 from tools_search_server.revealing import Secrets, masked_streams
+from tools_search_server.upstream_listing import ListingTooLargeError
 
 __all__ = ["Link", "Use"]
 
@@ -37,6 +38,7 @@ class Link:
         server: Its name, for the log.
         start_seconds: How long a server may take until it can be used.
         read_seconds: How long an HTTP server may be silent during a request.
+        max_message_bytes: Of a message; the connection ends when the server sends a larger one.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Link:
         server: str,
         start_seconds: float,
         read_seconds: float,
+        max_message_bytes: int,
     ) -> None:
         self.target = target
         self.secrets = Secrets(target)
@@ -59,6 +62,7 @@ class Link:
         self._server = server
         self._start_seconds = start_seconds
         self._read_seconds = read_seconds
+        self._max_message_bytes = max_message_bytes
         self._is_proven = False
 
     @property
@@ -84,9 +88,10 @@ class Link:
         if self.ended.http_status in _PERHAPS_OLD:
             self.target = replace(tried, transport="sse")
             old_reason = await self._hold_one()
-            if self._is_proven:
+            if not self._is_proven:
+                self.target = tried
+            if self._is_proven or self.ended.has_spoken:
                 return old_reason
-            self.target = tried
         return reason
 
     async def _hold_one(self) -> str:
@@ -98,23 +103,40 @@ class Link:
             nonlocal outcome
             try:
                 with anyio.CancelScope(deadline=anyio.current_time() + self._start_seconds) as start:
+                    tasks.start_soon(self._give_up_after_excess, start)
                     await self._connect(start)
                 late = f"it did not answer within {self._start_seconds:g} s"
-                outcome = late if start.cancelled_caught else self.ended.reason or "it closed the connection"
+                is_late = start.cancelled_caught and not self.ended.reason
+                outcome = late if is_late else self.ended.reason or "it closed the connection"
             except Exception as error:  # the supervisor's boundary: whatever an upstream does costs only itself
+                self.ended.is_excess |= isinstance(first_error(error), ListingTooLargeError)
                 logger.debug("%s: the connection failed", self._server, exc_info=error)
                 outcome = self.ended.reason or explain(error, self.target, http_status=self.ended.http_status)
+            finally:
+                tasks.cancel_scope.cancel()
 
         # In a task of its own: when an HTTP server dies, the SDK cancels the task that holds its client.
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(hold)
         return outcome
 
+    async def _give_up_after_excess(self, start: anyio.CancelScope) -> None:
+        """Let a server that sends too much have no second attempt at the same greeting, as the SDK gives it one."""
+        await self.ended.wait()
+        if self.ended.is_excess and start.deadline < math.inf:
+            start.cancel()
+
     async def _connect(self, start: anyio.CancelScope) -> None:
         def prove() -> None:
             start.deadline = math.inf
             self._is_proven = True
 
-        transport = open_transport(self.target, self.ended, read_seconds=self._read_seconds, server=self._server)
+        transport = open_transport(
+            self.target,
+            self.ended,
+            read_seconds=self._read_seconds,
+            max_message_bytes=self._max_message_bytes,
+            server=self._server,
+        )
         async with self._make_client(masked_streams(transport, self.secrets)) as client:
             await self._use(client, prove)

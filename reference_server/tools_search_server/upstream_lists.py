@@ -14,7 +14,16 @@ from mcp_types import METHOD_NOT_FOUND, PromptsCapability, ResourcesCapability
 from pydantic import BaseModel
 
 from tools_search_server.revealing import quoted
-from tools_search_server.upstream_listing import PROMPTS, RESOURCES, TEMPLATES, Kind, ListingError, read_entries
+from tools_search_server.upstream_listing import (
+    PROMPTS,
+    RESOURCES,
+    TEMPLATES,
+    Allowance,
+    Kind,
+    ListingError,
+    ListingTooLargeError,
+    read_entries,
+)
 
 __all__ = ["KeptLists", "Listed", "Lists"]
 
@@ -28,6 +37,9 @@ _FRESH_SECONDS: Final = 5
 
 _FAILED_SECONDS: Final = 30
 """How long a server that failed to list is left alone."""
+
+_EXCESS_SECONDS: Final = 3600
+"""How long a list is left alone that is larger than is read."""
 
 _NEVER: Final[tuple[float, Mapping[str, BaseModel]]] = -math.inf, {}
 
@@ -69,11 +81,15 @@ class Lists:
     Args:
         client: The connection.
         server: Its name, for the log.
+        allowance: How much of its lists is read.
         on_faults: Called with what is wrong with its lists whenever that has changed, with nothing when nothing is.
     """
 
-    def __init__(self, client: Client, server: str, on_faults: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self, client: Client, server: str, allowance: Allowance, on_faults: Callable[[str], None] = lambda _: None
+    ) -> None:
         self._client = client
+        self._allowance = allowance
         self._server = server
         self._on_faults = on_faults
         self._faults: dict[str, str] = {}
@@ -94,10 +110,13 @@ class Lists:
             seconds = math.inf if capability.list_changed else _FRESH_SECONDS
             try:
                 with anyio.fail_after(_SECONDS):
-                    entries = await read_entries(self._client, self._server, kind, page_seconds=_SECONDS)
+                    entries = await read_entries(
+                        self._client, self._server, kind, self._allowance, page_seconds=_SECONDS
+                    )
                 self._note(kind, None)
             except (ListingError, MCPError, TimeoutError) as error:
-                entries, seconds = _NEVER[1], _FAILED_SECONDS
+                is_excess = isinstance(error, ListingTooLargeError)
+                entries, seconds = _NEVER[1], _EXCESS_SECONDS if is_excess else _FAILED_SECONDS
                 # Templates are optional, and there is no capability that says so.
                 if not isinstance(error, MCPError) or error.code != METHOD_NOT_FOUND or kind is not TEMPLATES:
                     told = {"server": self._server}

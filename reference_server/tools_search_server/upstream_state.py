@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
-__all__ = ["Forgotten", "State", "Unavailable", "pauses"]
+__all__ = ["Forgotten", "Pauses", "State", "Unavailable", "pauses"]
 
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 60
+_FIRST_AFTER_EXCESS: Final = 60
+_LONGEST_AFTER_EXCESS: Final = 3600
 
 
 class Unavailable(Exception):
@@ -42,10 +44,26 @@ class State:
         return f"{self.kind} {since}: {self.reason}" if self.reason else f"{self.kind} {since}"
 
 
-def pauses(longest: float = _LONGEST_PAUSE) -> Iterator[float]:
+def pauses(longest: float = _LONGEST_PAUSE, *, first: float = _FIRST_PAUSE) -> Iterator[float]:
     """Yield growing pauses in seconds, spread so that many servers do not come back in step."""
     spread = secrets.SystemRandom()
-    pause = _FIRST_PAUSE
+    pause = first
     while True:
         yield pause * spread.uniform(0.5, 1.5)
         pause = min(pause * 2, longest)
+
+
+class Pauses:
+    """How long to leave a server alone that has failed: longer each time.
+
+    One that sent more than is read is left alone for minutes at least, since each attempt costs all others some of
+    their time.
+    """
+
+    def __init__(self) -> None:
+        self._after_failure = pauses()
+        self._after_excess = pauses(_LONGEST_AFTER_EXCESS, first=_FIRST_AFTER_EXCESS)
+
+    def after(self, *, is_excess: bool) -> float:
+        """Return the pause after another failure, in seconds."""
+        return next(self._after_excess if is_excess else self._after_failure)

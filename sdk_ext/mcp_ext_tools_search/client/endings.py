@@ -11,11 +11,12 @@ import re
 from typing import Final
 
 from mcp import MCPError
-from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT
 
-__all__ = ["connection_ended", "timed_out"]
+__all__ = ["connection_ended", "malformed", "timed_out"]
 
 _ENDED: Final = re.compile(r"Connection closed\Z|SSE stream (?:failed|ended)\b")
+_MALFORMED: Final = re.compile(r"its answer is malformed: ")
 _TIMED_OUT: Final = re.compile(r"Request '[^']*' timed out\Z|Timed out after ")
 
 
@@ -27,3 +28,8 @@ def connection_ended(error: MCPError) -> bool:
 def timed_out(error: MCPError) -> bool:
     """Tell whether this side gave up waiting for the server."""
     return error.code == REQUEST_TIMEOUT and _TIMED_OUT.match(error.message) is not None
+
+
+def malformed(error: MCPError) -> bool:
+    """Tell whether the server answered with what cannot be read; the message says what is wrong with it."""
+    return error.code == INTERNAL_ERROR and _MALFORMED.match(error.message) is not None
