@@ -104,7 +104,7 @@ STREAMS: list[queue.Queue[str]] = []
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
-    def log_message(self, format: str, *args: Any) -> None: ...
+    def log_message(self, format: str, *args: Any) -> None: ...  # noqa: A002 - the name in the base class
 
     def do_GET(self) -> None:
         if WAY != "old-sse":
