@@ -101,6 +101,10 @@ def _replicas(material: Material) -> Sequence[str]:
     return ["--tools", "40", "--callers", "2", "--seconds", "0.1"] if material.is_quick else []
 
 
+def _isolation(material: Material) -> Sequence[str]:
+    return ["--seed", "1", *(["--cases", "50"] if material.is_quick else [])]
+
+
 def _catalogue(material: Material) -> Sequence[str]:
     return [*_each("--data", material.data or [SMALL]), "--sizes", material.sizes]
 
@@ -119,5 +123,6 @@ STEPS: Final[Mapping[str, Step]] = {
     "federation": Step("Federation: which order of many servers' answers is best?", _federation),
     "overhead": Step("Overhead: what does the gateway cost?", _overhead),
     "replicas": Step("Replicas: what do more processes give?", _replicas),
+    "isolation": Step("Isolation: does anything that a caller does not see move what it is answered?", _isolation),
 }
 """By the names of their packages, in the order of the report."""

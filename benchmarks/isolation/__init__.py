@@ -1,0 +1,1 @@
+"""Isolation: does anything that a caller does not see move what it is answered?"""
