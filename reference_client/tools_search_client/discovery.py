@@ -32,10 +32,16 @@ from tools_search_client.fallback import Listing, ListingBounds, LocalIndex, lis
 from tools_search_client.faults import server_faults
 from tools_search_client.found import Found, FoundTool, Mode, require_request
 
-__all__ = ["DiscoveryOptions", "Era", "ServerTools"]
+__all__ = ["CALL_SECONDS", "DiscoveryOptions", "Era", "ServerTools"]
 
 Era = Literal["modern", "legacy"]
 """Which of the two families of protocol revisions a connection speaks."""
+
+CALL_SECONDS: Final = 120.0
+"""As long as a person waits; a gateway gives up earlier, so that it can say which of its servers did not answer."""
+
+_MOST_EXTENSION: Final = 10
+"""How many times as long as without it a call may take that reports progress."""
 
 _LIST_METHOD: Final = "tools/list"
 
@@ -73,8 +79,9 @@ class DiscoveryOptions:
     request_timeout: float | None = 30.0
     """Seconds for one search or listing as a whole, all pages; `None` means without limit."""
 
-    call_timeout: float | None = 300.0
-    """Seconds for one call of a tool; `None` means without limit."""
+    call_timeout: float | None = CALL_SECONDS
+    """Seconds for one call of a tool, counted again from each progress report, ten times as many in all; `None` means
+    without limit."""
 
     retry_after: float = 1.0
     """Seconds until the next search is sent after one that failed; twice as long after each in a row."""
@@ -177,9 +184,18 @@ class ServerTools:
         Raises:
             ServerError: The server failed. A tool that fails is a result with `is_error`, not an exception.
         """
-        async with self._deadline(self._options.call_timeout):
+        report = progress
+        seconds = self._options.call_timeout or math.inf
+        latest = anyio.current_time() + seconds * _MOST_EXTENSION
+        async with self._deadline(self._options.call_timeout) as scope:
+
+            async def progressed(progress: float, total: float | None, message: str | None) -> None:
+                scope.deadline = max(scope.deadline, min(anyio.current_time() + seconds, latest))
+                if report is not None:
+                    await report(progress, total, message)
+
             try:
-                return await self._client.call_tool(name, arguments, progress_callback=progress, meta=meta)
+                return await self._client.call_tool(name, arguments, progress_callback=progressed, meta=meta)
             except RuntimeError as error:
                 # The SDK's word for structured content that breaks the tool's own output schema.
                 raise InvalidServerResult(str(error)) from error
@@ -300,10 +316,10 @@ class ServerTools:
         return await list_page(self._client, cursor)
 
     @asynccontextmanager
-    async def _deadline(self, seconds: float | None) -> AsyncGenerator[None]:
-        with server_faults(), anyio.fail_after(seconds):
+    async def _deadline(self, seconds: float | None) -> AsyncGenerator[anyio.CancelScope]:
+        with server_faults(), anyio.fail_after(seconds) as scope:
             self._require_connection()
-            yield
+            yield scope
 
     def _require_connection(self) -> None:
         try:

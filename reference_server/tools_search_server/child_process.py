@@ -12,6 +12,8 @@ import signal
 import subprocess
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
 from typing import Final, TypeAlias, cast
 
 import anyio
@@ -69,6 +71,7 @@ async def child_streams(
         OSError: It cannot be started.
     """
     process = await _start(target)
+    ended.is_suspended = partial(_is_suspended, process.pid, group=process.pid)
     words = ChildWords(cast("ByteReceiveStream", process.stderr), server or target.command, Secrets(target))
     to_us, incoming = anyio.create_memory_object_stream[_Incoming]()
     outgoing, to_it = anyio.create_memory_object_stream[SessionMessage]()
@@ -111,6 +114,7 @@ async def _read(
             while stray < _MAX_STRAY_LINES:
                 searched = len(buffer)
                 buffer += await stdout.receive(262_144)
+                ended.heard = anyio.current_time()
                 while (end := buffer.find(b"\n", searched)) >= 0 and stray < _MAX_STRAY_LINES:
                     message = _read_line(buffer[:end], max_line_bytes, on_malformed)
                     del buffer[: end + 1]
@@ -134,6 +138,20 @@ async def _how_it_ended(process: Process) -> str:
     code = process.returncode or 0
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
     return f"it {how}; its last words are in the log"
+
+
+def _is_suspended(pid: int, *, group: int) -> bool:
+    """Tell whether a process is suspended, or one that it has started, as a launcher starts a server.
+
+    Processes of other groups are jobs of the server, with which it may do what it likes.
+    """
+    try:
+        state, _, its_group, *_ = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except (OSError, ValueError):
+        return False
+    is_suspended = state == "T" and int(its_group) == group
+    return is_suspended or any(_is_suspended(int(child), group=group) for child in children)
 
 
 def _read_line(line: bytearray, max_bytes: int, on_malformed: Callable[[str], None]) -> _Incoming:

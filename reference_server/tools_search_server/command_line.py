@@ -26,7 +26,7 @@ from tools_search_server.compat.definitions import PREFIX_RULE, is_prefix
 from tools_search_server.compat.endpoint import LIST_AT_MOST, CompatOptions
 from tools_search_server.compat.program import MODES, compat_program
 from tools_search_server.connecting import first_error
-from tools_search_server.gateway import INDEX_AT_MOST
+from tools_search_server.gateway import CALL_SECONDS, INDEX_AT_MOST
 from tools_search_server.gateway_program import GatewayOptions, configured_gateway, gateway_program
 from tools_search_server.lazy_upstream import IDLE_SECONDS, Laziness
 from tools_search_server.limits import CURSOR_KEY_VARIABLE, Limits, read_cursor_key
@@ -132,8 +132,8 @@ class _ModeType(click.ParamType[tuple[str, int]]):
 @click.option("--stateless", is_flag=True, help="No sessions over HTTP in any revision: any replica answers anything.")
 @click.option("--start-deadline", type=click.FloatRange(0), default=10, show_default=True, metavar="SECONDS",
               help="How long the first request waits for servers that are slow to start.")  # fmt: skip
-@click.option("--call-timeout", type=click.FloatRange(0, min_open=True), default=600, show_default=True,
-              metavar="SECONDS", help="When a tool call is given up.")  # fmt: skip
+@click.option("--call-timeout", type=click.FloatRange(0, min_open=True), default=CALL_SECONDS, show_default=True,
+              metavar="SECONDS", help="When a tool call is given up that reports no progress.")  # fmt: skip
 @click.option("--max-message", type=click.IntRange(1, 1024), default=MAX_MESSAGE_BYTES // _MEBI, show_default=True,
               metavar="MIB", help="What a server may send at once, or list in all.")  # fmt: skip
 @click.option("--index-at-most", type=click.IntRange(0), default=INDEX_AT_MOST, show_default=True, metavar="TOOLS",

@@ -149,6 +149,7 @@ async def _pass_on(incoming: Any, send: MemoryObjectSendStream[_Message], ended:
     try:
         with send, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async for message in incoming:
+                ended.heard = anyio.current_time()
                 ended.has_spoken = True
                 await send.send(bounded.exchange(message) if isinstance(message, SessionMessage) else message)
     finally:

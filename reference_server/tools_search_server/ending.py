@@ -1,6 +1,9 @@
-"""That a connection has nothing more to say, and why."""
+"""What is known of a connection where its bytes are: when something came, that it has ended, and why."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable
 
 import anyio
 
@@ -19,6 +22,10 @@ class Ending:
         """Whether a message came over HTTP."""
         self.is_excess = False
         """Whether the server sent more than is read: it would do so again if it were asked again soon."""
+        self.heard = -math.inf
+        """When something came from the server for the last time."""
+        self.is_suspended: Callable[[], bool] = lambda: False
+        """Tells whether the server is a process that is suspended, where that can be seen."""
         self._event = anyio.Event()
 
     def set(self, reason: str = "", *, is_excess: bool = False) -> None:

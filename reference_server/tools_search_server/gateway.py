@@ -26,7 +26,10 @@ from tools_search_server.replicas import Replicas
 from tools_search_server.tool_metadata import ToolMetadata
 from tools_search_server.upstream import Upstream
 
-__all__ = ["INDEX_AT_MOST", "Gateway", "Offer"]
+__all__ = ["CALL_SECONDS", "INDEX_AT_MOST", "Gateway", "Offer"]
+
+CALL_SECONDS: Final = 90
+"""As long as a person waits, and shorter than clients wait by default, who then learn which server did not answer."""
 
 INDEX_AT_MOST: Final = 5_000
 

@@ -63,7 +63,7 @@ class GatewayOptions:
     """Seconds for which a request for tools waits for servers that are still starting."""
 
     call_timeout: float
-    """Seconds after which a call is given up."""
+    """Seconds after which a call is given up that reports no progress."""
 
     toolset: str | None = None
     """Name of the toolset of callers who are no principals; `None` shows them everything."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from mcp_ext_tools_search.hosts import ServerEntry
 from mcp_types import REQUEST_TIMEOUT, Implementation, Tool
 
 from tools_search_server.catalogue_choice import read_catalogue
+from tools_search_server.liveness import Liveness
 from tools_search_server.remote import Remote
 from tools_search_server.revealing import printable
 from tools_search_server.upstream_asking import ask
@@ -28,7 +30,7 @@ from tools_search_server.upstream_known import KnownServer
 from tools_search_server.upstream_link import Link
 from tools_search_server.upstream_listing import Allowance, read_tools
 from tools_search_server.upstream_lists import Listed, Lists
-from tools_search_server.upstream_news import News, is_dead
+from tools_search_server.upstream_news import News
 from tools_search_server.upstream_questions import ANSWER_SECONDS, Caller, Questions
 from tools_search_server.upstream_session import is_modern
 from tools_search_server.upstream_state import Forgotten, Pauses, State, Unavailable
@@ -42,6 +44,9 @@ _QUIET_SECONDS: Final = 0.1
 _STEADY_SECONDS: Final = 30
 _RETURN_SECONDS: Final = 10
 
+_MOST_EXTENSION: Final = 10
+"""How many times as long as without it a request may take of which progress is reported."""
+
 
 class Upstream(KnownServer):
     """A configured server: its tools while it is connected, and the way to ask it.
@@ -50,7 +55,7 @@ class Upstream(KnownServer):
         entry: Its name, and how to reach it.
         on_change: Called with this object when its tools or its state have changed.
         on_event: Called with this object and each change beside its tools.
-        call_seconds: When a request is given up, unless the entry says otherwise.
+        call_seconds: When a request is given up of which no progress is reported, unless the entry says otherwise.
         max_message_bytes: Of a message, and of all lists of the server together.
         client_info: Who is asking.
         index_at_most: Returns how many tools of a server that can be searched itself are read; `None` for all.
@@ -80,6 +85,10 @@ class Upstream(KnownServer):
         self._index_at_most = index_at_most
         self._client: Client | None = None
         self._questions = Questions()
+        self._bears_asking = True
+        """Whether it can be asked for signs of life."""
+        self._asked = -math.inf
+        """When it was sent a request of a caller for the last time."""
         self._told = on_told
         self._ready = anyio.Event()
         self._stale = anyio.Event()
@@ -158,14 +167,28 @@ class Upstream(KnownServer):
         """Whether the connected server speaks 2026-07-28 or later."""
         return self._client is not None and is_modern(self._client)
 
-    async def _ask(self, method: str, params: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+    async def _ask(
+        self, method: str, params: Mapping[str, Any], *, on_progress: ProgressFnT | None, **options: Any
+    ) -> dict[str, Any]:
         client = self._client
         if client is None:
             raise Unavailable(f"The MCP server {self.name!r} is {self._state}. It is tried again by itself.")
+        ended = self._link.ended
+        self._asked = anyio.current_time()
         try:
-            with self._questions.clock(self._call_seconds):
+            with self._questions.clock(self._call_seconds) as clock:
+                latest = self._asked + self._call_seconds * _MOST_EXTENSION
+
+                async def progressed(progress: float, total: float | None, message: str | None) -> None:
+                    # Not while a question stops the clock, which starts it again with what was left.
+                    if clock.deadline != math.inf:
+                        clock.deadline = max(clock.deadline, min(anyio.current_time() + self._call_seconds, latest))
+                    if on_progress is not None:
+                        await on_progress(progress, total, message)
+
+                options |= {"is_http": self._link.is_http, "seconds": None, "on_progress": progressed}
                 # Whatever comes of it returns or raises, so that the end of this block is the end of the time.
-                return await ask(client, self.name, method, params, is_http=self._link.is_http, seconds=None, **options)
+                return await ask(client, ended, self.name, method, params, **options)
             raise MCPError(REQUEST_TIMEOUT, f"Request {method!r} timed out")
         except Unavailable:
             self._lose(client)
@@ -205,8 +228,7 @@ class Upstream(KnownServer):
             tasks.start_soon(self.watches.keep, client)
             tasks.start_soon(self._keep_fresh, client)
             tasks.start_soon(self._while_connected, client)
-            if self._link.is_http:
-                tasks.start_soon(self._lose_when_dead, client)
+            tasks.start_soon(self._lose_when_dead, client)
             await self._link.ended.wait()
             self._lose(client)
             tasks.cancel_scope.cancel()
@@ -224,7 +246,21 @@ class Upstream(KnownServer):
         """Do what else there is to do on a connection; it ends with it."""
 
     async def _lose_when_dead(self, client: Client) -> None:
-        await is_dead(client)
+        ended = self._link.ended
+        liveness = Liveness(
+            client,
+            ended,
+            self._link.is_http,
+            self._call_seconds,
+            owes=lambda: self._questions.is_busy or self._asked > ended.heard,
+            is_asking=lambda: self._questions.is_asking,
+            asks=self._bears_asking,
+        )
+        try:
+            ended.set(await liveness.death())
+        finally:
+            # Some programs end when they are sent what they do not know. They served well before they were asked.
+            self._bears_asking = liveness.has_answered or self._link.is_http
         self._lose(client)
 
     async def _keep_fresh(self, client: Client) -> None:

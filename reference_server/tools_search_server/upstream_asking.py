@@ -9,6 +9,7 @@ from mcp import Client, MCPError
 from mcp_ext_tools_search.client.endings import connection_ended
 from mcp_ext_tools_search.client.raw import raw_request
 
+from tools_search_server.ending import Ending
 from tools_search_server.upstream_session import is_session_gone
 from tools_search_server.upstream_state import Forgotten, Unavailable
 
@@ -16,12 +17,13 @@ __all__ = ["ask"]
 
 
 async def ask(
-    client: Client, server: str, method: str, params: Mapping[str, Any], *, is_http: bool, **options: Any
+    client: Client, ended: Ending, server: str, method: str, params: Mapping[str, Any], *, is_http: bool, **options: Any
 ) -> dict[str, Any]:
     """Ask a server and return its result as it came.
 
     Args:
         client: The connection.
+        ended: Knows why it ended.
         server: The server's name.
         method: What to ask.
         params: The parameters.
@@ -40,5 +42,6 @@ async def ask(
             raise Forgotten(f"The MCP server {server!r} has restarted and is not back yet.") from error
         if not connection_ended(error):
             raise
-        text = f"The MCP server {server!r} went away during this request; it may or may not have taken effect."
+        why = f": {ended.reason}" if ended.reason else ""
+        text = f"The MCP server {server!r} went away during this request{why}. It may or may not have taken effect."
         raise Unavailable(text) from error

@@ -1,4 +1,4 @@
-"""What a connected server tells unasked: that its lists have changed, and that it has died."""
+"""What a connected server tells unasked: that its lists have changed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from mcp.server.subscriptions import (
     ServerEvent,
     ToolsListChanged,
 )
-from mcp_ext_tools_search.client.endings import connection_ended
-from mcp_ext_tools_search.client.raw import raw_request
 from mcp_types import (
     ElicitCompleteNotification,
     PromptListChangedNotification,
@@ -28,15 +26,12 @@ from mcp_types import (
 )
 
 from tools_search_server.revealing import quoted
-from tools_search_server.upstream_session import is_modern, is_session_gone
+from tools_search_server.upstream_session import is_modern
 from tools_search_server.upstream_state import pauses
 
-__all__ = ["News", "is_dead"]
+__all__ = ["News"]
 
 logger = logging.getLogger(__name__)
-
-_CHECK_SECONDS: Final = 5
-_ANSWER_SECONDS: Final = 30
 
 _OF_LEGACY: Final[Mapping[type, ServerEvent]] = {
     ToolListChangedNotification: ToolsListChanged(),
@@ -111,17 +106,3 @@ def _followed(offered: ServerCapabilities) -> Mapping[str, ServerEvent]:
         "resources_list_changed": (offered.resources, ResourcesListChanged()),
     }
     return {name: event for name, (kind, event) in kinds.items() if getattr(kind, "list_changed", False)}
-
-
-async def is_dead(client: Client) -> None:
-    """Return when an HTTP server has died: it may hold no stream that would end, and then only the next call tells.
-
-    Any answer is a sign of life, and taking long over one is no sign of death.
-    """
-    while True:
-        await anyio.sleep(_CHECK_SECONDS)
-        try:
-            await raw_request(client, "server/discover" if is_modern(client) else "ping", {}, seconds=_ANSWER_SECONDS)
-        except MCPError as error:
-            if connection_ended(error) or is_session_gone(client, error):
-                return

@@ -61,6 +61,7 @@ class Questions:
     def __init__(self) -> None:
         self._callers: list[Caller] = []
         self._clocks: list[anyio.CancelScope] = []
+        self._asking = 0
         self._on_pages: OrderedDict[str, Caller] = OrderedDict()
 
     @contextmanager
@@ -89,9 +90,11 @@ class Questions:
         stopped = [(clock, clock.deadline - began) for clock in self._clocks if clock.deadline != math.inf]
         for clock, _ in stopped:
             clock.deadline = math.inf
+        self._asking += 1
         try:
             yield
         finally:
+            self._asking -= 1
             for clock, left in stopped:
                 clock.deadline = anyio.current_time() + left
 
@@ -99,6 +102,11 @@ class Questions:
     def is_busy(self) -> bool:
         """Whether any request is in progress."""
         return bool(self._callers)
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question of the server waits for an answer."""
+        return self._asking > 0
 
     async def elicit(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:
         """Answer `elicitation/create`."""

@@ -15,7 +15,7 @@ from mcp_ext_tools_search.hosts import Input
 
 from tools_search_client.configuration import Configuration, command_server, load_configuration, url_server
 from tools_search_client.connection import ConnectionOptions, Negotiation
-from tools_search_client.discovery import DiscoveryOptions
+from tools_search_client.discovery import CALL_SECONDS, DiscoveryOptions
 from tools_search_client.federation import FederationOptions
 from tools_search_client.text import one_line
 
@@ -42,10 +42,10 @@ class Target:
 call_timeout_option = click.option(
     "--call-timeout",
     type=click.FloatRange(min=0, min_open=True),
-    default=300.0,
+    default=CALL_SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="How long the tool itself may take.",
+    help="How long the tool itself may take without a report of its progress.",
 )
 """The option of the commands that call tools, given to them as `call_timeout`."""
 

@@ -164,6 +164,8 @@ def answer(request: dict[str, Any], method: str, params: dict[str, Any]) -> dict
             return prompt(params)
         case "completion/complete":
             return complete(params)
+        case "ping":
+            return {}
         case "resources/subscribe":
             subscribed.add(params["uri"])
             return {}
