@@ -8,17 +8,15 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import anyio.to_thread
 import tools_search_client as client
 from mcp_types import CallToolResult, TextContent
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(NamedTuple):
     """What a model answers: text, calls of tools, or both."""
 
     text: str = ""
@@ -97,4 +95,6 @@ async def main(file: str, text: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        raise SystemExit(print(__doc__, file=sys.stderr) or 2)  # noqa: T201
     anyio.run(main, sys.argv[1], sys.argv[2])

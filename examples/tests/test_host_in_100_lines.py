@@ -99,6 +99,12 @@ async def test_a_model_that_searches_and_calls_gets_what_the_user_or_the_operato
         assert talk.conversation.statistics.calls_by_tool == {"search_tools": 1, "shop__send_invoice": 1}
 
 
+def test_without_arguments_it_says_how_it_is_used():
+    done = subprocess.run([sys.executable, str(EXAMPLE)], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Run: `python examples/host_in_100_lines.py mcp.json" in done.stderr
+
+
 def test_it_runs_with_a_stand_in_for_a_model(configuration: Path):
     command = [sys.executable, str(EXAMPLE), str(configuration), "bill a customer"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)

@@ -61,7 +61,7 @@ async def test_the_last_words_of_a_program_that_ended_are_quoted():
 
 
 async def test_an_address_where_nobody_answers_is_said_to_be_so():
-    assert "cannot be reached" in await refused(HttpTarget("http://127.0.0.1:9/mcp"))
+    assert "nothing answers at http://127.0.0.1:9" in await refused(HttpTarget("http://ann:key@127.0.0.1:9/mcp?k=v"))
 
 
 async def test_what_all_addresses_trust_is_read_once(monkeypatch: pytest.MonkeyPatch):

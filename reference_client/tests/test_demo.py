@@ -228,6 +228,24 @@ async def fine(_: Stage) -> Shown:
 
 
 @pytest.mark.anyio
+async def test_a_machine_with_neither_git_nor_node_nor_a_home_shows_what_it_can(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("HOME", "/nonexistent")
+    monkeypatch.chdir("/")
+    steps = {name: step for name, step in STEPS.items() if name != "judge"}
+    opened: list[tuple[str, ...]] = []
+    with anyio.fail_after(200):
+        performed = await play(
+            None, steps=steps, open_with=lambda *told: opened.extend(told), announce=print, show=print
+        )
+    assert [report.problem for report in performed.steps] == [None] * len(steps)
+    assert opened == [("time", "excel"), ("without the git server: git is not on this machine",)]
+
+
+@pytest.mark.anyio
 async def test_a_step_that_fails_is_named_and_the_others_are_performed():
     titles: list[str] = []
     reports: list[StepReport] = []

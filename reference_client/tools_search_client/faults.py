@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import cast
@@ -76,12 +77,35 @@ def _single(error: BaseException) -> ServerError:
             return InvalidServerResult(f"the answer has the wrong shape: {_first_problem(error)}")
         case InvalidSearchResult():
             return InvalidServerResult(str(error))
-        case httpx2.HTTPStatusError():  # whose text holds the address, and with it perhaps a key
-            return ServerUnavailable(f"cannot be reached: it answered HTTP {error.response.status_code}")
-        case FileNotFoundError():
-            return ServerUnavailable(f"cannot be started: there is no program or folder {error.filename!r}")
         case _:
-            return ServerUnavailable(f"cannot be reached: {str(error) or type(error).__name__}")
+            return ServerUnavailable(_unreached(error))
+
+
+def _unreached(error: BaseException) -> str:
+    match error:
+        case httpx2.HTTPStatusError():  # whose text holds the address, and with it perhaps a key
+            return f"cannot be reached: it answered HTTP {error.response.status_code}"
+        case FileNotFoundError():
+            advice = "install it, or give its full path as `command`; if it is a folder, correct `cwd`"
+            return f"{error.filename!r} was not found; {advice}"
+        case httpx2.ConnectError() if (place := _unanswered(error)) is not None:
+            return f"nothing answers at {place}"
+        case _:
+            return f"cannot be reached: {str(error) or type(error).__name__}"
+
+
+def _unanswered(error: httpx2.ConnectError) -> str | None:
+    """Return where nobody listens, without the path, which may hold a key; `None` where TLS is what failed."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return None
+        cause = cause.__cause__ or cause.__context__
+    try:
+        url = error.request.url
+    except RuntimeError:  # it was not raised for any request
+        return None
+    return f"{url.scheme}://{url.netloc.decode('ascii').rpartition('@')[2]}"
 
 
 def _first_problem(error: ValidationError) -> str:

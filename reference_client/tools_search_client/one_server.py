@@ -9,6 +9,7 @@ and die, and for many of them at once.
 from __future__ import annotations
 
 import sys
+from shutil import which
 
 import anyio
 from mcp import Client, MCPError, StdioServerParameters
@@ -70,6 +71,14 @@ async def list_tools(client: Client) -> list[Tool]:
         cursors.add(cursor)
 
 
+_USAGE = """\
+usage: python -m tools_search_client.one_server QUERY -- COMMAND [ARGUMENT…]
+
+QUERY is what is needed, in plain language; COMMAND starts an MCP server on stdio. For example:
+  python -m tools_search_client.one_server "pay an invoice" -- tools-search-server
+"""
+
+
 async def _main(query: str, command: list[str]) -> None:
     server = StdioServerParameters(command=command[0], args=command[1:])
     # Declaring the extension is what allows the client to use it; the era is negotiated by the SDK.
@@ -84,4 +93,12 @@ async def _main(query: str, command: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(_main, sys.argv[1], sys.argv[sys.argv.index("--") + 1 :])
+    match sys.argv[1:]:
+        case [query, "--", program, *arguments] if which(program):
+            anyio.run(_main, query, [program, *arguments])
+        case [_, "--", program, *_]:
+            sys.stderr.write(f"there is no program {program!r} on this machine\n")
+            sys.exit(2)
+        case _:
+            sys.stderr.write(_USAGE)
+            sys.exit(2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -214,6 +215,42 @@ def test_a_mistake_in_what_says_who_sees_what_refuses_the_whole_file(
     file.write_text(json.dumps({"mcpServers": {"good": raw("good", tmp_path)}, **also}))
     refused = run("--config", str(file), "--http", "127.0.0.1:0")
     assert (refused.returncode, told in refused.stderr) == (2, True)
+
+
+def test_a_check_is_an_object_for_programs(configuration: Any, raw: Any, tmp_path: Path) -> None:
+    file = str(configuration(good=raw("good", tmp_path), missing={"command": "no-such"}))
+    checked = run("--check", "--json", "--config", file, env={ALWAYS_VARIABLE: "plane"})
+    told = json.loads(checked.stdout)
+    good, missing = told["servers"]
+    assert (checked.returncode, told["ok"], told["unknownAlwaysAvailable"]) == (1, False, ["plane"])
+    assert (good["state"], good["tools"], missing["tools"]) == ("ready", ["plain"], [])
+    assert "was not found" in missing["reason"]
+
+
+def test_names_of_tools_stay_whole_and_lines_have_no_blanks_at_their_ends(
+    configuration: Any, versatile: Any, tmp_path: Path
+) -> None:
+    checked = run("--check", "--config", str(configuration(busy=versatile(tmp_path))))
+    assert checked.returncode == 0, checked.stderr
+    lines = checked.stdout.splitlines()
+    assert lines == [line.rstrip() for line in lines]
+    assert max(map(len, lines)) <= 100
+
+
+def test_the_log_for_people_speaks_of_servers_and_not_of_modules(configuration: Any, raw: Any, tmp_path: Path) -> None:
+    checked = run("--check", "--config", str(configuration(good=raw("good", tmp_path), missing={"command": "no-such"})))
+    assert "INFO good is ready" in checked.stderr
+    assert "tools_search_server." not in checked.stderr
+
+
+def test_a_port_that_is_taken_is_said_to_be_so_with_what_to_do() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = run("--http", f"127.0.0.1:{port}")
+    assert refused.returncode == 1
+    assert (
+        f"cannot serve on 127.0.0.1:{port}: something else listens there. Choose another port, or 0" in refused.stderr
+    )
 
 
 async def test_a_check_that_is_told_to_stop_leaves_nothing_running(

@@ -20,7 +20,7 @@ _FIELDS: Final = ("server", "state", "reason", "tools", "protocol")
 def log_to_stderr(form: LogFormat) -> None:
     """Send what is logged to standard error, in `form`."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonLines() if form == "json" else _Lines("%(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(_JsonLines() if form == "json" else _Lines("%(levelname)s %(origin)s%(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.getLogger("tools_search_server").setLevel(logging.INFO)
     # What upstream servers do is reported once and in one line; the SDK adds a traceback for each stray line.
@@ -29,6 +29,11 @@ def log_to_stderr(form: LogFormat) -> None:
 
 
 class _Lines(logging.Formatter):
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the line of a record; only what is not this program's own is told from where it comes."""
+        record.origin = "" if record.name.startswith("tools_search_server") else f"{record.name}: "
+        return super().formatMessage(record)
+
     def formatException(self, ei: Any) -> str:
         """Return the place and the type of an error; its text may hold what a caller has sent."""
         kind, _, frames = ei

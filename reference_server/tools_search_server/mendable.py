@@ -47,6 +47,8 @@ def read_json(file: Path, what: str) -> Any:
         raise Mendable(file, "", f"cannot be read ({error.strerror})", f"Name {what} that exists.") from None
     except UnicodeDecodeError:
         raise Mendable(file, "", "is not UTF-8 text", "Save it as UTF-8.") from None
+    if not text.strip():
+        raise Mendable(file, "", "is empty", f"Name {what}.")
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

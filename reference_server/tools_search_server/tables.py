@@ -6,6 +6,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import click
+
 from tools_search_server.revealing import printable
 
 __all__ = ["print_servers"]
@@ -33,7 +35,11 @@ def print_servers(servers: Sequence[Mapping[str, Any]]) -> None:
         )  # fmt: skip
         styles = ("", _STYLES.get(state, ""), "", "", "", "")
         table.add_row(*(Text(printable(str(cell)), style) for cell, style in zip(cells, styles, strict=True)))
-    Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE).print(table)
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE)
+    with console.capture() as drawn:
+        console.print(table)
+    for line in drawn.get().splitlines():
+        click.echo(line.rstrip())
 
 
 def _count(server: Mapping[str, Any]) -> Any:

@@ -216,3 +216,11 @@ def test_a_file_as_an_editor_writes_it_is_read_and_what_is_only_the_editors_is_p
         ServerEntry("here", StdioTarget("/opt/x", (), {"PORT": "80"}, cwd=str(tmp_path))),
         ServerEntry("there", HttpTarget("https://host/mcp", {"Authorization": "Bearer k"})),
     )
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_an_empty_file_is_said_to_be_empty(text: str, tmp_path: Path):
+    path = tmp_path / "mcp.json"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError, match="it is empty: write"):
+        load_host_file(path)

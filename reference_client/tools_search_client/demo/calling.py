@@ -57,7 +57,7 @@ _WORKBOOK = _Errand("create a new Excel workbook", "excel__create_workbook", _wo
 
 def queries(workspace: Workspace) -> dict[str, str]:
     """Return the searches of the demo, each with the tool that is right for it; those of the errands are among them."""
-    sheets = {"list the worksheets of a workbook": "excel__list_sheets"}
+    sheets = {"rename a worksheet": "excel__rename_sheet"}
     return {
         **({_BRANCHING.query: _BRANCHING.tool} if workspace.no_git is None else sheets),
         "current time in Tokyo": "time__get_current_time",

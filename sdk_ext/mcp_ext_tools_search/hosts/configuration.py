@@ -82,6 +82,8 @@ def load_host_file(
         raise ConfigurationError(str(path), [f"it cannot be read: {error.strerror or error}"]) from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(str(path), [f"it is not UTF-8 text: {error}"]) from error
+    if not text.strip():
+        raise ConfigurationError(str(path), ['it is empty: write {"mcpServers": {…}} with your servers into it'])
     try:
         document = load_lenient_json(text)
     except (ValueError, RecursionError) as error:
