@@ -237,10 +237,12 @@ async def test_a_machine_with_neither_git_nor_node_nor_a_home_shows_what_it_can(
     monkeypatch.chdir("/")
     steps = {name: step for name, step in STEPS.items() if name != "judge"}
     opened: list[tuple[str, ...]] = []
+
+    def open_with(servers: tuple[str, ...], notes: tuple[str, ...]) -> None:
+        opened.extend((servers, notes))
+
     with anyio.fail_after(200):
-        performed = await play(
-            None, steps=steps, open_with=lambda *told: opened.extend(told), announce=print, show=print
-        )
+        performed = await play(None, steps=steps, open_with=open_with, announce=print, show=print)
     assert [report.problem for report in performed.steps] == [None] * len(steps)
     assert opened == [("time", "excel"), ("without the git server: git is not on this machine",)]
 
