@@ -67,7 +67,7 @@ def test_the_session_that_was_silent_longest_is_forgotten_first() -> None:
         (["--compat", "meta-tools"], "Name one."),
         (["--config", "FILE", "--compat", "meta-tools", "--compat", "list-changed"], "stdio has one endpoint"),
         (["--config", "FILE", "--compat", "meta-tools", "--compat-prefix", "a__"], "cannot stand before names"),
-        (["--config", "FILE", "--compat", "both"], "'meta-tools', 'list-changed'"),
+        (["--config", "FILE", "--compat", "both"], "'meta-tools', 'list-changed', 'auto'"),
     ],
 )
 def test_modes_that_cannot_be_served_are_refused_with_the_reason(

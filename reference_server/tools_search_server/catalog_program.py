@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +26,9 @@ __all__ = ["CATALOG_VARIABLE", "DELAY_VARIABLE", "CatalogChoice", "catalog_progr
 
 CATALOG_VARIABLE: Final = "TOOLS_SEARCH_CATALOG"
 DELAY_VARIABLE: Final = "TOOLS_SEARCH_DELAY_MS"
+
+_FIXTURE_PAGE_SIZE: Final = 100
+"""So small that a conformance run meets pages of `tools/list`."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ def catalog_program(choice: CatalogChoice, limits: Limits) -> Program:
     Raises:
         Mendable: The catalogue or the delay cannot be used.
     """
+    if choice.fixture:
+        limits = replace(limits, page_size=min(limits.page_size, _FIXTURE_PAGE_SIZE))
     catalog = Catalog(bundled_catalog() if choice.file is None else read_catalog(choice.file), limits)
     server = catalog_server(catalog, echo_answer if choice.fixture else canned_answer)
     if seconds := _delay_seconds():

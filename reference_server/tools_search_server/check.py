@@ -15,6 +15,7 @@ import click
 from tools_search_server.compat.always_available import AlwaysAvailable
 from tools_search_server.gateway import Gateway
 from tools_search_server.health import Health, gateway_health
+from tools_search_server.host_limits import warnings_of
 from tools_search_server.revealing import printable
 from tools_search_server.serving import stop_on_signal
 from tools_search_server.tables import print_servers
@@ -50,7 +51,8 @@ async def check(gateway: Gateway, always: AlwaysAvailable, as_json: bool = False
             await stop.wait()
             health = gateway_health(gateway)
             unknown = always.unknown(gateway.offers)
-            notes = always.left_out(Views(gateway, gateway.access).of(EVERYTHING))
+            views = Views(gateway, gateway.access)
+            notes = [*always.left_out(views.of(EVERYTHING)), *warnings_of(views, gateway.access.toolsets)]
             offered = {upstream.name: (list(upstream.tools), upstream.features) for upstream in gateway.upstreams}
         tasks.cancel_scope.cancel()
     is_whole = health["status"] == "ok" and not any(server["reason"] for server in health["servers"])

@@ -29,9 +29,10 @@ from tools_search_server.connecting import first_error
 from tools_search_server.gateway import CALL_SECONDS, INDEX_AT_MOST
 from tools_search_server.gateway_program import GatewayOptions, configured_gateway, gateway_program
 from tools_search_server.lazy_upstream import IDLE_SECONDS, Laziness
-from tools_search_server.limits import CURSOR_KEY_VARIABLE, Limits, read_cursor_key
+from tools_search_server.limits import CURSOR_KEY_VARIABLE, MOST_PAGE_SIZE, Limits, read_cursor_key
 from tools_search_server.logs import LogFormat, log_to_stderr
 from tools_search_server.mendable import Mendable
+from tools_search_server.paging import MOST_PAGE_BYTES
 from tools_search_server.ranker_choice import chosen_ranker
 from tools_search_server.redis_address import DEFAULT_CHANNEL, REDIS_VARIABLE, redis_address
 from tools_search_server.serving import Address, Program, serve
@@ -119,7 +120,8 @@ class _ModeType(click.ParamType[tuple[str, int]]):
 @click.option("--compat-prefix", default="", metavar="TEXT", help="Stands before the names of what --compat adds.")
 @click.option("--compat-max-tools", type=click.IntRange(1, 1000), default=100, show_default=True,
               help="Found tools in the list of one list-changed session.")  # fmt: skip
-@click.option("--page-size", type=click.IntRange(1, 1000), default=100, show_default=True, help="Tools per list page.")
+@click.option("--page-size", type=click.IntRange(1, MOST_PAGE_SIZE), default=MOST_PAGE_SIZE, metavar="TOOLS",
+              help=f"Tools per list page; as many as fit into {MOST_PAGE_BYTES // 1024} KiB unless given.")  # fmt: skip
 @click.option("--default-limit", type=click.IntRange(1, 20), default=10, show_default=True, help="Tools per search.")
 @click.option("--max-limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Most tools per search.")
 @click.option("--least-confidence", type=click.FloatRange(0, 1), metavar="SHARE",

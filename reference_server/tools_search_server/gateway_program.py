@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,7 @@ from tools_search_server.following import follow_principals
 from tools_search_server.gateway import INDEX_AT_MOST, Gateway
 from tools_search_server.guard import Guard
 from tools_search_server.health import gateway_health, health_for_principals
+from tools_search_server.host_limits import warnings_of
 from tools_search_server.lazy_upstream import Laziness
 from tools_search_server.limits import Limits
 from tools_search_server.own_file import refuse_itself
@@ -43,6 +45,8 @@ from tools_search_server.view_changes import ViewChanges
 from tools_search_server.views import View, Views
 
 __all__ = ["GatewayOptions", "configured_gateway", "gateway_program", "gateway_server", "patience", "program_of"]
+
+logger = logging.getLogger(__name__)
 
 _NAME: Final = "tools-search-gateway"
 _GREETING_SECONDS: Final = 4
@@ -111,14 +115,33 @@ def gateway_program(file: Path, limits: Limits, options: GatewayOptions) -> Prog
         ConfigurationError: The configuration cannot be used.
     """
     gateway = configured_gateway(file, limits, options)
-    return program_of(gateway, file, gateway_server(gateway, limits, options))
+    searched = Searched(gateway, limits)
+    return program_of(gateway, file, gateway_server(gateway, limits, options, searched), listed=searched.views)
 
 
 def program_of(
-    gateway: Gateway, file: Path, server: Server[Any], others: Mapping[str, Server[Any]] | None = None
+    gateway: Gateway,
+    file: Path,
+    server: Server[Any],
+    others: Mapping[str, Server[Any]] | None = None,
+    *,
+    listed: Views | None = None,
 ) -> Program:
-    """Return the program that serves `gateway` by `server`, and over HTTP by `others` too, at paths of their own."""
-    loaded = partial(gateway.settled, _LOADED_SECONDS, gateway.upstreams)
+    """Return the program that serves `gateway` by `server`, and over HTTP by `others` too, at paths of their own.
+
+    Args:
+        gateway: Whose tools these are.
+        file: Its configuration.
+        server: What stdio reaches, and HTTP at the plain path.
+        others: What HTTP reaches beside it.
+        listed: What callers see, where `server` lists all of it, of which hosts may lose some.
+    """
+
+    async def loaded() -> None:
+        await gateway.settled(_LOADED_SECONDS, gateway.upstreams)
+        for said in [] if listed is None else warnings_of(listed, gateway.access.toolsets):
+            logger.warning("%s", said)
+
     program = Program(
         server, beside=gateway.running, farewell=gateway.changes.close, others=others or {}, loaded=loaded
     )

@@ -20,8 +20,9 @@ from starlette.routing import Route
 
 from tools_search_server.callers import HTTP_CALLER
 from tools_search_server.gateway import Gateway
+from tools_search_server.host_limits import lost_on_hosts
 from tools_search_server.toolsets import Rule
-from tools_search_server.views import SeenUpstream
+from tools_search_server.views import SeenUpstream, View
 
 __all__ = ["HEALTH_PATH", "Health", "gateway_health", "health_for_principals", "health_route", "server_health"]
 
@@ -29,7 +30,7 @@ HEALTH_PATH: Final = "/healthz"
 
 Health: TypeAlias = Mapping[str, Any]
 
-_FOR_THIS_MACHINE: Final = ("servers", "tasks")
+_FOR_THIS_MACHINE: Final = ("servers", "tasks", "warnings")
 """Members that only callers on this machine see, and of these a principal the first: others learn how many servers
 there are."""
 
@@ -37,11 +38,12 @@ there are."""
 def gateway_health(gateway: Gateway) -> Health:
     """Describe a gateway: `ok` when every server is ready or idle and changes reach replicas, else `degraded`."""
     replicas = gateway.replicas.state
-    health = _health([SeenUpstream(upstream, Rule()) for upstream in gateway.upstreams])
+    seen = [SeenUpstream(upstream, Rule()) for upstream in gateway.upstreams]
     return {
-        **health,
+        **_health(seen),
         **({} if replicas is None or replicas.kind == "ready" else {"status": "degraded"}),
         **({} if replicas is None else {"replication": {"state": replicas.kind, "since": _iso(replicas.since)}}),
+        "warnings": lost_on_hosts(View(seen, gateway.offers, gateway.pages)),
         "tasks": len(asyncio.all_tasks()),  # anyio would describe each, which takes a tenth of a second
     }
 

@@ -11,9 +11,12 @@ from mcp_ext_tools_search.ranking import Ranker
 
 from tools_search_server.mendable import Mendable
 
-__all__ = ["CURSOR_KEY_VARIABLE", "Limits", "read_cursor_key"]
+__all__ = ["CURSOR_KEY_VARIABLE", "MOST_PAGE_SIZE", "Limits", "read_cursor_key"]
 
 CURSOR_KEY_VARIABLE: Final = "TOOLS_SEARCH_CURSOR_KEY"
+
+MOST_PAGE_SIZE: Final = 10_000
+"""More than fit on a page, so that bytes alone decide unless the operator says otherwise."""
 
 _MIN_KEY_BYTES: Final = 32
 
@@ -22,8 +25,8 @@ _MIN_KEY_BYTES: Final = 32
 class Limits:
     """Bounds of the pages of `tools/list` and `tools/search`, and what goes with them."""
 
-    page_size: int = 100
-    """Tools on one page of `tools/list`."""
+    page_size: int = MOST_PAGE_SIZE
+    """Tools on one page of `tools/list`; fewer where their definitions come to more than a page may hold."""
 
     default_limit: int = 10
     """Tools on one page of `tools/search` when the request has no `limit`."""

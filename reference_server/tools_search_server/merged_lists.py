@@ -5,20 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 from mcp import MCPError
 from mcp_types import INVALID_PARAMS, PaginatedResult, methods
 from pydantic import BaseModel, ValidationError
 
+from tools_search_server.paging import MOST_PAGE_BYTES, size_of
 from tools_search_server.upstream_listing import Kind
 from tools_search_server.views import SeenUpstream, View
 
 __all__ = ["Entry", "Public", "entries_by_server", "merged", "page"]
-
-_MAX_PAGE_BYTES: Final = 512 * 1024
-"""A page is one event of a legacy HTTP stream, and official clients refuse events of more than 1 MiB."""
 
 Public: TypeAlias = Callable[[str, str], str]
 """Gives the public form of what tells the entries of a server apart, from the server's name and that."""
@@ -77,11 +75,11 @@ def page(entries: Mapping[str, Entry], kind: Kind, cursor: str | None, size: int
         reason = "is not from this listing, or the listing has changed; list again from the start"
         raise MCPError(INVALID_PARAMS, "Invalid cursor", {"field": "cursor", "reason": reason})
     listed: list[dict[str, Any]] = []
-    room = _MAX_PAGE_BYTES
+    room = MOST_PAGE_BYTES
     end = start
     for name in names[start : start + size]:
         entry = entries[name].listed.model_copy(update={kind.key: name})
-        room -= len(entry.model_dump_json(by_alias=True, exclude_none=True))
+        room -= size_of(entry.model_dump(by_alias=True, mode="json", exclude_none=True))
         if room < 0 and end > start:
             break
         end += 1

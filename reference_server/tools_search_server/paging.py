@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,15 +14,18 @@ from mcp import MCPError
 from mcp_ext_tools_search.server.sieve import wire_form
 from mcp_types import INVALID_PARAMS, Tool
 
-__all__ = ["ToolPages", "invalid_cursor", "page_of", "room_for"]
+__all__ = ["MOST_PAGE_BYTES", "ToolPages", "invalid_cursor", "page_of", "room_for", "size_of"]
 
 
 logger = logging.getLogger(__name__)
 
 _REPORTED: Final = 10
 
-_MAX_PAGE_BYTES: Final = 512 * 1024
-"""A page is one event of a legacy HTTP stream, and official clients refuse events of more than 1 MiB."""
+MOST_PAGE_BYTES: Final = 896 * 1024
+"""What the definitions on one page may come to: some hosts read the first page alone, so it is as large as can be.
+
+A page is one event of a legacy HTTP stream, and official clients refuse events of more than 1 MiB.
+"""
 
 
 class ToolPages:
@@ -76,6 +80,24 @@ class ToolPages:
         end = start + room_for(era.sizes[start : start + self._size])
         return page_of(era.tools[start:end], _cursor(era.names[end - 1]) if end < len(era.tools) else None)
 
+    def first_page(self, protocol_version: str) -> int:
+        """Return how many tools stand on the first page."""
+        return room_for(self._of_era(protocol_version).sizes[: self._size])
+
+    def page_count(self, protocol_version: str) -> int:
+        """Return how many pages the listing has."""
+        sizes, pages, start = self._of_era(protocol_version).sizes, 0, 0
+        while start < len(sizes):
+            start += room_for(sizes[start : start + self._size])
+            pages += 1
+        return pages
+
+    def with_large_schemas(self, protocol_version: str, most_bytes: int) -> list[str]:
+        """Return the names of the tools whose input schema is larger than that."""
+        era = self._of_era(protocol_version)
+        large = [tool for tool, size in zip(era.tools, era.sizes, strict=True) if size > most_bytes]
+        return [tool["name"] for tool in large if size_of(tool["inputSchema"]) > most_bytes + 1]
+
     def _sieve(self, protocol_version: str) -> _Era:
         wire, entries = self.wire(protocol_version), self._entries(protocol_version)
         return _Era(list(wire), list(wire.values()), [entries[name].size for name in wire])
@@ -106,7 +128,8 @@ class _Entry:
 
 
 def _entry(tool: Tool, protocol_version: str) -> _Entry:
-    return _Entry(tool, wire_form(tool, protocol_version), len(tool.model_dump_json(by_alias=True)))
+    wire = wire_form(tool, protocol_version)
+    return _Entry(tool, wire, size_of(wire))
 
 
 @dataclass(frozen=True)
@@ -145,12 +168,20 @@ def page_of(tools: Sequence[dict[str, Any]], next_cursor: str | None) -> dict[st
 
 def room_for(sizes: Sequence[int]) -> int:
     """Return how many of the first entries, of which these are the lengths, one page may hold: one, if there is one."""
-    room = _MAX_PAGE_BYTES
+    room = MOST_PAGE_BYTES
     for place, size in enumerate(sizes):
         room -= size
         if room < 0 and place:
             return place
     return len(sizes)
+
+
+def size_of(wire: Mapping[str, Any] | None) -> int:
+    """Return how many bytes an entry of a list is on the wire; none where it is not sent."""
+    if wire is None:
+        return 0
+    text = json.dumps(wire, ensure_ascii=False, separators=(",", ":"))
+    return len(text.encode("utf-8", "surrogatepass")) + 1  # with the comma behind it
 
 
 def invalid_cursor() -> MCPError:

@@ -55,6 +55,8 @@ def status(*, url: str, token_file: Path | None, as_json: bool) -> None:
         if isinstance(replication := health.get("replication"), dict):
             told = cast("dict[str, Any]", replication)
             click.echo(printable(f"list changes to replicas: {told.get('state')} since {told.get('since')}"))
+        for warning in health.get("warnings") or ():
+            click.echo(printable(f"warning: {warning}"))
         counts = [f"{health[name]} {name}" for name in ("ready", "idle", "starting", "down", "tools") if name in health]
         click.echo(printable(f"{health['status']}: {', '.join(counts)}" if counts else str(health["status"])))
     sys.exit(0 if health["status"] == "ok" else 1)

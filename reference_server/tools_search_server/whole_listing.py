@@ -16,7 +16,7 @@ from mcp_types import INVALID_PARAMS, Tool
 
 from tools_search_server.gateway import Gateway
 from tools_search_server.limits import Limits
-from tools_search_server.paging import invalid_cursor, page_of, room_for
+from tools_search_server.paging import invalid_cursor, page_of, room_for, size_of
 from tools_search_server.remote import Remote, RemotePage
 from tools_search_server.remote_bounds import NotAnswered
 from tools_search_server.revealing import quoted
@@ -134,4 +134,5 @@ async def _read(remote: Remote, place: _Place) -> RemotePage:
 
 def _cut(tools: list[Tool], size: int) -> list[Tool]:
     """Return as many of the first tools as one page may hold: one at least, so that the listing ends."""
-    return tools[: room_for([len(tool.model_dump_json(by_alias=True)) for tool in tools[:size]])]
+    wires = [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in tools[:size]]
+    return tools[: room_for([size_of(wire) for wire in wires])]

@@ -65,4 +65,5 @@ def compat_program(
         return program_of(gateway, file, endpoint.server)
     plain = gateway_server(gateway, limits, options, searched)
     gateway.changes = Announcers([gateway.changes, *(endpoint.changes for endpoint in endpoints.values())])
-    return program_of(gateway, file, plain, {mode: endpoint.server for mode, endpoint in endpoints.items()})
+    others = {mode: endpoint.server for mode, endpoint in endpoints.items()}
+    return program_of(gateway, file, plain, others, listed=searched.views)
