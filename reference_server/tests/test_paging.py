@@ -30,8 +30,8 @@ def test_pages_hold_every_tool_once_in_order(names: str, expected: list[str]) ->
 
 
 def test_large_definitions_make_smaller_pages_that_still_end() -> None:
-    listing = [Tool(name=name, description="x" * 300_000, input_schema={"type": "object"}) for name in "abc"]
-    listing.append(Tool(name="d", description="x" * 900_000, input_schema={"type": "object"}))
+    listing = [Tool(name=name, description="x" * 500_000, input_schema={"type": "object"}) for name in "abc"]
+    listing.append(Tool(name="d", description="x" * 950_000, input_schema={"type": "object"}))
     assert walk(ToolPages(listing, 100), MODERN) == [["a"], ["b"], ["c"], ["d"]]
 
 
