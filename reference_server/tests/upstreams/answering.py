@@ -35,6 +35,8 @@ def answer(request: dict[str, Any], method: str, params: dict[str, Any]) -> dict
         case "initialize":
             info = {"name": "answering", "version": "0"}
             return {"protocolVersion": params["protocolVersion"], "capabilities": capabilities, "serverInfo": info}
+        case "ping":
+            return {}
         case "server/discover":
             return {"supportedVersions": ["2026-07-28"], "capabilities": capabilities} | fresh()
         case "tools/call" if (question := params["arguments"].get("ask")) is not None and not IS_MODERN:
