@@ -376,6 +376,24 @@ def test_a_server_is_described_by_its_own_words_in_quotation_marks():
     assert (len(long), long[:7], long[-4:]) == (79, '"so so ', '..."')
 
 
+async def test_a_changed_manifest_is_told_as_a_difference(start: Start, servers: dict[str, list[Tool]]):
+    talk = start(servers)
+    await talk.state.begin_turn()
+    assert talk.state.offer().notices == ()
+    talk.offers({**servers, "weather": servers["weather"][:1], "notion": []})
+    await talk.state.begin_turn()
+    (notice,) = talk.state.offer().notices
+    assert "- weather (1 tool): get_current_weather" in notice
+    assert "- notion (no longer there)" in notice
+    assert "home-automation" not in notice
+    talk.offers(dict(reversed(servers.items())))
+    await talk.state.begin_turn()
+    (notice,) = talk.state.offer().notices
+    assert "- weather (3 tools)" in notice
+    assert "- notion (15 tools)" in notice
+    assert "home-automation" not in notice
+
+
 async def test_a_delegate_that_raises_costs_no_turn_and_is_told_to_the_host(
     start: Start, caplog: pytest.LogCaptureFixture
 ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tools_search_client.conversation import wording
 from tools_search_client.conversation.definitions import Definition
+from tools_search_client.conversation.manifest import difference
 from tools_search_client.conversation.pool import Pool
 from tools_search_client.conversation.shelf import Shelf
 
@@ -39,7 +40,8 @@ class News:
             if definition.tool is not None:
                 self._compare(definition.name, definition.tool.server, definition)
         if search_name is not None and manifest != self._manifest:
-            self._notices.append(wording.changed_manifest(search_name, manifest))
+            if news := difference(self._manifest, manifest):
+                self._notices.append(wording.changed_manifest(search_name, news))
             self._manifest = manifest
 
     def is_gone(self, name: str) -> bool:

@@ -74,9 +74,9 @@ def search_description(manifest: str) -> str:
     return f"{SEARCH_DESCRIPTION}\n\n<manifest>\n{_MANIFEST_HEADING}\n\n{manifest}\n</manifest>"
 
 
-def changed_manifest(search_tool: str, manifest: str) -> str:
+def changed_manifest(search_tool: str, news: str) -> str:
     """Return the news that other tools can be found than the description of `search_tools` says."""
-    return f"What '{search_tool}' can find has changed:\n\n{manifest or '(nothing more)'}"
+    return f"What '{search_tool}' can find has changed:\n\n{news}"
 
 
 def changed_tool(name: str, tool: FederatedTool) -> str:
