@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import ssl
 import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -15,8 +20,10 @@ from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget
 from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
 from tools_search_client.connection import ConnectionOptions, open_server
 from tools_search_client.discovery import ServerTools
-from tools_search_client.errors import InvalidServerResult, ServerUnavailable
+from tools_search_client.errors import InvalidServerResult, ServerError, ServerUnavailable
 from tools_search_client.faults import as_server_error
+
+HOSTILE = Path(__file__).parents[2] / "reference_server" / "tests" / "upstreams" / "hostile.py"
 
 pytestmark = pytest.mark.anyio
 
@@ -171,3 +178,70 @@ def test_an_address_with_a_key_is_not_repeated_in_the_error():
     with pytest.raises(httpx2.HTTPStatusError) as refused:
         response.raise_for_status()
     assert str(as_server_error(refused.value)) == "cannot be reached: it answered HTTP 401"
+
+
+@pytest.fixture
+async def hostile(free_tcp_port: int) -> AsyncGenerator[Callable[..., Any]]:
+    """Return the target of a hostile server, started where it is reached over HTTP."""
+    async with AsyncExitStack() as running:
+
+        async def start(way: str, behavior: str, **env: str) -> StdioTarget | HttpTarget:
+            arguments = (str(HOSTILE), way, "legacy", behavior, str(free_tcp_port))
+            if way == "stdio":
+                return StdioTarget(sys.executable, arguments, env)
+            process = await anyio.open_process(
+                [sys.executable, *arguments], env=os.environ | env, stdout=None, stderr=None
+            )
+            running.push_async_callback(process.wait)
+            running.callback(process.kill)
+            while True:
+                try:
+                    await (await anyio.connect_tcp("127.0.0.1", free_tcp_port)).aclose()
+                except OSError:
+                    await anyio.sleep(0.02)
+                else:
+                    transport = "sse" if way == "old-sse" else "streamable-http"
+                    return HttpTarget(f"http://127.0.0.1:{free_tcp_port}/mcp", {}, transport)
+
+        yield start
+
+
+UNREADABLE = (
+    '{"jsonrpc": "2.0", "id": ID, "result": null}',
+    '{"jsonrpc": "2.0", "id": ID, "result": {"text": "\\ud83d"}}',
+    '{"jsonrpc": "2.0", "id": ID, "error": {"code": "EIO", "message": "x"}}',
+)
+
+
+@pytest.mark.parametrize("way", ["stdio", "json", "events", "old-sse"])
+async def test_an_answer_that_cannot_be_read_fails_its_call_at_once_with_what_is_wrong(hostile: Any, way: str):
+    with anyio.fail_after(30):
+        async with open_server(await hostile(way, "good")) as tools:
+            for answer in UNREADABLE:
+                with pytest.raises(InvalidServerResult, match="its answer is malformed: "):
+                    await tools.call("say", {"answer": answer})
+
+
+@pytest.mark.parametrize(
+    ("way", "behavior", "reason"),
+    [
+        ("json", "bomb", "it sent an answer of more than 16 MiB"),
+        ("json", "endless", "it sent an answer of more than 16 MiB"),
+        ("json", "endless-event", "it sent an event of more than 16 MiB"),
+        ("json", "many-values", "it sent a message of more than 524,288 values"),
+        ("old-sse", "endless", "the connection ended"),
+    ],
+)
+async def test_a_server_that_sends_too_much_over_http_fails_at_once_and_by_name(
+    hostile: Any, way: str, behavior: str, reason: str
+):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    target = await hostile(way, behavior)
+    with anyio.fail_after(60), pytest.raises(ServerError, match=reason):
+        await searched(target)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 128 * 1024
+
+
+async def searched(target: StdioTarget | HttpTarget) -> None:
+    async with open_server(target) as tools:
+        await tools.search("anything")

@@ -11,7 +11,7 @@ import anyio
 import httpx2
 from mcp import MCPError
 from mcp_ext_tools_search.client import InvalidSearchResult
-from mcp_ext_tools_search.client.endings import connection_ended, timed_out
+from mcp_ext_tools_search.client.endings import connection_ended, malformed, timed_out
 from pydantic import ValidationError
 
 from tools_search_client.errors import (
@@ -65,12 +65,8 @@ def _single(error: BaseException) -> ServerError:
     match error:
         case ServerError():
             return error
-        case MCPError() if timed_out(error):
-            return ServerTimedOut("no answer in time")
-        case MCPError() if connection_ended(error):
-            return ServerUnavailable(f"the connection ended: {error.message}")
         case MCPError():
-            return ServerRefused(error.code, error.message, error.data)
+            return _of_an_answer(error)
         case TimeoutError():
             return ServerTimedOut("no answer in time")
         case ValidationError():
@@ -106,6 +102,16 @@ def _unanswered(error: httpx2.ConnectError) -> str | None:
     except RuntimeError:  # it was not raised for any request
         return None
     return f"{url.scheme}://{url.netloc.decode('ascii').rpartition('@')[2]}"
+
+
+def _of_an_answer(error: MCPError) -> ServerError:
+    if timed_out(error):
+        return ServerTimedOut("no answer in time")
+    if connection_ended(error):
+        return ServerUnavailable(f"the connection ended: {error.message}")
+    if malformed(error):
+        return InvalidServerResult(error.message)
+    return ServerRefused(error.code, error.message, error.data)
 
 
 def _first_problem(error: ValidationError) -> str:

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from functools import cache
-from typing import Final, TextIO
+from functools import cache, partial
+from typing import Any, Final, TextIO
 
 import httpx2
 from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp_ext_tools_search.client.bounded_http import ACCEPTED_ENCODING, BoundedHttp
 from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target, UnusableTarget
 from mcp_ext_tools_search.hosts.environment import handed_down
 
 from tools_search_client.errors import ServerUnavailable
-from tools_search_client.wire import Streams, WireObserver, mended, watched
+from tools_search_client.wire import Streams, WireObserver, mended, read_whole, watched
 
-__all__ = ["MAX_EVENT_BYTES", "open_transport"]
-
-MAX_EVENT_BYTES: Final = 64 * 1024 * 1024
-"""A large listing passes, an endless event does not; the SDK's own bound of 1 MiB is some 1,250 tools."""
+__all__ = ["open_transport"]
 
 _HTTP_TIMEOUT: Final = httpx2.Timeout(30.0, read=300.0)
 
@@ -44,13 +42,21 @@ async def open_transport(
     """
     if isinstance(target, UnusableTarget):
         raise ServerUnavailable(str(target))
+
+    def note(text: str) -> None:
+        diagnostics.write(f"{text}\n")
+        diagnostics.flush()
+
+    is_old = isinstance(target, HttpTarget) and target.transport == "sse"
+    bounded = BoundedHttp(on_excess=note, on_malformed=lambda _: None, answers_in_body=not is_old)
     if isinstance(target, StdioTarget):
         opened = stdio_client(_parameters(target), errlog=diagnostics)
-    elif target.transport == "sse":
-        opened = sse_client(target.url, headers=dict(target.headers))
+    elif is_old:
+        opened = sse_client(target.url, dict(target.headers), httpx_client_factory=partial(_http_client, bounded, note))
     else:
-        opened = _streamable_http(target, diagnostics)
-    async with opened as streams:
+        opened = _streamable_http(target, bounded, note)
+    async with opened as opened_streams:
+        streams = read_whole(opened_streams, bounded)
         yield mended(streams if observer is None else watched(streams, observer))
 
 
@@ -65,20 +71,35 @@ def _parameters(target: StdioTarget) -> StdioServerParameters:
 
 
 @asynccontextmanager
-async def _streamable_http(target: HttpTarget, diagnostics: TextIO) -> AsyncGenerator[Streams]:
-    async def note(response: httpx2.Response) -> None:
-        """Keep what the SDK leaves out of its errors: whether a key was missing or the path wrong."""
-        if response.is_error:
-            diagnostics.write(f"HTTP {response.status_code} {response.reason_phrase}\n")
-            diagnostics.flush()
-
-    hooks = {"response": [note]}
-    headers = dict(target.headers)
+async def _streamable_http(
+    target: HttpTarget, bounded: BoundedHttp, note: Callable[[str], None]
+) -> AsyncGenerator[Any]:
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=_HTTP_TIMEOUT, event_hooks=hooks, verify=_certificates()) as http,
-        streamable_http_client(target.url, http_client=http, max_sse_event_size=MAX_EVENT_BYTES) as streams,
+        _http_client(bounded, note, dict(target.headers), _HTTP_TIMEOUT) as http,
+        streamable_http_client(target.url, http_client=http) as streams,
     ):
         yield streams
+
+
+def _http_client(
+    bounded: BoundedHttp,
+    note: Callable[[str], None],
+    headers: dict[str, str] | None = None,
+    timeout: httpx2.Timeout | None = None,
+    auth: httpx2.Auth | None = None,
+) -> httpx2.AsyncClient:
+    async def note_status(response: httpx2.Response) -> None:
+        """Keep what the SDK leaves out of its errors: whether a key was missing or the path wrong."""
+        if response.is_error:
+            note(f"HTTP {response.status_code} {response.reason_phrase}")
+
+    return httpx2.AsyncClient(
+        headers={"Accept-Encoding": ACCEPTED_ENCODING, **(headers or {})},
+        timeout=timeout,
+        auth=auth,
+        event_hooks={"response": [note_status, bounded.guard]},
+        verify=_certificates(),
+    )
 
 
 @cache
