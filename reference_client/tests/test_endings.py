@@ -19,6 +19,7 @@ import pytest
 pytestmark = pytest.mark.anyio
 
 PROGRAM = [sys.executable, "-m", "tools_search_client"]
+STUBBORN = Path(__file__).parents[2] / "reference_server/tests/upstreams/raw.py"
 Until = Callable[[Callable[[], bool]], Any]
 
 INTERRUPTED_IMPORT = """
@@ -62,6 +63,35 @@ async def test_a_signal_ends_it_with_its_own_exit_code_and_leaves_no_process(
         await until(lambda: not is_alive(server.pid))
     assert (code, errors.decode()) == (128 + number, f"Error: interrupted by {number.name}\n")
     assert json.loads(output)["error"]["type"] == "Interrupted"
+
+
+@pytest.mark.parametrize("number", [None, signal.SIGINT, signal.SIGTERM])
+async def test_servers_that_do_not_stop_are_ended_with_all_that_they_have_started(
+    tmp_path: Path, until: Until, number: signal.Signals | None
+) -> None:
+    server = shlex.join([sys.executable, str(STUBBORN), "stubborn", str(tmp_path)])
+    asked = ["search", "plain"] if number is None else ["call", "plain", "{}", "--yes"]
+    notes = [tmp_path / "pid", tmp_path / "family"]
+    with anyio.fail_after(60):
+        async with await anyio.open_process([*PROGRAM, *asked, "--command", server], stdout=None) as process:
+            await until(lambda: len([pid for note in notes if note.exists() for pid in note.read_text().split()]) == 3)
+            pids = [int(pid) for note in notes for pid in note.read_text().split()]
+            if number is not None:
+                process.send_signal(number)
+            await process.wait()
+    assert not any(map(is_alive, pids))
+
+
+def test_a_configuration_that_others_can_change_is_warned_of(write_configuration: Any, plain_server: Any) -> None:
+    server = {"command": plain_server.command, "args": list(plain_server.args)}
+    file: Path = write_configuration({"s": server})
+    said: list[str] = []
+    for mode in (0o666, 0o600):
+        file.chmod(mode)
+        line = [*PROGRAM, "search", "x", "--config", str(file)]
+        said.append(subprocess.run(line, capture_output=True, text=True, timeout=30, check=False).stderr)
+    assert f"Warning: {file} can be changed by all users of this machine (mode 0666)" in said[0]
+    assert "Warning" not in said[1]
 
 
 @pytest.mark.parametrize("imported", ["click", "mcp", "rich.console", "tools_search_client.commands.show"])

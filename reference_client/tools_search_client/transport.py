@@ -8,18 +8,23 @@ from contextlib import asynccontextmanager
 from functools import cache, partial
 from typing import Any, Final, TextIO
 
+import anyio
 import httpx2
 from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_ext_tools_search.client.bounded_http import ACCEPTED_ENCODING, BoundedHttp
 from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target, UnusableTarget
+from mcp_ext_tools_search.hosts.descendants import Descendants
 from mcp_ext_tools_search.hosts.environment import handed_down
 
 from tools_search_client.errors import ServerUnavailable
 from tools_search_client.wire import Streams, WireObserver, mended, read_whole, watched
 
 __all__ = ["open_transport"]
+
+_GRACE_SECONDS: Final = 0.8
+"""How long what a server started and left behind has to end before it is killed."""
 
 _HTTP_TIMEOUT: Final = httpx2.Timeout(30.0, read=300.0)
 
@@ -50,7 +55,7 @@ async def open_transport(
     is_old = isinstance(target, HttpTarget) and target.transport == "sse"
     bounded = BoundedHttp(on_excess=note, on_malformed=lambda _: None, answers_in_body=not is_old)
     if isinstance(target, StdioTarget):
-        opened = stdio_client(_parameters(target), errlog=diagnostics)
+        opened = _started(target, diagnostics)
     elif is_old:
         opened = sse_client(target.url, dict(target.headers), httpx_client_factory=partial(_http_client, bounded, note))
     else:
@@ -60,14 +65,25 @@ async def open_transport(
         yield mended(streams if observer is None else watched(streams, observer))
 
 
-def _parameters(target: StdioTarget) -> StdioServerParameters:
-    return StdioServerParameters(
+@asynccontextmanager
+async def _started(target: StdioTarget, diagnostics: TextIO) -> AsyncGenerator[Streams]:
+    family = Descendants()
+    parameters = StdioServerParameters(
         command=target.command,
         args=list(target.args),
-        env=handed_down() | dict(target.env),
+        env=handed_down() | dict(target.env) | family.environment,
         cwd=target.cwd,
         encoding_error_handler="replace",
     )
+    try:
+        async with stdio_client(parameters, errlog=diagnostics) as streams:
+            try:
+                yield streams
+            finally:
+                family.find()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await family.end(_GRACE_SECONDS)
 
 
 @asynccontextmanager

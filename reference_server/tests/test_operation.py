@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +125,7 @@ def test_a_page_of_another_site_cannot_read_the_health(servers: Any) -> None:
 
 @pytest.mark.parametrize(("peer", "sees"), [("127.0.0.1", True), ("::1", True), ("192.0.2.7", False), ("", False)])
 async def test_only_callers_on_the_same_machine_learn_which_servers_there_are(peer: str, sees: bool) -> None:
-    app = Starlette(routes=[health_route(lambda: {"status": "ok", "down": 1, "servers": [{"name": "private"}]}, None)])
+    app = Starlette(routes=[health_route(lambda: {"status": "ok", "down": 1, "servers": [{"name": "private"}]})])
     transport = httpx2.ASGITransport(app, client=(peer, 1))
     async with httpx2.AsyncClient(transport=transport, base_url="http://gateway") as client:
         health = (await client.get("/healthz")).json()
@@ -329,3 +329,24 @@ async def test_each_server_has_its_own_limit_for_a_call(gateway: Any, versatile:
         async with gateway("auto", slow=versatile(tmp_path) | {"tool_timeout_sec": 0.2}) as client:
             with pytest.raises(Exception, match="did not answer in time"):
                 await client.session.call_tool("slow__wait", {})
+
+
+@pytest.mark.parametrize("options", [["--check"], ["--http", "127.0.0.1:0"]])
+def test_a_configuration_that_others_can_change_is_warned_of_in_one_line(
+    servers: Any, configuration: Any, raw: Any, options: Sequence[str]
+) -> None:
+    file: Path = configuration(good=raw("good"))
+    for mode, warnings in ((0o666, 1), (0o600, 0)):
+        file.chmod(mode)
+        arguments = ["-m", "tools_search_server", "--config", str(file), *options]
+        process = servers.start(*arguments, stderr=subprocess.PIPE)
+        process.stdout.readline()
+        process.terminate()
+        _, errors = process.communicate(timeout=30)
+        lines = [line for line in errors.splitlines() if "WARNING" in line]
+        assert len(lines) == warnings, errors
+    file.chmod(0o646)
+    process = servers.start("-m", "tools_search_server", "--config", str(file), "--check", stderr=subprocess.PIPE)
+    _, errors = process.communicate(timeout=30)
+    assert f"{file} can be changed by all users of this machine (mode 0646)" in errors
+    assert f"run `chmod go-w {file}`" in errors

@@ -1,4 +1,4 @@
-"""Pinned: what `upstream_session` and `caller_session` use of the SDK's private parts.
+"""Pinned: what `upstream_session`, `caller_session` and `serving` use of the SDK's private parts.
 
 A release that changes it fails here first.
 """
@@ -13,7 +13,9 @@ from mcp import Client
 from mcp.client.session import ClientSession
 from mcp.client.streamable_http import StreamableHTTPTransport
 from mcp.server import Server, ServerRequestContext
+from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
 from mcp.server.connection import Connection
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import ListToolsResult, PaginatedRequestParams
 from tools_search_server.caller_session import connection_of
 
@@ -47,3 +49,12 @@ async def test_all_requests_of_a_legacy_session_have_one_connection_that_knows_i
         assert not ended
     assert connections[0] is connections[1]
     assert ended == [True, True]
+
+
+@pytest.mark.anyio
+async def test_the_manager_of_sessions_still_knows_them_and_their_owners() -> None:
+    manager = StreamableHTTPSessionManager(Server[Any]("canary"))
+    owner = AuthorizationContext(client_id="alice", issuer=None, subject=None)
+    transport = manager._admit_session(owner)  # pyright: ignore[reportPrivateUsage] - the canary
+    assert [*manager._server_instances.values()] == [transport]  # pyright: ignore[reportPrivateUsage]
+    assert [*manager._session_owners.values()] == [owner]  # pyright: ignore[reportPrivateUsage]

@@ -17,7 +17,7 @@ from tools_search_server.gateway import Gateway
 from tools_search_server.health import Health, gateway_health
 from tools_search_server.host_limits import warnings_of
 from tools_search_server.revealing import printable
-from tools_search_server.serving import stop_on_signal
+from tools_search_server.serving import ignore_signals, stop_on_signal
 from tools_search_server.tables import print_servers
 from tools_search_server.toolsets import EVERYTHING
 from tools_search_server.upstream_listing import PROMPTS, RESOURCES, TEMPLATES
@@ -44,17 +44,17 @@ async def check(gateway: Gateway, always: AlwaysAvailable, as_json: bool = False
     unknown: Sequence[str] = ()
     notes: Sequence[str] = ()
     offered: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
-    async with anyio.create_task_group() as tasks:
-        await tasks.start(stop_on_signal, stop)
-        async with gateway.running():
-            tasks.start_soon(_set_when_settled, gateway, stop)
-            await stop.wait()
-            health = gateway_health(gateway)
-            unknown = always.unknown(gateway.offers)
-            views = Views(gateway, gateway.access)
-            notes = [*always.left_out(views.of(EVERYTHING)), *warnings_of(views, gateway.access.toolsets)]
-            offered = {upstream.name: (list(upstream.tools), upstream.features) for upstream in gateway.upstreams}
+    stop_on_signal(stop)
+    async with gateway.running(), anyio.create_task_group() as tasks:
+        tasks.start_soon(_set_when_settled, gateway, stop)
+        await stop.wait()
+        health = gateway_health(gateway)
+        unknown = always.unknown(gateway.offers)
+        views = Views(gateway, gateway.access)
+        notes = [*always.left_out(views.of(EVERYTHING)), *warnings_of(views, gateway.access.toolsets)]
+        offered = {upstream.name: (list(upstream.tools), upstream.features) for upstream in gateway.upstreams}
         tasks.cancel_scope.cancel()
+    ignore_signals()
     is_whole = health["status"] == "ok" and not any(server["reason"] for server in health["servers"])
     is_well = is_whole and not unknown
     if as_json:

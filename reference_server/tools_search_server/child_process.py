@@ -1,8 +1,8 @@
 """A server as a child process, spoken to over its standard streams: bounded, and gone for certain afterwards.
 
 The SDK's own transport does the same for a server that can be trusted. This one tells how a server ended, bounds what
-is kept of a line that does not end, gives up on a server that sends nothing but noise, and stops the whole process
-group within the time that hosts give this program to stop.
+is kept of a line that does not end, gives up on a server that sends nothing but noise, and stops it and all that it
+started within the time that hosts give this program to stop.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from mcp_ext_tools_search.client.messages import (
     read_message,
 )
 from mcp_ext_tools_search.hosts import StdioTarget
+from mcp_ext_tools_search.hosts.descendants import Descendants
 from mcp_ext_tools_search.hosts.environment import handed_down
 
 from tools_search_server.child_words import ChildWords
@@ -41,7 +42,9 @@ __all__ = ["child_streams"]
 _MAX_STRAY_LINES: Final = 100
 """Lines in a row that are no message; a server that prints now and then is borne with."""
 
-_GRACE_SECONDS: Final = 1.0
+_GRACE_SECONDS: Final = 0.8
+"""For the end of the input, and again for SIGTERM: hosts give the program that stops all servers as little as 2 s."""
+
 _LAST_WORDS_SECONDS: Final = 0.5
 _LOOK_SECONDS: Final = 0.01
 
@@ -70,7 +73,8 @@ async def child_streams(
     Raises:
         OSError: It cannot be started.
     """
-    process = await _start(target)
+    family = Descendants()
+    process = await _start(target, family)
     ended.is_suspended = partial(_is_suspended, process.pid, group=process.pid)
     words = ChildWords(cast("ByteReceiveStream", process.stderr), server or target.command, Secrets(target))
     to_us, incoming = anyio.create_memory_object_stream[_Incoming]()
@@ -86,13 +90,13 @@ async def child_streams(
                 tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
-                await _stop(process, words)
+                await _stop(process, family, words)
 
 
-async def _start(target: StdioTarget) -> Process:
+async def _start(target: StdioTarget, family: Descendants) -> Process:
     return await anyio.open_process(
         [target.command, *target.args],
-        env={**get_default_environment(), **handed_down(), **target.env},
+        env={**get_default_environment(), **handed_down(), **target.env, **family.environment},
         cwd=target.cwd,
         stderr=subprocess.PIPE,
         start_new_session=True,
@@ -177,13 +181,15 @@ async def _write(process: Process, messages: MemoryObjectReceiveStream[SessionMe
             await _pipe_to(process).send(text.encode() + b"\n")
 
 
-async def _stop(process: Process, words: ChildWords) -> None:
+async def _stop(process: Process, family: Descendants, words: ChildWords) -> None:
     """End a server as the protocol says (standard input first, then signals), and with it whatever it started."""
+    family.find()
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         await _pipe_to(process).aclose()
     if not await _exits_within(process, _GRACE_SECONDS):
         _signal_group(process, signal.SIGTERM)
-        await _exits_within(process, _GRACE_SECONDS)
+    await family.end(_GRACE_SECONDS)
+    await _exits_within(process, _GRACE_SECONDS)  # where its descendants cannot be found
     _signal_group(process, signal.SIGKILL)
     await words.finish(_LAST_WORDS_SECONDS)
     with anyio.move_on_after(_GRACE_SECONDS):

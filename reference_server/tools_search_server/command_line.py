@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import errno
-import ipaddress
 import json
+import logging
 import os
 import signal
 import sys
@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 import anyio
 import click
 from mcp_ext_tools_search.client.messages import MAX_MESSAGE_BYTES
-from mcp_ext_tools_search.hosts import ConfigurationError, load_host_file
+from mcp_ext_tools_search.hosts import ConfigurationError, load_host_file, writers_warning
 from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE
 
 from tools_search_server.catalog_program import CATALOG_VARIABLE, catalog_program, chosen_catalog
@@ -35,7 +35,7 @@ from tools_search_server.mendable import Mendable
 from tools_search_server.paging import MOST_PAGE_BYTES
 from tools_search_server.ranker_choice import chosen_ranker
 from tools_search_server.redis_address import DEFAULT_CHANNEL, REDIS_VARIABLE, redis_address
-from tools_search_server.serving import Address, Program, serve
+from tools_search_server.serving import Address, Program, is_loopback, serve
 from tools_search_server.status_command import status
 from tools_search_server.token_command import token
 
@@ -46,6 +46,8 @@ _EXIT_SIGNAL: Final = 128
 
 _OF_A_STREAM: Final = frozenset({errno.EBADF, errno.EIO, errno.ENOSPC, errno.EPIPE})
 """What writing to standard output ends in; errors of a file say which file it is."""
+
+logger = logging.getLogger(__name__)
 
 _FILE = click.Path(path_type=Path)
 _MOST_LISTED: Final = 10_000
@@ -196,7 +198,7 @@ def command(
         raise click.UsageError("--json is about what --check prints. Add --check.")
     compat = _compat_options(modes, compat_prefix, compat_max_tools)
     _require_usable(compat, http, stateless=stateless)
-    if http is not None and config is None and not allow_remote and not _is_loopback(http.host):
+    if http is not None and config is None and not allow_remote and not is_loopback(http.host):
         message = f"{http.host} can be reached from other machines, and every caller may use all tools. "
         raise click.UsageError(message + "Use 127.0.0.1, or add --allow-remote if that is meant.")
     log_to_stderr(log_format)
@@ -208,6 +210,8 @@ def command(
         laziness = None if only_check else Laziness(for_all=lazy, idle_seconds=idle_stop)
         max_bytes = max_message * _MEBI
         options = GatewayOptions(start_deadline, call_timeout, toolset, index_at_most, laziness, max_bytes, redis_at)
+        if config is not None and (warning := config.exists() and writers_warning(config)):
+            logger.warning(warning)
         if config is not None and only_check:
             always = read_always_available(load_host_file(config), str(config))
             sys.exit(0 if anyio.run(check, configured_gateway(config, limits, options), always, as_json) else 1)
@@ -253,7 +257,7 @@ def _require_usable(compat: CompatOptions, http: Address | None, *, stateless: b
 
 def _require_guard(program: Program, http: Address | None, toolset: str | None) -> None:
     """Refuse to serve what a gateway offers to whoever can reach it."""
-    if http is not None and program.guard is None and not _is_loopback(http.host):
+    if http is not None and program.guard is None and not is_loopback(http.host):
         raise click.UsageError(
             f"{http.host} can be reached from other machines, and the configuration names no `principals`. Make a "
             "token with `tools-search-server token NAME` and put the entry that it prints into the file, or use "
@@ -288,13 +292,6 @@ class _CannotServe(click.ClickException):
 
 class _MendFirst(click.ClickException):
     exit_code = 2
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 command.add_command(status)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 import anyio
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -22,6 +26,9 @@ __all__ = ["Guard"]
 _SCHEME: Final = "bearer "
 _SERVER_ERROR: Final = -32000
 
+_MOST_SESSIONS: Final = 500
+"""Of one principal: a quarter of what an endpoint has for all."""
+
 
 class Guard:
     """Lets the requests of principals through to an ASGI application, and nobody else's.
@@ -31,13 +38,16 @@ class Guard:
     Args:
         app: What is behind the door.
         access: Who may pass. What a principal has open ends when it is revoked.
+        sessions: Counts the sessions that the principal of a name has open; `None` where there are no sessions.
     """
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
+    def __init__(self, app: ASGIApp, sessions: Callable[[str], int] | None, *, access: Access) -> None:
         self._app = app
         self._principals = access.principals
         self._throttles: dict[str, tuple[Principal, Throttle]] = {}
         self._open: dict[str, set[anyio.CancelScope]] = {}
+        self._sessions = sessions
+        self._opening = Counter[str]()
         access.on_revoked.append(self._end)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -55,6 +65,12 @@ class Guard:
         if wait := throttle.enter(anyio.current_time()):
             await _too_many(wait)(scope, receive, send)
             return
+        is_opening = self._sessions is not None and _opens_session(scope)
+        if is_opening and not self._may_open_session(principal.name):
+            throttle.leave()
+            await _too_many_sessions()(scope, receive, send)
+            return
+        self._opening[principal.name] += is_opening
         note_caller(scope, principal)
         noted = HTTP_CALLER.set(principal)
         opened = self._open.setdefault(principal.name, set())
@@ -64,6 +80,7 @@ class Guard:
                 await self._app(scope, receive, send)
             finally:
                 opened.discard(end)
+                self._opening[principal.name] -= is_opening
                 HTTP_CALLER.reset(noted)
                 throttle.leave()
 
@@ -73,6 +90,9 @@ class Guard:
             throttle = Throttle(principal.requests_per_minute, principal.open_requests)
             self._throttles[principal.name] = principal, throttle
         return throttle
+
+    def _may_open_session(self, name: str) -> bool:
+        return self._sessions is None or self._sessions(name) + self._opening[name] < _MOST_SESSIONS
 
     def _end(self, revoked: Collection[str]) -> None:
         for name in revoked:
@@ -85,6 +105,12 @@ def _bearer_token(scope: Scope) -> str | None:
     return shown[len(_SCHEME) :].strip() if shown.lower().startswith(_SCHEME) else None
 
 
+def _opens_session(scope: Scope) -> bool:
+    headers = Headers(scope=scope)
+    is_legacy = headers.get(MCP_PROTOCOL_VERSION_HEADER) in {None, *HANDSHAKE_PROTOCOL_VERSIONS}
+    return scope["method"] == "POST" and MCP_SESSION_ID_HEADER not in headers and is_legacy
+
+
 def _unauthorized(*, is_shown: bool) -> JSONResponse:
     # RFC 6750: who has shown nothing is told no error, only what to show.
     challenge = 'Bearer error="invalid_token"' if is_shown else "Bearer"
@@ -95,6 +121,13 @@ def _unauthorized(*, is_shown: bool) -> JSONResponse:
 def _too_many(seconds: float) -> JSONResponse:
     wait = math.ceil(seconds)
     return _refusal(429, f"Too many requests: try again in {wait} s", {"Retry-After": str(wait)})
+
+
+def _too_many_sessions() -> JSONResponse:
+    advice = "end those that are not in use (DELETE); they end by themselves after 30 minutes without a request"
+    return _refusal(
+        429, f"Too many sessions: {_MOST_SESSIONS} are open with this token; {advice}", {"Retry-After": "60"}
+    )
 
 
 def _refusal(status: int, message: str, headers: Mapping[str, str]) -> JSONResponse:

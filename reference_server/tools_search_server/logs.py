@@ -26,6 +26,8 @@ def log_to_stderr(form: LogFormat) -> None:
     # What upstream servers do is reported once and in one line; the SDK adds a traceback for each stray line.
     for name in ("client", "mcp.client"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    # Anyone could fill the disk with its lines about malformed requests, before any token is asked for.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
 
 
 class _Lines(logging.Formatter):

@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
+import asyncio
+import ipaddress
 import json
 import logging
+import resource
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, cast
 
 import anyio
 import anyio.lowlevel
 import click
-import uvicorn
-from anyio.abc import TaskStatus
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from tools_search_server.collecting import collect_seldom
+from tools_search_server.front_door import FrontDoor
 from tools_search_server.health import Health, health_route
 from tools_search_server.sessionless import without_sessions
 from tools_search_server.standard_streams import standard_streams
 
-__all__ = ["Address", "Program", "listening", "serve", "stop_on_signal"]
+__all__ = ["Address", "Program", "ignore_signals", "is_loopback", "listening", "serve", "stop_on_signal"]
 
 logger = logging.getLogger(__name__)
 
-_GOODBYE_SECONDS: Final = 2
-"""How long open HTTP responses have to end once the server is told to stop."""
+_GOODBYE_SECONDS: Final = 1
+"""How long HTTP requests have to be answered once the server is to stop."""
+
+_MOST_DESCRIPTORS: Final = 65_536
+
+_MOST_SESSIONS: Final = 2000
+"""Of one endpoint, at some 40 kB each; those without a request for 30 minutes end."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +72,11 @@ class Program:
     health: Callable[[], Health] = _healthy
     """Tells over HTTP how the server is."""
 
-    guard: Callable[[ASGIApp], ASGIApp] | None = None
-    """What stands before the HTTP endpoints and lets nobody in who may not use them."""
+    guard: Callable[[ASGIApp, Callable[[str], int] | None], ASGIApp] | None = None
+    """What stands before the HTTP endpoints and lets nobody in who may not use them.
+
+    It is called with the endpoints and, where there are sessions, what counts those of the principal of a name.
+    """
 
     others: Mapping[str, Server[Any]] = field(default_factory=dict[str, Server[Any]])
     """Servers that HTTP reaches beside `server`, by what follows its path; stdio has one server only."""
@@ -81,23 +95,44 @@ async def serve(program: Program, address: Address | None) -> None:
         OSError: The address cannot be listened on.
     """
     stop = anyio.Event()
-    async with anyio.create_task_group() as tasks:
-        await tasks.start(stop_on_signal, stop)
-        async with program.beside():
-            tasks.start_soon(collect_seldom, program.loaded)
-            await (_serve_stdio(program, stop) if address is None else _serve_http(program, address, stop))
+    stop_on_signal(stop)
+    descriptors = _raise_descriptor_limit()
+    async with program.beside(), anyio.create_task_group() as tasks:
+        tasks.start_soon(collect_seldom, program.loaded)
+        if address is None:
+            await _serve_stdio(program, stop)
+        else:
+            await _serve_http(program, address, stop, descriptors)
         tasks.cancel_scope.cancel()
+    ignore_signals()
 
 
-async def stop_on_signal(stop: anyio.Event, *, task_status: TaskStatus[None]) -> None:
-    """Set `stop` on a signal. Further ones change nothing: stopping takes a few seconds and must not be cut short."""
-    # What `nohup` has switched off stays off.
-    closed = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, *closed) as signals:
-        task_status.started()
-        async for received in signals:
-            logger.info("stopping on %s", signal.Signals(received).name)
-            stop.set()
+def stop_on_signal(stop: anyio.Event) -> None:
+    """Set `stop` on the first signal to stop; further ones change nothing, to the end of the process.
+
+    Stopping takes seconds and must not be cut short.
+    """
+    loop = asyncio.get_running_loop()
+
+    def note(number: int, _: object) -> None:
+        if not stop.is_set():
+            loop.call_soon_threadsafe(_stop, stop, number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # what `nohup` has switched off stays off
+            signal.signal(number, note)
+
+
+def _stop(stop: anyio.Event, number: int) -> None:
+    if not stop.is_set():
+        logger.info("stopping on %s", signal.Signals(number).name)
+        stop.set()
+
+
+def ignore_signals() -> None:
+    """Let no signal change the exit code of a process that has only to exit; Python would die of it meanwhile."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
 
 
 async def _serve_stdio(program: Program, stop: anyio.Event) -> None:
@@ -120,32 +155,69 @@ async def _serve_stdio(program: Program, stop: anyio.Event) -> None:
         logger.info("stopping: the host no longer reads")
 
 
-async def _serve_http(program: Program, address: Address, stop: anyio.Event) -> None:
+async def _serve_http(program: Program, address: Address, stop: anyio.Event, descriptors: int) -> None:
+    servers = {"": program.server, **program.others}
     with listening(address) as listener:
-        app = _http_app(program, program.server, "/mcp", address)
-        for name, other in program.others.items():
-            app.routes.extend(_http_app(program, other, f"/mcp/{name}", address).routes)
-        app.routes.append(health_route(program.health, program.server.session_manager.security_settings))
-        quiet: dict[str, Any] = {"log_config": None, "access_log": False, "ws": "none"}
-        guarded = app if program.guard is None else program.guard(app)
-        web = _WebServer(uvicorn.Config(guarded, timeout_graceful_shutdown=_GOODBYE_SECONDS, **quiet))
+        app = Starlette(routes=[health_route(program.health)])
+        for name, server in servers.items():
+            app.routes.extend(_routes(server, f"/mcp/{name}".rstrip("/"), is_stateless=program.is_stateless))
+        managers = [server.session_manager for server in servers.values()]
+        count = None if program.is_stateless else partial(_sessions_of, managers)
+        guarded = app if program.guard is None else program.guard(app, count)
+        door = FrontDoor(guarded, descriptors=descriptors, is_local=is_loopback(address.host))
         host, port = listener.getsockname()[:2]
         authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         url = f"http://{authority}/mcp"
-        click.echo(json.dumps({"url": url} | {name: f"{url}/{name}" for name in program.others}))
-        async with AsyncExitStack() as running, anyio.create_task_group() as tasks:
-            for other in program.others.values():
-                await running.enter_async_context(other.session_manager.run())
-            tasks.start_soon(web.serve, [listener])
+        async with AsyncExitStack() as running:
+            for manager in managers:
+                await running.enter_async_context(manager.run())
+            await running.enter_async_context(door.opened(listener))
+            click.echo(json.dumps({"url": url} | {name: f"{url}/{name}" for name in program.others}))
             await stop.wait()
             program.farewell()
-            web.should_exit = True
+            await door.finish(_GOODBYE_SECONDS)
+            for manager in managers:
+                await _end_sessions(manager)
 
 
-def _http_app(program: Program, server: Server[Any], path: str, address: Address) -> Starlette:
-    if program.is_stateless:
+def _sessions_of(managers: Sequence[StreamableHTTPSessionManager], name: str) -> int:
+    return sum(
+        owner["client_id"] == name
+        for manager in managers
+        for owner in manager._session_owners.values()  # pyright: ignore[reportPrivateUsage]
+    )
+
+
+async def _end_sessions(manager: StreamableHTTPSessionManager) -> None:
+    # Otherwise each waits a second for a client that may not be there, to tell of requests that are still open.
+    for transport in list(manager._server_instances.values()):  # pyright: ignore[reportPrivateUsage]
+        await transport.terminate()
+
+
+def _routes(server: Server[Any], path: str, *, is_stateless: bool) -> list[BaseRoute]:
+    if is_stateless:
         server.middleware.insert(0, without_sessions)
-    return server.streamable_http_app(streamable_http_path=path, host=address.host, stateless_http=program.is_stateless)
+    # The front door looks at `Host` and `Origin`, and at all of them: the SDK compares the beginning.
+    unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    app = server.streamable_http_app(
+        streamable_http_path=path,
+        stateless_http=is_stateless,
+        transport_security=unchecked,
+        max_sessions=_MOST_SESSIONS,
+    )
+    return app.routes
+
+
+def _raise_descriptor_limit() -> int:
+    """Let this process open as many files as it is allowed to, within reason, and return how many that are."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # No more than is of use: servers inherit it, and some programs close every number up to it when they start.
+    wanted = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            return wanted
+    return _MOST_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
 
 
 @contextmanager
@@ -160,13 +232,13 @@ def listening(address: Address) -> Generator[socket.socket]:
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address.host, address.port))
-        listener.listen(128)
+        listener.listen(1024)
         yield listener
 
 
-class _WebServer(uvicorn.Server):
-    """uvicorn without signal handlers of its own: this program has one way to stop."""
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        yield
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine can reach what listens at `host`."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

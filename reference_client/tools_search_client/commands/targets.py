@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
-from mcp_ext_tools_search.hosts import Input
+from mcp_ext_tools_search.hosts import Input, writers_warning
 
+from tools_search_client.commands.screen import print_note
 from tools_search_client.configuration import Configuration, command_server, load_configuration, url_server
 from tools_search_client.connection import ConnectionOptions, Negotiation
 from tools_search_client.discovery import CALL_SECONDS, DiscoveryOptions
@@ -122,6 +123,8 @@ def _target(
     _set_up_logging(verbose=verbose)
     if config is not None:
         configuration = load_configuration(config, ask=_asked if sys.stdin.isatty() and sys.stderr.isatty() else None)
+        if warning := writers_warning(config):
+            print_note(f"Warning: {warning}")
     elif url is not None:
         configuration = url_server(url, dict(map(_header, headers)))
     else:

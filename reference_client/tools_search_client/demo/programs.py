@@ -50,8 +50,7 @@ async def running_gateway(configuration: Path) -> AsyncGenerator[str]:
             try:
                 yield await _announced_url(cast("ByteReceiveStream", process.stdout), diagnostics.last_lines)
             finally:
-                if process.returncode is None:
-                    process.terminate()
+                await _end(process)
 
 
 async def _announced_url(output: ByteReceiveStream, diagnostics: Any) -> str:

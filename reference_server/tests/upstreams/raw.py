@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,6 +18,15 @@ if BEHAVIOUR == "crashing":
     sys.exit("I always crash")
 if BEHAVIOUR != "named" and len(sys.argv) > 2:
     (Path(sys.argv[2]) / "pid").write_text(str(os.getpid()))
+if BEHAVIOUR == "stubborn":
+    # It ignores that it is to stop, as does what it starts: a process in a session of its own, and a daemon, whose
+    # parent has ended.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    deaf = "import os, sys, time; sys.stdout.write(f'{os.getpid()} '); sys.stdout.flush(); os.close(1); time.sleep(999)"
+    start = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {deaf!r}], start_new_session=True)"
+    with (Path(sys.argv[2]) / "family").open("w") as family:
+        subprocess.Popen([sys.executable, "-c", deaf], stdout=family, start_new_session=True)
+        subprocess.run([sys.executable, "-c", start], stdout=family, check=True)
 
 
 def listing(params: dict[str, Any]) -> dict[str, Any]:
@@ -44,7 +55,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         return {"protocolVersion": params["protocolVersion"], "capabilities": tools, "serverInfo": info}
     if method == "tools/list":
         return listing(params)
-    if method == "tools/call" and BEHAVIOUR == "mute":
+    if method == "tools/call" and BEHAVIOUR in {"mute", "stubborn"}:
         return None
     if method == "tools/call" and BEHAVIOUR == "growing" and params.get("arguments"):
         # Others that were started with the same folder list the new tool as well, but tell nobody.
@@ -75,3 +86,5 @@ for line in sys.stdin:
         send({"id": message["id"], "error": error})
     elif (result := answer(message["method"], message.get("params", {}))) is not None:
         send({"id": message["id"], "result": result})
+if BEHAVIOUR == "stubborn":
+    time.sleep(999)

@@ -1,6 +1,6 @@
 """What programs in front of many servers share: the hosts' configuration file and names that cannot be confused."""
 
-from mcp_ext_tools_search.hosts.configuration import HostFile, load_host_file, parse_host_file
+from mcp_ext_tools_search.hosts.configuration import HostFile, load_host_file, parse_host_file, writers_warning
 from mcp_ext_tools_search.hosts.errors import ConfigurationError
 from mcp_ext_tools_search.hosts.inputs import AskForInput, Input
 from mcp_ext_tools_search.hosts.names import (
@@ -34,4 +34,5 @@ __all__ = [
     "qualified_name",
     "split_candidates",
     "without_digest",
+    "writers_warning",
 ]

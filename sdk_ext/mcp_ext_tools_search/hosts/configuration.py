@@ -12,6 +12,7 @@ the file, or a file without any server that can be used, refuses the whole.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,7 +27,7 @@ from mcp_ext_tools_search.hosts.members import misspelled, understood
 from mcp_ext_tools_search.hosts.server_entry import EntryReader
 from mcp_ext_tools_search.hosts.targets import ServerEntry, UnusableTarget
 
-__all__ = ["HostFile", "load_host_file", "parse_host_file"]
+__all__ = ["HostFile", "load_host_file", "parse_host_file", "writers_warning"]
 
 _SERVER_MEMBERS: Final = ("mcpServers", "servers")
 
@@ -91,6 +92,21 @@ def load_host_file(
     folder = path.resolve().parent
     return parse_host_file(
         document, source=str(path), folder=folder, environment=environment, ask=ask, problems=problems
+    )
+
+
+def writers_warning(path: Path) -> str | None:
+    """Return a warning, in one line, if other users can change a file that names programs to start, else `None`."""
+    status = path.stat()
+    mode = stat.S_IMODE(status.st_mode)
+    # The group of a user's files is usually the user's own, with nobody else in it.
+    who = "all users" if mode & stat.S_IWOTH else "its group" if mode & stat.S_IWGRP else ""
+    if not who or (who == "its group" and status.st_gid == os.getegid()):
+        return None
+    where = "of this machine " if who == "all users" else ""
+    return (
+        f"{path} can be changed by {who} {where}(mode {mode:04o}), who can so start programs as you: "
+        f"run `chmod go-w {path}`"
     )
 
 

@@ -1,0 +1,319 @@
+"""The connections and requests of the HTTP endpoint, bounded before anything is known of their senders.
+
+uvicorn accepts connections without end, waits without end for the requests on them, and logs each that it cannot
+accept. Here their number is bounded, those that owe a request make room for others and are closed in time, and what was
+closed is counted in one line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import re
+import socket
+from collections import Counter
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from itertools import chain
+from typing import Any, Final
+
+import anyio
+import h11
+import uvicorn
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+__all__ = ["FrontDoor"]
+
+logger = logging.getLogger(__name__)
+
+_MOST_CONNECTIONS: Final = 4096
+_REQUEST_SECONDS: Final = 20
+"""How long a client may take for a whole request, from the connection or from the first byte of a further one."""
+
+_ACCEPTED_AT_ONCE: Final = 32
+_RETRY_SECONDS: Final = 0.1
+_STALLED_SECONDS: Final = 60
+"""How long a client may read nothing while there is something for it."""
+
+_LEAST_CONNECTIONS: Final = 16
+_LAST_BYTES_SECONDS: Final = 0.5
+_LAST_RESORT_SECONDS: Final = 2
+_REPORT_SECONDS: Final = 60
+
+_BUSY: Final = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+_AUTHORITY: Final = re.compile(r"(localhost|[0-9.]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
+
+
+class FrontDoor:
+    """Serves an ASGI application.
+
+    Args:
+        app: What answers the requests.
+        descriptors: How many files this process may open; half of them are kept for everything else.
+        is_local: Whether only addresses of this machine may be in `Host` and `Origin`, so that no web page that has
+            another name for this machine (DNS rebinding) gets through.
+    """
+
+    def __init__(self, app: ASGIApp, *, descriptors: int, is_local: bool) -> None:
+        self.most = min(_MOST_CONNECTIONS, descriptors // 2)
+        self._app = app
+        self._is_local = is_local
+        self._connections: set[_Connection] = set()
+        self._strangers: dict[_Connection, None] = {}
+        self._idle: dict[_Connection, None] = {}
+        self._requests: dict[anyio.CancelScope, str] = {}
+        self._closed: Counter[str] = Counter()
+        self._has_closed = anyio.Event()
+        self._is_answered = anyio.Event()
+
+    @asynccontextmanager
+    async def opened(self, listener: socket.socket) -> AsyncGenerator[None]:
+        """Serve the connections to `listener` until the context ends; then no request is open any more."""
+        quiet: dict[str, Any] = {"log_config": None, "access_log": False, "ws": "none", "interface": "asgi3"}
+        config = uvicorn.Config(self._answer, lifespan="off", timeout_graceful_shutdown=_LAST_RESORT_SECONDS, **quiet)
+        config.load()
+        web = _WebServer(config)
+        served = anyio.Event()
+
+        async def serve() -> None:
+            await web.serve([])
+            served.set()
+
+        async with anyio.create_task_group() as serving:
+            serving.start_soon(serve)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._accept, listener, config, web)
+                tasks.start_soon(self._report)
+                yield
+                tasks.cancel_scope.cancel()
+            self.end_requests()
+            web.should_exit = True
+            with anyio.move_on_after(_LAST_BYTES_SECONDS):
+                await served.wait()
+            for connection in list(self._connections):  # their clients do not read
+                connection.end()
+
+    async def finish(self, seconds: float) -> None:
+        """End the streams that clients hold open for notifications, and give other requests time to be answered."""
+        self.end_requests("GET")
+        with anyio.move_on_after(seconds):
+            while self._requests:
+                self._is_answered = anyio.Event()
+                await self._is_answered.wait()
+
+    def end_requests(self, method: str | None = None) -> None:
+        """End the requests that are open, or those of one method, with what they have answered so far."""
+        for request, its_method in self._requests.items():
+            if method in (None, its_method):
+                request.cancel()
+
+    def enter(self, connection: _Connection) -> bool:
+        """Take a new connection in, in place of another where there are too many; return whether there is room."""
+        if len(self._connections) >= self.most and not self._make_room():
+            self.note(f"refused, as all of {self.most} were in use")
+            return False
+        self._connections.add(connection)
+        return True
+
+    def update(self, connection: _Connection) -> None:
+        """Note whether a connection waits for its client."""
+        self._strangers.pop(connection, None)
+        self._idle.pop(connection, None)
+        if connection.is_waiting and connection in self._connections:
+            (self._strangers if connection.is_stranger else self._idle)[connection] = None
+
+    def leave(self, connection: _Connection) -> None:
+        """Forget a connection that is closed."""
+        self._connections.discard(connection)
+        self.update(connection)
+
+    def note(self, why: str) -> None:
+        """Count a connection that was closed."""
+        self._closed[why] += 1
+        self._has_closed.set()
+
+    def _make_room(self) -> bool:
+        connection = next(chain(self._strangers, self._idle), None)
+        if connection is None:
+            return False
+        self.note(f"closed for others, as {self.most} were open and they had sent no whole request")
+        connection.end()
+        return True
+
+    async def _accept(self, listener: socket.socket, config: uvicorn.Config, web: uvicorn.Server) -> None:
+        loop = asyncio.get_running_loop()
+        listener.setblocking(False)
+
+        def connection() -> _Connection:
+            return _Connection(config, web.server_state, {}, door=self)
+
+        while True:
+            await anyio.wait_readable(listener)
+            try:
+                for _ in range(_ACCEPTED_AT_ONCE):
+                    accepted, _ = listener.accept()
+                    try:
+                        await loop.connect_accepted_socket(connection, accepted)
+                    except OSError:  # it was reset meanwhile
+                        accepted.close()
+            except (BlockingIOError, ConnectionAbortedError):
+                pass
+            except OSError as error:  # the process, or the system, has no descriptor or no memory left
+                self.note(f"waited, since they could not be accepted ({error.strerror})")
+                self.most = max(_LEAST_CONNECTIONS, len(self._connections) * 3 // 4)
+                while len(self._connections) > self.most and self._make_room():
+                    pass
+                await anyio.sleep(_RETRY_SECONDS)
+
+    async def _report(self) -> None:
+        while True:
+            await self._has_closed.wait()
+            await anyio.sleep(1)  # for what comes at the same time
+            self._has_closed = anyio.Event()
+            counts = "; ".join(f"{count} {why}" for why, count in self._closed.items())
+            self._closed.clear()
+            logger.warning("connections: %s", counts)
+            await anyio.sleep(_REPORT_SECONDS)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, whatever becomes of the task of the application."""
+        response = _Response(send)
+        with anyio.CancelScope() as request:
+            self._requests[request] = scope["method"]
+            try:
+                await (_refusal(scope, is_local=self._is_local) or self._app)(scope, receive, response.send)
+            finally:
+                del self._requests[request]
+                self._is_answered.set()
+        await response.complete()
+
+
+class _Response:
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._is_begun = self._is_complete = False
+
+    async def send(self, message: Message) -> None:
+        await self._send(message)
+        self._is_begun = True
+        self._is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
+
+    async def complete(self) -> None:
+        """End a response that was cut short."""
+        if not self._is_begun:
+            headers = [(b"content-length", b"0"), (b"retry-after", b"1")]
+            await self._send({"type": "http.response.start", "status": 503, "headers": headers})
+        if not self._is_complete:
+            await self._send({"type": "http.response.body", "body": b""})
+
+
+class _Connection(H11Protocol):
+    """A connection on which each request has to be whole within a bounded time."""
+
+    def __init__(self, *arguments: Any, door: FrontDoor) -> None:
+        super().__init__(*arguments)
+        self._door = door
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the client has not sent a whole request since the last, or does not read what there is for it."""
+        return self._owes_request or self.flow.write_paused
+
+    @property
+    def _owes_request(self) -> bool:
+        return self.conn.their_state in {h11.IDLE, h11.SEND_BODY}
+
+    @property
+    def is_stranger(self) -> bool:
+        """Whether it has never sent the head of a request."""
+        return self.cycle is None  # pyright: ignore[reportUnnecessaryComparison] - it is None before the first request
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        super().connection_made(transport)
+        if self._door.enter(self):
+            self._watch()
+        else:
+            transport.write(_BUSY)
+            transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._door.leave(self)
+        self._stop_timer()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._door.update(self)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._door.update(self)
+        self._stop_timer()
+        self._timer = self.loop.call_later(_STALLED_SECONDS, self._late, f"read nothing for {_STALLED_SECONDS} s")
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_timer()
+        self._watch()
+
+    def end(self) -> None:
+        """Close the connection at once."""
+        self._door.leave(self)
+        self.transport.abort()
+
+    def _watch(self) -> None:
+        self._door.update(self)
+        if self.flow.write_paused:
+            return
+        if not self._owes_request:
+            self._stop_timer()
+        elif self._timer is None and not self.transport.is_closing():
+            why = f"sent no whole request within {_REQUEST_SECONDS} s"
+            self._timer = self.loop.call_later(_REQUEST_SECONDS, self._late, why)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _late(self, why: str) -> None:
+        self._door.note(f"closed, since they {why}")
+        self.end()
+
+
+class _WebServer(uvicorn.Server):
+    """uvicorn without signal handlers of its own: this program has one way to stop."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+def _refusal(scope: Scope, *, is_local: bool) -> ASGIApp | None:
+    headers = Headers(scope=scope)
+    if "content-length" in headers and "transfer-encoding" in headers:
+        # A proxy that goes by the other of the two takes a part of the body for a request of somebody else.
+        text = "Send either Content-Length or Transfer-Encoding, not both"
+        return PlainTextResponse(text, 400, {"Connection": "close"})
+    if is_local and not _is_of_this_machine(headers.get("host", "")):
+        return PlainTextResponse("The Host header does not name this machine: use localhost or 127.0.0.1", 421)
+    scheme, _, authority = headers.get("origin", "").partition("://")
+    if is_local and "origin" in headers and not (scheme in {"http", "https"} and _is_of_this_machine(authority)):
+        return PlainTextResponse("The Origin header does not name this machine: web pages of others may not ask", 403)
+    return None
+
+
+def _is_of_this_machine(authority: str) -> bool:
+    match = _AUTHORITY.fullmatch(authority)
+    with suppress(ValueError):
+        return match is not None and (match[1] == "localhost" or ipaddress.ip_address(match[1].strip("[]")).is_loopback)
+    return False
