@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import logging
 import os
 import signal
 import sys
@@ -16,7 +15,7 @@ from typing import Any, Final, NoReturn
 import anyio
 import click
 from mcp_ext_tools_search.client.messages import MAX_MESSAGE_BYTES
-from mcp_ext_tools_search.hosts import ConfigurationError, load_host_file, writers_warning
+from mcp_ext_tools_search.hosts import ConfigurationError, load_host_file
 from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE
 
 from tools_search_server.catalog_program import CATALOG_VARIABLE, catalog_program, chosen_catalog
@@ -46,8 +45,6 @@ _EXIT_SIGNAL: Final = 128
 
 _OF_A_STREAM: Final = frozenset({errno.EBADF, errno.EIO, errno.ENOSPC, errno.EPIPE})
 """What writing to standard output ends in; errors of a file say which file it is."""
-
-logger = logging.getLogger(__name__)
 
 _FILE = click.Path(path_type=Path)
 _MOST_LISTED: Final = 10_000
@@ -210,8 +207,6 @@ def command(
         laziness = None if only_check else Laziness(for_all=lazy, idle_seconds=idle_stop)
         max_bytes = max_message * _MEBI
         options = GatewayOptions(start_deadline, call_timeout, toolset, index_at_most, laziness, max_bytes, redis_at)
-        if config is not None and (warning := config.exists() and writers_warning(config)):
-            logger.warning(warning)
         if config is not None and only_check:
             always = read_always_available(load_host_file(config), str(config))
             sys.exit(0 if anyio.run(check, configured_gateway(config, limits, options), always, as_json) else 1)

@@ -15,7 +15,7 @@ import anyio
 from mcp.server import Server
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp_ext_tools_search.client.messages import MAX_MESSAGE_BYTES
-from mcp_ext_tools_search.hosts import load_host_file
+from mcp_ext_tools_search.hosts import load_host_file, writers_warning
 from mcp_types import CallToolRequestParams, Implementation, PaginatedRequestParams
 
 from tools_search_server import orientation
@@ -93,6 +93,8 @@ def configured_gateway(file: Path, limits: Limits, options: GatewayOptions) -> G
         Mendable: Redis cannot be used as it is asked for.
     """
     hosts = load_host_file(file)
+    if warning := writers_warning(file):
+        logger.warning(warning)
     refuse_itself(file, hosts.servers)
     return Gateway(
         hosts.servers,
