@@ -14,6 +14,8 @@ __all__ = ["print_servers"]
 
 _WIDTH_OF_A_FILE: Final = 200
 _COLUMNS: Final = ("server", "state", "since", "tools", "protocol", "why")
+_FOR_WIDE_TERMINALS: Final = {"since", "protocol"}
+_WIDE: Final = 90
 _STYLES: Final = {"ready": "green", "idle": "cyan", "starting": "yellow", "down": "red"}
 
 
@@ -24,8 +26,10 @@ def print_servers(servers: Sequence[Mapping[str, Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE)
+    shown = [name for name in _COLUMNS if console.width >= _WIDE or name not in _FOR_WIDE_TERMINALS]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in _COLUMNS:
+    for name in shown:
         table.add_column(name, overflow="fold", no_wrap=name != "why", justify="right" if name == "tools" else "left")
     for server in servers:
         state = str(server.get("state", ""))
@@ -33,9 +37,9 @@ def print_servers(servers: Sequence[Mapping[str, Any]]) -> None:
             server.get("name", ""), state, str(server.get("since", ""))[:19].replace("T", " "),
             _count(server), server.get("protocol") or "", server.get("reason", ""),
         )  # fmt: skip
-        styles = ("", _STYLES.get(state, ""), "", "", "", "")
-        table.add_row(*(Text(printable(str(cell)), style) for cell, style in zip(cells, styles, strict=True)))
-    console = Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE)
+        styles = {"state": _STYLES.get(state, "")}
+        row = dict(zip(_COLUMNS, cells, strict=True))
+        table.add_row(*(Text(printable(str(row[name])), styles.get(name, "")) for name in shown))
     with console.capture() as drawn:
         console.print(table)
     for line in drawn.get().splitlines():
