@@ -38,7 +38,7 @@ def print_servers(servers: Sequence[Mapping[str, Any]]) -> None:
             _count(server), server.get("protocol") or "", server.get("reason", ""),
         )  # fmt: skip
         styles = {"state": _STYLES.get(state, "")}
-        row = dict(zip(_COLUMNS, cells, strict=True))
+        row: dict[str, Any] = dict(zip(_COLUMNS, cells, strict=True))
         table.add_row(*(Text(printable(str(row[name])), styles.get(name, "")) for name in shown))
     with console.capture() as drawn:
         console.print(table)
