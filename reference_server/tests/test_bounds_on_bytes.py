@@ -24,6 +24,7 @@ MOST_GROWTH = 128 * 1024
 ATTACKS = [
     ("json", "bomb", "it sent an answer of more than 16 MiB"),
     ("json", "endless", "it sent an answer of more than 16 MiB"),
+    ("json", "small-chunks", "it sent an answer in 5,001 pieces of a few bytes"),
     ("json", "endless-event", "it sent an event of more than 16 MiB"),
     ("old-sse", "endless", "it sent an event of more than 16 MiB"),
     ("stdio", "endless", "it sent a line of more than 16 MiB"),

@@ -49,6 +49,10 @@ ACCEPTED_ENCODING: Final = "gzip"
 _PIECE_BYTES: Final = 256 * 1024
 """What is decompressed before others have their turn."""
 
+_MAX_SMALL_PIECES: Final = 5000
+_SMALL_BYTES: Final = 32
+"""On the average of so many pieces of one body or event; each piece takes as much time as 10 kB of a large one."""
+
 _MAX_LINES: Final = 500_000
 _WINDOW: Final = zlib.MAX_WBITS | 16  # gzip
 _LINE: Final = re.compile(rb"[^\r\n]*+(?>\r\n|\r|\n|\Z)")
@@ -126,11 +130,16 @@ class BoundedHttp:
     ) -> AsyncGenerator[bytes]:
         """Yield the body of a response, or the stand-in for the answer that it is."""
         data = bytearray()
+        number = 0
         async with aclosing(body):
             async for piece in body:
                 data += piece
+                number += 1
                 if len(data) > self._max_bytes:
                     yield self._exceeded(f"an answer of more than {mebibytes(self._max_bytes)}", asked)
+                    return
+                if _is_crumbled(len(data), number):
+                    yield self._exceeded(f"an answer in {number:,} pieces of a few bytes", asked)
                     return
         if asked is None:
             yield bytes(data)
@@ -146,14 +155,16 @@ class BoundedHttp:
     async def _events(self, body: AsyncGenerator[bytes], asked: RequestId | None) -> AsyncGenerator[bytes]:
         """Yield the events of a stream one by one, with the stand-ins for the messages that they hold."""
         buffer = bytearray()
+        number = 0
         async with aclosing(body):
             async for piece in body:
+                number += 1
                 searched = max(0, len(buffer) - 3)
                 buffer += piece
                 while (blank := _BLANK_LINE.search(buffer, searched)) is not None:
                     event = bytes(buffer[: blank.start()])
                     del buffer[: blank.end()]
-                    searched = 0
+                    searched = number = 0
                     try:
                         yield self._event(event, asked)
                     except MessageTooLargeError as error:
@@ -161,6 +172,9 @@ class BoundedHttp:
                         return
                 if len(buffer) > self._max_bytes:
                     yield self._exceeded(f"an event of more than {mebibytes(self._max_bytes)}", asked, is_event=True)
+                    return
+                if _is_crumbled(len(buffer), number):
+                    yield self._exceeded(f"an event in {number:,} pieces of a few bytes", asked, is_event=True)
                     return
 
     def _event(self, event: bytes, asked: RequestId | None) -> bytes:
@@ -285,6 +299,10 @@ async def _decoded(stream: Any, *, is_compressed: bool) -> AsyncGenerator[bytes]
     finally:
         if isinstance(pieces, AsyncGenerator):
             await pieces.aclose()
+
+
+def _is_crumbled(size: int, pieces: int) -> bool:
+    return pieces > _MAX_SMALL_PIECES and size < pieces * _SMALL_BYTES
 
 
 def _asked(request: httpx2.Request) -> RequestId | None:
