@@ -32,8 +32,6 @@ def main(cases: int, seed: int | None, json_file: Path | None) -> None:
         f"errors, beside {figures.hidden_events:,} events that the caller does not see: {found or 'no'} differences.\n"
     )
     click.echo(table(("method", "cases"), [(f"`{name}`", f"{n:,}") for name, n in sorted(figures.cases.items())]))
-    for difference in figures.differences:
-        click.echo(json.dumps(difference, indent=1), err=True)
     if json_file:
         report = {
             "seed": seed,

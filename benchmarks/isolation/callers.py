@@ -174,6 +174,8 @@ class Stream:
         self._connection = connection
         self._lock = threading.Lock()
         self._told: list[str] = []
+        self.heard = time.monotonic()
+        """When the last of them came."""
         self.began = threading.Event()
         """Set with the first of them, or where none can come."""
         self._thread = threading.Thread(target=self._read, daemon=True)
@@ -205,6 +207,7 @@ class Stream:
                 if line.startswith(b"data:") and line[5:].strip():
                     with self._lock:
                         self._told.append(line[5:].decode().strip())
+                        self.heard = time.monotonic()
                     self.began.set()
         except (HTTPException, OSError, ValueError):  # the end, which is ours
             pass

@@ -30,9 +30,11 @@ _MODES: Final = (_PLAIN, "/meta-tools", "/list-changed")
 _META_TOOLS: Final = ("search_tools", "list_tools", "find_by_tags", "get_related_tools", "describe_tools", "call_tool")
 _CASES_OF_A_WORLD: Final = 500
 _SETTLE_SECONDS: Final = 60
+_QUIET_SECONDS: Final = 1
+"""After which nothing more is told of a change; a gateway gathers changes for 0.05 s."""
+
 _SHARE_OF_CHANGES: Final = 0.01
 _SHARE_OF_HIDDEN_EVENTS: Final = 0.04
-_MOST_SHOWN: Final = 20
 _OPTIONS: Final = (
     "--compat", "meta-tools", "--compat", "list-changed", "--page-size", "3",
     "--default-limit", "3", "--max-limit", "9",
@@ -59,8 +61,8 @@ class Figures:
         """Count one case, and keep what differs."""
         self.cases[what] += 1
         if seen != alone:
-            self.differences.append({"request": request, "with others": str(seen), "alone": str(alone)})
-            del self.differences[_MOST_SHOWN:]
+            world = {"world": self.worlds, "case": self.cases.total()}
+            self.differences.append({**world, "request": request, "with others": str(seen), "alone": str(alone)})
 
 
 def measure(cases: int, seed: int, say: Callable[[str], None] = lambda _: None) -> Figures:
@@ -69,15 +71,18 @@ def measure(cases: int, seed: int, say: Callable[[str], None] = lambda _: None) 
     Args:
         cases: How many.
         seed: Repeats worlds and requests.
-        say: Told of progress.
+        say: Told of progress, and of what differs.
     """
-    figures = Figures()
+    figures, told = Figures(), 0
     while (done := figures.cases.total()) < cases:
         rng = Random(f"{seed} {figures.worlds}")  # noqa: S311 - to be repeated, not to be secret
         with TemporaryDirectory() as folder, Pair(random_world(rng), Path(folder), rng, figures) as pair:
             pair.compare(min(_CASES_OF_A_WORLD, cases - done))
         figures.worlds += 1
         say(f"{figures.cases.total():,} cases, {len(figures.differences)} differences")
+        for difference in figures.differences[told:]:
+            say(json.dumps(difference, indent=1))
+        told = len(figures.differences)
     return figures
 
 
@@ -306,8 +311,14 @@ class Pair:
         self._ask(("modern", _PLAIN, "tools/call", {"name": qualified_name(name, action), "arguments": {}}))
         self._added[name] = self._added[name] + 1 if action == "change" else 0
         self._settle()
-        _until(lambda: all(seen.told() == alone.told() for seen, alone in self._streams), patient=False)
+        _until(self._are_told_the_same, patient=False)
         self._compare_told(f"{action} of {name}")
+
+    def _are_told_the_same(self) -> bool:
+        """Tell whether the streams hold the same, and nothing is on its way."""
+        latest = max(stream.heard for stream in chain.from_iterable(self._streams))
+        is_quiet = time.monotonic() - latest > _QUIET_SECONDS
+        return is_quiet and all(seen.told() == alone.told() for seen, alone in self._streams)
 
     def _settle(self) -> None:
         """Wait until both gateways show every server as it is now."""
