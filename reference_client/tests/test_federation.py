@@ -44,7 +44,7 @@ async def test_servers_with_and_without_the_extension_and_of_both_eras_are_one(
     liar: Any, plain_server: StdioTarget, reference_server: StdioTarget
 ):
     servers = configured(plain=plain_server, reference=reference_server, old=liar(era="legacy").target)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with open_federation(servers) as federation:
             answer = await federation.search("add two numbers", deadline=None)
     assert answer.tools[0].name == "plain__add_numbers"
@@ -68,7 +68,7 @@ async def test_servers_that_fail_to_start_or_hang_or_lie_are_reported_and_the_re
         liar=liar("list-loops", place="nowhere").target,
         refuser=liar("refuses:-32602").target,
     )
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with open_federation(servers) as federation:
             answer = await federation.search("add two numbers", deadline=6)
     assert answer.tools[0].name == "plain__add_numbers"
@@ -88,7 +88,7 @@ async def test_servers_that_fail_to_start_or_hang_or_lie_are_reported_and_the_re
 
 async def test_a_server_that_never_finishes_its_handshake_is_given_up_at_the_deadline(liar: Any):
     servers = configured(mute=liar("mute", era="legacy").target, fine=liar().target)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with open_federation(servers) as federation:
             answer = await federation.search("alpha", deadline=1)
     assert failures(answer) == {"mute": "timeout"}
@@ -105,7 +105,7 @@ async def test_a_server_that_never_finishes_its_handshake_is_given_up_at_the_dea
 )
 async def test_a_server_that_keeps_everybody_waiting_is_quoted(source: str, said: str):
     servers = configured(slow=StdioTarget(sys.executable, ("-c", source)))
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with open_federation(servers) as federation:
             answer = await federation.search("alpha", deadline=3)
     assert answer.failed[0].failure is not None
@@ -208,7 +208,7 @@ async def test_a_server_whose_search_hangs_is_listed_all_the_same(liar: Any):
 
 async def test_a_search_that_its_caller_gives_up_is_withdrawn(liar: Any, until: Until):
     server = liar("hangs")
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with open_federation(configured(hung=server.target)) as federation:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(federation.search, "alpha")
@@ -226,7 +226,7 @@ async def test_a_server_that_is_killed_between_two_searches_loses_only_its_own_t
         servers = configured(
             far=HttpTarget(url), near=liar(era="legacy" if negotiation == "legacy" else "modern").target
         )
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with open_federation(servers, options) as federation:
                 before = await federation.search("create an invoice")
                 process.kill()
@@ -241,7 +241,7 @@ async def test_a_server_that_is_killed_between_two_searches_loses_only_its_own_t
 
 async def test_a_server_that_dies_during_a_search_is_reported_and_comes_back_later(liar: Any):
     servers = configured(mortal=liar("dies").target, fine=liar().target)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with open_federation(servers) as federation:
             answer = await federation.search("alpha")
             described = await federation.describe()
@@ -253,7 +253,7 @@ async def test_a_server_that_dies_during_a_search_is_reported_and_comes_back_lat
 async def test_a_server_over_http_is_searched_in_either_era(catalog: Path, serve_http: Any, negotiation: Any):
     options = FederationOptions(connection=ConnectionOptions(negotiation=negotiation))
     async with serve_http("--catalog", str(catalog)) as (url, _):
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with open_federation(configured(far=HttpTarget(url)), options) as federation:
                 answer = await federation.search("delete a refund", limit=2)
     assert answer.tools[0].name == "far__delete_refund"
@@ -266,7 +266,7 @@ async def test_a_server_over_http_is_searched_in_either_era(catalog: Path, serve
 @pytest.mark.parametrize(("how", "transport"), [("--http", "streamable-http"), ("--sse", "sse")])
 async def test_every_http_transport_is_spoken(serve_http: Any, how: str, transport: Any):
     async with serve_http(plain=how) as (url, _):
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with open_federation(configured(far=HttpTarget(url.strip(), {}, transport))) as federation:
                 result = await federation.call("far__reverse_text", {"text": "stressed"})
     assert result.structured_content == {"result": "desserts"}
@@ -274,7 +274,7 @@ async def test_every_http_transport_is_spoken(serve_http: Any, how: str, transpo
 
 async def test_a_tool_is_called_by_its_full_name_with_one_small_search(liar: Any):
     server = liar()
-    with anyio.fail_after(10):
+    with anyio.fail_after(40):
         async with open_federation(configured(one=server.target)) as federation:
             result = await federation.call("one__make_alpha", {"size": 1})
     assert isinstance(result.content[0], TextContent)
@@ -283,7 +283,7 @@ async def test_a_tool_is_called_by_its_full_name_with_one_small_search(liar: Any
 
 async def test_a_tool_that_was_found_is_called_at_once(liar: Any):
     server = liar()
-    with anyio.fail_after(10):
+    with anyio.fail_after(40):
         async with open_federation(configured(one=server.target)) as federation:
             await federation.search("alpha")
             await federation.call("one__make_beta")
@@ -291,14 +291,14 @@ async def test_a_tool_that_was_found_is_called_at_once(liar: Any):
 
 
 async def test_a_bare_name_will_do_where_only_one_server_has_it(liar: Any, plain_server: StdioTarget):
-    with anyio.fail_after(10):
+    with anyio.fail_after(40):
         async with open_federation(configured(one=liar().target, plain=plain_server)) as federation:
             assert (await federation.resolve("add_numbers")).name == "plain__add_numbers"
 
 
 async def test_a_bare_name_of_several_servers_is_ambiguous(liar: Any):
     servers = configured(one=liar().target, two=liar().target)
-    with anyio.fail_after(10):
+    with anyio.fail_after(40):
         async with open_federation(servers) as federation:
             with pytest.raises(AmbiguousTool) as error:
                 await federation.call("make_alpha")
@@ -307,7 +307,7 @@ async def test_a_bare_name_of_several_servers_is_ambiguous(liar: Any):
 
 async def test_a_bare_name_that_looks_like_a_full_one_is_found(liar: Any, tmp_path: Path):
     server = liar()
-    with anyio.fail_after(10):
+    with anyio.fail_after(40):
         async with open_federation(configured(make_=server.target, make=liar().target)) as federation:
             with pytest.raises(UnknownTool):
                 await federation.resolve("make__nothing")
@@ -315,7 +315,7 @@ async def test_a_bare_name_that_looks_like_a_full_one_is_found(liar: Any, tmp_pa
 
 async def test_an_unknown_name_is_answered_with_the_closest_and_the_servers_that_failed(plain_server: StdioTarget):
     servers = configured(plain=plain_server, gone=StdioTarget("/nowhere/program"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(40):
         async with open_federation(servers) as federation:
             with pytest.raises(UnknownTool) as error:
                 await federation.call("add_nubmers")
@@ -324,7 +324,7 @@ async def test_an_unknown_name_is_answered_with_the_closest_and_the_servers_that
 
 async def test_a_name_that_had_to_be_altered_leads_to_its_tool(catalog: Path, reference_server: StdioTarget):
     servers = Configuration((ServerEntry("our shop", reference_server),))
-    with anyio.fail_after(10):
+    with anyio.fail_after(40):
         async with open_federation(servers) as federation:
             found = await federation.search("create an invoice", limit=1)
             (altered,) = [tool.name for tool in found.tools]
@@ -340,14 +340,14 @@ async def test_a_name_that_no_provider_allows_leads_to_its_tool(
     offer(catalog, "other", "天気", tool_name)
     altered = qualified_name("one", tool_name)
     assert altered.isascii()
-    with anyio.fail_after(10):
+    with anyio.fail_after(40):
         async with open_federation(configured(one=reference_server)) as federation:
             assert (await federation.resolve(altered)).tool.name == tool_name
 
 
 async def test_everything_is_listed_by_the_names_to_call_it_by(liar: Any, plain_server: StdioTarget):
     servers = configured(one=liar(tools=2).target, plain=plain_server, gone=StdioTarget("/nowhere/program"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(40):
         async with open_federation(servers) as federation:
             listing = await federation.list()
     assert [tool.name for tool in listing.tools] == [
@@ -359,7 +359,7 @@ async def test_everything_is_listed_by_the_names_to_call_it_by(liar: Any, plain_
 
 async def test_a_server_that_says_how_many_tools_it_has_is_not_listed_for_it(liar: Any):
     counted, uncounted = liar(tools=4), liar("uncounted", tools=5)
-    with anyio.fail_after(10):
+    with anyio.fail_after(40):
         async with open_federation(configured(counted=counted.target, uncounted=uncounted.target)) as federation:
             described = await federation.describe()
     assert [one.tools for one in described] == [4, 5]
@@ -369,7 +369,7 @@ async def test_a_server_that_says_how_many_tools_it_has_is_not_listed_for_it(lia
 
 async def test_what_was_forgotten_is_asked_for_again(liar: Any):
     server = liar(era="legacy", tools=4)  # it says nothing of time, so that its listing is kept
-    with anyio.fail_after(10):
+    with anyio.fail_after(40):
         async with open_federation(configured(one=server.target)) as federation:
             for _ in range(2):
                 await federation.list()
@@ -380,14 +380,14 @@ async def test_what_was_forgotten_is_asked_for_again(liar: Any):
 
 
 async def test_a_tool_that_fails_is_a_result_and_no_exception(plain_server: StdioTarget):
-    with anyio.fail_after(10):
+    with anyio.fail_after(40):
         async with open_federation(configured(plain=plain_server)) as federation:
             assert (await federation.call("fail_always")).is_error
 
 
 async def test_a_call_to_a_server_that_died_is_refused_with_the_reason(liar: Any, until: Until):
     server = liar("call-dies")
-    with anyio.fail_after(10):
+    with anyio.fail_after(40):
         async with open_federation(configured(mortal=server.target)) as federation:
             with pytest.raises(ServerUnavailable):
                 await federation.call("mortal__make_alpha")
@@ -401,7 +401,7 @@ async def test_a_reranker_has_the_last_say(liar: Any):
     def backwards(query: str, tools: Sequence[FederatedTool]) -> Sequence[FederatedTool]:
         return tools[::-1]
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(40):
         async with open_federation(
             configured(one=liar(tools=3).target), FederationOptions(reranker=backwards)
         ) as federation:
@@ -411,7 +411,7 @@ async def test_a_reranker_has_the_last_say(liar: Any):
 
 async def test_a_list_change_makes_a_known_name_be_looked_up_again(liar: Any, until: Until):
     server = liar(era="legacy")
-    with anyio.fail_after(10):
+    with anyio.fail_after(40):
         async with open_federation(configured(one=server.target)) as federation:
             await federation.call("one__make_alpha")  # the server says that its tools changed
             await until(lambda: len(server.asked("tools/call")) == 1)
@@ -434,7 +434,7 @@ async def test_what_the_block_raises_passes_through_as_it_is(liar: Any):
             await federation.search("alpha")
             raise LookupError("mine")
 
-    with anyio.fail_after(10), pytest.raises(LookupError, match="mine"):
+    with anyio.fail_after(40), pytest.raises(LookupError, match="mine"):
         await use()
 
 
@@ -448,7 +448,7 @@ async def test_a_tool_found_over_http_is_called_with_its_parameters_in_headers_a
     meter = WireMeter()
     options = FederationOptions(connection=ConnectionOptions(observer=meter, follow_changes=False))
     async with serve_http("--catalog", str(catalog)) as (url, _):
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with open_federation(configured(far=HttpTarget(url)), options) as federation:
                 await federation.search("deploy")
                 result = await federation.call("far__deploy", {"region": "eu-north"})
@@ -464,7 +464,7 @@ async def test_an_answer_that_breaks_the_ranking_loses_only_its_own_server(liar:
 
     options = FederationOptions(connection=ConnectionOptions(discovery=DiscoveryOptions(ranker=Brittle())))
     servers = configured(listed=liar(place="nowhere").target, searched=liar().target)
-    with anyio.fail_after(10):
+    with anyio.fail_after(40):
         async with open_federation(servers, options) as federation:
             answer = await federation.search("alpha", limit=1)
     assert failures(answer) == {"listed": "invalid-result"}
