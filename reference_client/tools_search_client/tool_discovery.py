@@ -46,7 +46,10 @@ class ToolDiscovery:
     """Tokens that the model can read at once."""
 
     max_tools: int | None = None
-    """The most definitions that are ever sent at once (see `KNOWN_TOOL_LIMITS`); `None` means any number."""
+    """The most definitions that are ever sent at once, if fewer than the model's provider takes.
+
+    `None` leaves it to the provider (`Conversation.limit`); `KNOWN_TOOL_LIMITS` has values for some hosts.
+    """
 
     search_tool: bool = True
     """Whether the model is given `search_tools`; without it, tools are found only before the model is called."""

@@ -376,22 +376,21 @@ def test_a_server_is_described_by_its_own_words_in_quotation_marks():
     assert (len(long), long[:7], long[-4:]) == (79, '"so so ', '..."')
 
 
-async def test_a_changed_manifest_is_told_as_a_difference(start: Start, servers: dict[str, list[Tool]]):
+async def test_a_changed_manifest_is_told_by_the_names_of_its_servers(start: Start, servers: dict[str, list[Tool]]):
     talk = start(servers)
     await talk.state.begin_turn()
     assert talk.state.offer().notices == ()
     talk.offers({**servers, "weather": servers["weather"][:1], "notion": []})
     await talk.state.begin_turn()
-    (notice,) = talk.state.offer().notices
-    assert "- weather (1 tool): get_current_weather" in notice
-    assert "- notion (no longer there)" in notice
-    assert "home-automation" not in notice
+    begins = "What 'search_tools' can find has changed: "
+    assert talk.state.offer().notices == (
+        f"{begins}servers that are gone: notion; servers with other tools than before: weather.",
+    )
     talk.offers(dict(reversed(servers.items())))
     await talk.state.begin_turn()
-    (notice,) = talk.state.offer().notices
-    assert "- weather (3 tools)" in notice
-    assert "- notion (15 tools)" in notice
-    assert "home-automation" not in notice
+    assert talk.state.offer().notices == (
+        f"{begins}new servers: notion; servers with other tools than before: weather.",
+    )
 
 
 async def test_a_delegate_that_raises_costs_no_turn_and_is_told_to_the_host(

@@ -165,18 +165,30 @@ async def test_a_step_out_of_order_is_the_hosts_mistake(kind: Any):
 
 
 @pytest.mark.anyio
-async def test_more_tools_than_the_provider_takes_are_told_with_the_mend():
+@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize(("options", "own"), [({}, 0), ({"call_tool": True}, 1)])
+async def test_of_more_tools_than_the_provider_takes_the_last_are_found_by_search(
+    options: Any, own: int, is_late: bool
+):
     many = [Tool(name=f"tool_{number}", input_schema={"type": "object"}) for number in range(129)]
     conversation = Conversation(ListedSource.of({"shop": many}))
-    await conversation.begin_turn()
-    adapter = ChatCompletions(conversation, "a-model")
+    adapter = ChatCompletions(conversation, "a-model", **options)
+    begun = await conversation.begin_turn()
+    if is_late:  # as where a conversation gets another model
+        conversation.limit(None)
+        conversation.start_over()
+        adapter = ChatCompletions(conversation, "a-model", **options)
     adapter.say("Go.")
-    with pytest.raises(LocalMistake, match=r"129 tools are more than the 128 .* set `max_tools`"):
-        adapter.request()
+    names = [tool["function"]["name"] for tool in adapter.request()["tools"]]
+    assert len(names) == 128 - 5
+    assert names[-1 - own] == "search_tools"
+    assert f"so {129 - 122 + own} more are not loaded until 'search_tools' finds them" in begun.problems[0]
+    call = ToolCall("search_tools", {"tool_names": ["tool_128"]})
+    assert (await taken_reply(conversation, call)).loaded == ("shop__tool_128",)
 
 
 @pytest.mark.anyio
-async def test_what_a_description_has_no_room_for_stands_in_the_system_message_if_it_is_the_hosts_own():
+async def test_what_the_description_of_the_search_has_no_room_for_stands_at_its_first_parameter():
     wordy = Tool(name="wordy", description="y" * 2_000, input_schema={"type": "object"})
     servers = {f"server_{number}": [DELETE] for number in range(30)}
     source = ListedSource.of({"bar": [wordy], **servers}, deferred=servers)
@@ -186,10 +198,12 @@ async def test_what_a_description_has_no_room_for_stands_in_the_system_message_i
     adapter.say("Go.")
     body = adapter.request()
     assert [len(tool["function"]["description"]) for tool in body["tools"]] == [1_024, 1_024]
-    system = body["messages"][0]["content"]
-    assert system.startswith("Be brief.\n\nAll about the tool 'search_tools':")
-    assert conversation.manifest in system
-    assert "yyy" not in system
+    assert body["messages"][0] == {"role": "system", "content": "Be brief."}
+    search = next(one["function"] for one in body["tools"] if one["function"]["name"] == "search_tools")
+    query = search["parameters"]["properties"]["query"]["description"]
+    rest = query.partition("\nThe rest of what the tool's description says:\n")[2]
+    assert conversation.manifest in search["description"].removesuffix("…") + rest
+    assert "yyy" not in query
 
 
 @pytest.mark.anyio
@@ -226,7 +240,7 @@ async def test_what_a_search_found_is_deferred_in_messages_and_referred_to_where
     adapter.answer(said.calls[0], await taken_reply(conversation, said.calls[0]))
     result, beside = transcript(adapter)[-1]["content"]
     assert result["content"] == [{"type": "tool_reference", "tool_name": "shop__delete_order"}]
-    assert beside["text"] == "Not found: other."
+    assert beside["text"] == "Not found: 1 of the names that were asked for."
     assert [tool.get("defer_loading") for tool in adapter.request()["tools"]] == [None, True]
 
 
@@ -285,7 +299,7 @@ async def test_news_of_a_turn_that_was_dropped_is_told_again(kind: Any):
     await conversation.begin_turn()
     for text in ("Go on.", "Or rather."):
         adapter.say(text)
-        assert json.dumps(transcript(adapter)).count("no longer offers") == 1
+        assert json.dumps(transcript(adapter)).count("no longer offered") == 1
         adapter.drop_turn()
     assert "no longer" not in json.dumps(transcript(adapter)[:-1])
 

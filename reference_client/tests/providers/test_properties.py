@@ -17,6 +17,7 @@ from tools_search_client import (
     Conversation,
     Definition,
     ListedSource,
+    Offer,
     Reply,
     SyntheticToolResult,
     ToolCall,
@@ -136,6 +137,17 @@ def source(catalogue: Mapping[str, list[tuple[str, Any]]]) -> ListedSource:
     return ListedSource.of(servers, deferred={"beta", "gamma"})
 
 
+class Watched(Conversation):
+    """A conversation of which it is known which list was offered last."""
+
+    prefix = 0
+
+    def offer(self) -> Offer:
+        offer = super().offer()
+        self.prefix = offer.prefix
+        return offer
+
+
 class Play:
     """A conversation through one adapter, and what has to hold after every step of it."""
 
@@ -143,7 +155,7 @@ class Play:
         self.variant = variant
         self.provider = variant.kind.__name__
         self.source = source(catalogue)
-        self.state = Conversation(self.source, ToolDiscovery(enabled=True), synthetic_tools=[Lullaby()])
+        self.state = Watched(self.source, ToolDiscovery(enabled=True), synthetic_tools=[Lullaby()])
         self.adapter: Adapter = variant.kind(self.state, "a-model", system="Be brief.", **variant.options)
         self.outcomes = outcomes
         self.toolset = EVERYTHING
@@ -158,7 +170,11 @@ class Play:
         self.adapter.say("find \ud800 it")
 
     def request(self) -> dict[str, Any]:
+        prefix = self.state.prefix
         body = self.adapter.request()
+        if self.state.prefix != prefix:  # another list was begun, and nothing of the old one is kept
+            self.earlier.clear()
+            self.before_turn = 0
         json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
         assert RULES[self.provider](body) == []
         check(self.provider, body)
@@ -173,7 +189,7 @@ class Play:
         assert transcript_now[: len(transcript)] == transcript
         if not self.may_list_more:
             assert rest_now == rest
-        if self.variant.kept == "everything" and not (self.may_list_more and self.provider == "OpenAIResponses"):
+        if self.variant.kept == "everything" and not self.may_list_more:
             assert tools_now == tools
         elif not self.may_list_more:
             assert tools_now[: len(tools)] == tools
@@ -192,9 +208,7 @@ class Play:
                 self.may_list_more = True
                 await self.turn()
             case "toolset":
-                if what != self.toolset:  # another list is begun, and nothing of the old one is kept
-                    self.toolset = what
-                    self.earlier.clear()
+                self.toolset = what
                 await self.turn()
             case _:
                 self.source.offers = source(what).offers

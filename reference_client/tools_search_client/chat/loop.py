@@ -105,6 +105,9 @@ class Chat:
         self._told = {*failed, *started.problems}
         if started.loaded:
             self._surface.notice(f"found before asking the model: {', '.join(started.loaded)}")
+        if started.changed:
+            changed = ", ".join(started.changed)
+            self._surface.notice(f"changed by their servers, so you are asked again before a call: {changed}")
 
     async def turn(self, text: str) -> str:
         """Return what the model finally answers to `text`.
@@ -113,7 +116,7 @@ class Chat:
             ModelFailed: There is no answer; `resume` asks again.
             InvalidAnswer: It is none of the provider's; `resume` asks again.
             TooManyRequests: The model was stopped.
-            LocalMistake: The text is empty, or the request is more than the provider takes.
+            LocalMistake: The text is empty.
             AnswerStopped: The user interrupted it.
         """
         self._leave_pending()

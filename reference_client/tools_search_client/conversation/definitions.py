@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mcp_ext_tools_search.hosts import qualified_name
 from mcp_types import ToolAnnotations
 
 from tools_search_client.reports import FederatedTool
 
-__all__ = ["MOST_BYTES", "Definition", "estimate_tokens"]
+__all__ = ["MOST_BYTES", "Definition", "estimate_tokens", "valid_name"]
 
 MOST_BYTES: Final = 200_000
 """The largest definition that is sent to a model; the largest in public sets of tools has 125,000 bytes."""
+
+
+_VALID_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+
+
+def valid_name(name: str) -> str:
+    """Return a name that every provider takes, and the same wherever that is one: servers and models make up names."""
+    return name if _VALID_NAME.fullmatch(name) else qualified_name("", name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +49,11 @@ class Definition:
         """Return the definition of a server's tool, under its own name unless another is given."""
         own = tool.tool
         return cls(name or tool.name, own.description or own.title or "", own.input_schema, own.annotations, tool)
+
+    def is_like(self, other: Definition) -> bool:
+        """Return whether a user or a model would read the same in both, under whatever name."""
+        mine, others = ((one.description, one.input_schema, one.annotations) for one in (self, other))
+        return mine == others
 
     def to_json(self) -> dict[str, Any]:
         """Return what most providers ask for; equal definitions are equal byte for byte when serialized."""

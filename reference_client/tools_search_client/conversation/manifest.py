@@ -22,7 +22,7 @@ from typing import Final
 from tools_search_client.conversation.catalogue import ServerOffer
 from tools_search_client.text import one_line
 
-__all__ = ["MOST_BYTES", "difference", "manifest"]
+__all__ = ["MOST_BYTES", "manifest"]
 
 MOST_BYTES: Final = 3_250
 """The largest manifest: about 1,000 tokens, since what stands in one has 3.3 to 4.1 bytes in a token."""
@@ -49,27 +49,6 @@ def manifest(offers: Sequence[ServerOffer], *, most_bytes: int = MOST_BYTES) -> 
     room = most_bytes - _bytes(_more(len(offers))) - 1
     shown = list(_within(map(_counted, offers), room))
     return "\n".join([*shown, _more(len(offers) - len(shown))])
-
-
-def difference(before: str, after: str) -> str:
-    """Return the entries of a manifest that another did not have, and a line for each server that is there no more."""
-    old, new = _entries(before), _entries(after)
-    changed = [entry for heading, entry in new.items() if old.get(heading) != entry]
-    gone = [f"{heading} (no longer there)" for heading in old if heading.startswith("- ") and heading not in new]
-    return "\n".join([*changed, *gone])
-
-
-def _entries(text: str) -> dict[str, str]:
-    """Return the entries of a manifest by what stands before the number of their tools."""
-    entries: dict[str, str] = {}
-    heading = ""
-    for line in text.splitlines():
-        if line.startswith("  "):
-            entries[heading] += f"\n{line}"
-        else:
-            heading = line.partition(" (")[0]
-            entries[heading] = line
-    return entries
 
 
 def _whole(offer: ServerOffer) -> str:

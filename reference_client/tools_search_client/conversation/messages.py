@@ -25,6 +25,9 @@ class TurnStart:
     problems: tuple[str, ...] = ()
     """What the operator should mend in the configuration."""
 
+    changed: tuple[str, ...] = ()
+    """Names of loaded tools whose definition is another than before: what the user agreed to may no longer hold."""
+
     fault: Exception | None = None
     """What the host's `delegate` raised; the turn goes on without what it would have found."""
 
@@ -40,7 +43,10 @@ class Offer:
     """Under the same number, `tools` begins with the `tools` of every earlier offer."""
 
     notices: tuple[str, ...] = ()
-    """News for the model that cannot stand in the list any more; to be put at the end of the input, once."""
+    """News for the model that cannot stand in the list; to be put at the end of the input, once.
+
+    They have no words of a server but validated names of tools, so they may stand in the user's role.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +69,9 @@ class Reply:
     text: str
     is_error: bool = False
     loaded: tuple[str, ...] = ()
-    """Names that became callable by this call: a provider that takes references gets these."""
+    """Names that became callable by this call, or got a new definition: a provider that takes references gets these."""
     remarks: str | None = None
-    """What `text` says besides describing them: enough for a provider that is sent the definitions themselves."""
+    """What `text` says besides describing them, without words of a server: it may stand in the user's role."""
     fault: Exception | None = None
     """What a synthetic tool of the host raised; `text` has nothing of it."""
 
@@ -76,5 +82,11 @@ class Forward:
 
     call: ToolCall
     definition: Definition
+    """What the model was sent."""
     tool: FederatedTool
-    """What to call: `tool.name` is its name in a federation."""
+    """What to call, as it is offered now: `tool.name` is its name in a federation."""
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the tool has another definition by now than the model was sent."""
+        return not self.definition.is_like(Definition.of(self.tool))

@@ -19,31 +19,34 @@ def eager_tools(
     discovery: ToolDiscovery,
     *,
     tokens: Callable[[FederatedTool], int],
+    most: int | None = None,
     reserved: int = 0,
     pinned: Collection[str] = (),
 ) -> tuple[FederatedTool, ...]:
     """Return the tools that are loaded from the start, in the order of the configuration and of each server.
 
-    Where there are more of them than `max_tools` allows, the last ones are deferred as well, so that there is room for
-    what a search finds.
+    Where there are more of them than `most` allows, the last ones are deferred as well, so that there is room for what
+    a search finds.
 
     Args:
         catalogue: What the servers offer.
         discovery: The host's choices.
         tokens: How many tokens a definition is.
+        most: The most definitions that are ever sent at once; `None` means any number.
         reserved: Definitions of the host's own that are always sent.
         pinned: Names of tools of deferred servers that are loaded all the same; they come last.
     """
-    if not discovery.enabled:
-        return catalogue.tools
-    deferred = _is_deferred(catalogue, discovery, tokens)
-    loaded = [tool for offer in catalogue.servers if not deferred(offer) for tool in offer.tools or ()]
-    kept = [tool for offer in catalogue.servers if deferred(offer) for tool in offer.tools or () if tool.name in pinned]
-    eager = (*loaded, *catalogue.unassigned, *kept)
-    if discovery.max_tools is None:
+    eager = catalogue.tools
+    if discovery.enabled:
+        deferred = _is_deferred(catalogue, discovery, tokens)
+        by_server = [(offer, deferred(offer)) for offer in catalogue.servers]
+        loaded = [tool for offer, later in by_server if not later for tool in offer.tools or ()]
+        kept = [tool for offer, later in by_server if later for tool in offer.tools or () if tool.name in pinned]
+        eager = (*loaded, *catalogue.unassigned, *kept)
+    if most is None:
         return eager
     complete = len(eager) == len(catalogue.tools) and not catalogue.unlisted
-    room = discovery.max_tools - reserved
+    room = most - reserved
     if complete and len(eager) <= room:
         return eager
     return eager[: max(0, room - 1 - discovery.max_search_results)]

@@ -39,6 +39,8 @@ class Pool:
         self._ranker = ranker
         self._tokens = tokens
         self._reserved = reserved
+        self.most: int | None = None
+        """The most definitions that are ever sent at once; `None` means any number."""
         self.toolset = EVERYTHING
         self.catalogue = Catalogue()
         self._indexed: tuple[FederatedTool, ...] = ()
@@ -51,7 +53,9 @@ class Pool:
     @property
     def needs_search(self) -> bool:
         """Whether there is anything that has to be found."""
-        return self._discovery.enabled and bool(self.reach.deferred or self.catalogue.unlisted)
+        if not self._discovery.enabled:
+            return self.excess > 0
+        return bool(self.reach.deferred or self.catalogue.unlisted)
 
     def learn(self, catalogue: Catalogue, toolset: Toolset) -> bool:
         """Take note of what is offered now, and tell whether anything changed.
@@ -71,18 +75,20 @@ class Pool:
         """Return the tools that need not be found.
 
         Servers that pin others from turn to turn do not get more of them loaded than their bound, until the list is
-        begun anew.
+        begun again.
         """
         tools = self.catalogue.tools
         self._pins |= {tool.name: tool.server for tool in tools if is_pinned(tool.tool) and tool.name not in self._pins}
-        pinned = pinned_within_bounds((server, name) for name, server in self._pins.items())
-        return eager_tools(
-            self.catalogue, self._discovery, tokens=self._tokens.of_tool, reserved=self._reserved, pinned=pinned
-        )
+        return self._eager(self.most)
 
     def forget_pins(self) -> None:
-        """Count the tools that servers pin anew: the list is begun anew."""
+        """Count the tools that servers pin from the start: the list is begun again."""
         self._pins.clear()
+
+    @property
+    def excess(self) -> int:
+        """How many tools have to be found only because so many are not sent at once."""
+        return 0 if self.most is None else len(self._eager(None)) - len(self._eager(self.most))
 
     def open(self, loaded: Collection[str]) -> None:
         """Make everything but what is `loaded` from the start something that a search finds."""
@@ -98,6 +104,17 @@ class Pool:
         """Tell whether the toolset shows a tool."""
         rule = self.toolset.rule(tool.server)
         return rule is not None and rule.shows(tool.tool.name)
+
+    def _eager(self, most: int | None) -> tuple[FederatedTool, ...]:
+        pinned = pinned_within_bounds((server, name) for name, server in self._pins.items())
+        return eager_tools(
+            self.catalogue,
+            self._discovery,
+            tokens=self._tokens.of_tool,
+            most=most,
+            reserved=self._reserved,
+            pinned=pinned,
+        )
 
     def _reach(self, loaded: Collection[str]) -> Reach:
         tools = self.catalogue.tools

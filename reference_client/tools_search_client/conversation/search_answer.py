@@ -38,7 +38,7 @@ class Answer:
     text: str
 
     remarks: str
-    """The text without the descriptions of the tools that were found and loaded."""
+    """What the text says besides describing the tools that were found, in words of the host alone."""
 
 
 def answer(request: SearchRequest, finding: Finding, loading: Loading, *, repeated: bool) -> Answer:
@@ -50,18 +50,37 @@ def answer(request: SearchRequest, finding: Finding, loading: Loading, *, repeat
         loading: What became of that.
         repeated: Whether the same was asked before.
     """
-    before = [_missing(request, finding)]
-    found = [_found(request, finding), _loaded(loading.loaded)]
     after = [_had(loading.had)]
     if loading.no_room:
-        after.append(f"Not loaded, because no more tools fit: {wording.listing_of(loading.no_room)}.")
+        after.append(f"Not loaded, because no more tools fit: {wording.names_of_tools(loading.no_room)}.")
     if loading.oversized:
-        names = wording.listing_of(loading.oversized)
+        names = wording.names_of_tools(loading.oversized)
         after.append(f"Not loaded, because its definition is larger than any model should read: {names}.")
-    after.append(_unanswered(finding))
+    last = ""
     if repeated and not loading.loaded:
-        after.append("This was asked before, with the same answer: asking again will not change it.")
-    return Answer(_joined([*before, *found, *after]), _joined([*before, *after]))
+        last = "This was asked before, with the same answer: asking again will not change it."
+    text = [_missing(request, finding), _found(request, finding), _loaded(loading.loaded), *after, _unanswered(finding)]
+    remarks = [_remarks(request, finding), *after, _unreachable(finding)]
+    return Answer(_joined([*text, last]), _joined([*remarks, last]))
+
+
+def _remarks(request: SearchRequest, finding: Finding) -> str:
+    """Return what there is to say of what was not found, without words of a server or of the model."""
+    if finding.too_many is not None:
+        return _missing(request, finding)
+    said: list[str] = []
+    if finding.missing:
+        said.append(wording.no_such_names(len(finding.missing), finding.closest, request.server))
+    if finding.by_query_instead and finding.tools:
+        said.append("These are the results of the query instead.")
+    if not finding.tools and _is_nothing(finding):
+        said.append(wording.nothing_found(request.query, request.server, repeats_query=False))
+    return " ".join(said)
+
+
+def _is_nothing(finding: Finding) -> bool:
+    """Return whether it is all there is to say that nothing was found."""
+    return finding.by_query_instead or not (finding.missing or finding.too_many or finding.failures)
 
 
 def _joined(paragraphs: list[str]) -> str:
@@ -87,7 +106,7 @@ def _found(request: SearchRequest, finding: Finding) -> str:
         count = len(finding.tools)
         heading = f"Found {count} tool{'' if count == 1 else 's'}:"
         return "\n\n".join([heading, *_descriptions(finding.tools, request.detail)])
-    if finding.by_query_instead or not (finding.missing or finding.too_many or finding.failures):
+    if _is_nothing(finding):
         return wording.nothing_found(request.query, request.server)
     return ""
 
@@ -102,7 +121,7 @@ def _descriptions(tools: Sequence[FederatedTool], detail: wording.Detail) -> lis
 
 
 def _loaded(tools: Sequence[FederatedTool]) -> str:
-    names = wording.listing_of((tool.name for tool in tools), most=len(tools))
+    names = wording.names_of_tools((tool.name for tool in tools), most=len(tools))
     if len(tools) == 1:
         return f"This tool is now loaded and available to call.\nIts name to call: {names}"
     return f"These tools are now loaded and available to call.\nTheir names to call: {names}" if tools else ""
@@ -111,7 +130,7 @@ def _loaded(tools: Sequence[FederatedTool]) -> str:
 def _had(names: Sequence[str]) -> str:
     if not names:
         return ""
-    return f"Already loaded: {wording.listing_of(names)}. Call what fits directly, without searching for it again."
+    return f"Already loaded: {wording.names_of_tools(names)}. Call what fits directly, without searching for it again."
 
 
 def _unanswered(finding: Finding) -> str:
@@ -119,3 +138,7 @@ def _unanswered(finding: Finding) -> str:
         return ""
     said = "; ".join(wording.server_failure(server, reason) for server, reason in finding.failures.items())
     return f"Not reachable at present: {said}."
+
+
+def _unreachable(finding: Finding) -> str:
+    return f"Not reachable at present: {wording.listing_of(finding.failures)}." if finding.failures else ""

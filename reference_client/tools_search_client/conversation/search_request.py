@@ -9,9 +9,22 @@ from typing import Any, Final, cast
 
 from tools_search_client.conversation import wording
 
-__all__ = ["SearchRequest", "read_request"]
+__all__ = ["SearchRequest", "SearchRequestError", "read_request"]
 
 _MOST_NAMES: Final = 100
+
+
+class SearchRequestError(ValueError):
+    """A search that cannot be answered; the message is for the model.
+
+    Args:
+        message: What is wrong.
+        remarks: The same without words of the model; the message unless given.
+    """
+
+    def __init__(self, message: str, remarks: str | None = None) -> None:
+        super().__init__(message)
+        self.remarks = message if remarks is None else remarks
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +45,24 @@ def read_request(arguments: Mapping[str, Any], servers: Sequence[str]) -> Search
         servers: The names of those that there are.
 
     Raises:
-        ValueError: It cannot be answered; the message is for the model.
+        SearchRequestError: It cannot be answered.
     """
     query, server = _text(arguments, "query"), _text(arguments, "server_name")
     names = _names(arguments.get("tool_names"))
     detail = _text(arguments, "detail") or "brief"
     if detail not in wording.DETAILS:
-        raise ValueError(f"detail must be one of {', '.join(wording.DETAILS)}.")
+        raise SearchRequestError(f"Error: detail must be one of {', '.join(wording.DETAILS)}.")
     if query is None and server is None and not names:
-        raise ValueError("Provide at least one of: query, server_name, or tool_names.")
+        raise SearchRequestError("Error: Provide at least one of: query, server_name, or tool_names.")
     if len(names) > _MOST_NAMES:
-        raise ValueError(f"tool_names has {len(names)} names; give at most {_MOST_NAMES} at once.")
+        raise SearchRequestError(f"Error: tool_names has {len(names)} names; give at most {_MOST_NAMES} at once.")
     return SearchRequest(query, server and _server(server, servers), names, detail)
 
 
 def _text(arguments: Mapping[str, Any], member: str) -> str | None:
     value = arguments.get(member)
     if value is not None and not isinstance(value, str):
-        raise ValueError(f"{member} must be a text.")
+        raise SearchRequestError(f"Error: {member} must be a text.")
     return (value or "").strip() or None
 
 
@@ -60,7 +73,7 @@ def _names(value: Any) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(name, str) for name in cast("list[object]", value)):
-        raise ValueError("tool_names must be a list of names.")
+        raise SearchRequestError("Error: tool_names must be a list of names.")
     names = (name.strip() for name in cast("list[str]", value))
     return tuple(dict.fromkeys(filter(None, names)))
 
@@ -78,5 +91,5 @@ def _server(name: str, servers: Sequence[str]) -> str:
     """Return the server that is meant, whatever the case of its name."""
     meant = [name] if name in servers else [server for server in servers if server.casefold() == name.casefold()]
     if len(meant) != 1:
-        raise ValueError(wording.unknown_server(name, servers).removeprefix("Error: "))
+        raise SearchRequestError(wording.unknown_server(name, servers), wording.unknown_server(None, servers))
     return meant[0]

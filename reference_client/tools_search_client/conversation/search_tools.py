@@ -15,9 +15,10 @@ from tools_search_client.conversation.finding import Finding, by_names, by_query
 from tools_search_client.conversation.manifest import manifest
 from tools_search_client.conversation.reach import Reach
 from tools_search_client.conversation.search_answer import Loading, answer
-from tools_search_client.conversation.search_request import SearchRequest, read_request
+from tools_search_client.conversation.search_request import SearchRequest, SearchRequestError, read_request
 from tools_search_client.conversation.shelf import Shelf
 from tools_search_client.conversation.synthetic import SyntheticToolResult
+from tools_search_client.reports import FederatedTool
 
 __all__ = ["SearchTools"]
 
@@ -57,24 +58,37 @@ class SearchTools:
     Args:
         reach: Returns what can be found at the moment.
         shelf: What the model has already.
-        is_gone: Tells of a tool that the model has whether it is no longer offered, as far as is known.
+        is_gone: Returns whether a tool that the model has is no longer offered, as far as is known.
+        make_room: Makes room for so many more definitions, leaves those with these names, and returns how many fit.
     """
 
-    def __init__(self, reach: Callable[[], Reach], shelf: Shelf, is_gone: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        reach: Callable[[], Reach],
+        shelf: Shelf,
+        is_gone: Callable[[str], bool],
+        make_room: Callable[[int, Collection[str]], int | None],
+    ) -> None:
         self.name = _NAMES[0]
         """What the model calls it by."""
         self._reach = reach
         self._shelf = shelf
         self._is_gone = is_gone
+        self._make_room = make_room
         self._answered: set[SearchRequest] = set()
         self._answered_for: Reach | None = None
 
     @property
-    def manifest(self) -> str:
-        """What the model is told of the servers whose tools have to be found."""
+    def offers(self) -> list[ServerOffer]:
+        """The servers with the tools that have to be found there."""
         reach = self._reach()
         offers = [_to_be_found(offer, reach.deferred) for offer in reach.catalogue.servers]
-        return manifest([offer for offer in offers if offer.tools is None or offer.tools or offer.failure])
+        return [offer for offer in offers if offer.tools is None or offer.tools or offer.failure]
+
+    @property
+    def manifest(self) -> str:
+        """What the model is told of the servers whose tools have to be found."""
+        return manifest(self.offers)
 
     @property
     def definition(self) -> Definition:
@@ -91,8 +105,8 @@ class SearchTools:
         reach = self._reach()
         try:
             request = read_request(arguments, [offer.name for offer in reach.catalogue.servers if offer.name])
-        except ValueError as error:
-            return SyntheticToolResult(f"Error: {error}", is_error=True)
+        except SearchRequestError as error:
+            return SyntheticToolResult(str(error), is_error=True, remarks=error.remarks)
         finding = await _found(reach, request)
         loading = self._loading(finding)
         said = answer(request, finding, loading, repeated=self._is_repeated(reach, request))
@@ -100,12 +114,11 @@ class SearchTools:
         return SyntheticToolResult(said.text, loading.loaded, is_error=failed, remarks=said.remarks)
 
     def _loading(self, finding: Finding) -> Loading:
-        """Return what becomes of what was found: what is offered again counts as new, and takes no room."""
-        back = {tool.name for tool in finding.tools if tool.name in self._shelf and self._is_gone(tool.name)}
-        new = [tool for tool in finding.tools if tool.name not in self._shelf]
-        oversized = tuple(tool.name for tool in new if Definition.of(tool).is_oversized)
-        fitting = [tool.name for tool in new if tool.name not in oversized]
-        loadable = {*back, *fitting[: self._shelf.room]}
+        """Return what becomes of what was found: what is offered again, or otherwise, counts as new."""
+        oversized = tuple(tool.name for tool in finding.tools if Definition.of(tool).is_oversized)
+        back = {tool.name for tool in finding.tools if self._is_new(tool) and tool.name not in oversized}
+        fitting = [tool.name for tool in finding.tools if tool.name not in self._shelf and tool.name not in oversized]
+        loadable = {*back, *fitting[: self._make_room(len(fitting), [tool.name for tool in finding.tools])]}
         every = dict.fromkeys(tool.name for tool in (*finding.tools, *finding.beside))
         return Loading(
             loaded=tuple(tool for tool in finding.tools if tool.name in loadable),
@@ -113,6 +126,11 @@ class SearchTools:
             no_room=tuple(name for name in fitting if name not in loadable),
             oversized=oversized,
         )
+
+    def _is_new(self, tool: FederatedTool) -> bool:
+        """Return whether the model has a tool, but does not know it as it is now."""
+        had = self._shelf.get(tool.name)
+        return had is not None and (self._is_gone(tool.name) or not had.is_like(Definition.of(tool)))
 
     def _is_repeated(self, reach: Reach, request: SearchRequest) -> bool:
         if self._answered_for is not reach:

@@ -2,7 +2,8 @@
 
 Providers keep what they computed for the beginning of a request, and the tools stand at the very beginning: a list that
 only grows at its end costs what is new, one that changes anywhere else costs the whole conversation again. The list is
-begun anew only where that price is paid anyway: in another conversation, or under another toolset.
+begun again only where that price is paid anyway (in another conversation, under another toolset), or buys something:
+room for what is found once the list is full, or the new definition of a tool that the model asked for.
 """
 
 from __future__ import annotations
@@ -26,14 +27,11 @@ class Addition:
 
 
 class Shelf:
-    """A list of definitions that only grows. One that is oversized is never put there.
+    """A list of definitions that only grows. One that is oversized is never put there."""
 
-    Args:
-        capacity: The largest number of definitions; `None` means any.
-    """
-
-    def __init__(self, capacity: int | None = None) -> None:
-        self._capacity = capacity
+    def __init__(self) -> None:
+        self.capacity: int | None = None
+        """The largest number of definitions; `None` means any."""
         self._definitions: dict[str, Definition] = {}
         self._additions: list[Addition] = []
         self._prefix = 0
@@ -56,7 +54,7 @@ class Shelf:
     @property
     def room(self) -> int | None:
         """How many more fit; `None` where there is no bound."""
-        return None if self._capacity is None else max(0, self._capacity - len(self._definitions))
+        return None if self.capacity is None else max(0, self.capacity - len(self._definitions))
 
     def __contains__(self, name: object) -> bool:
         return name in self._definitions
@@ -82,6 +80,11 @@ class Shelf:
         if added:
             self._additions.append(Addition(added, call_id))
         return added
+
+    def replace(self, definitions: Iterable[Definition]) -> None:
+        """Put definitions in the places of those of the same names, which makes it another list."""
+        self._prefix += 1
+        self._definitions |= {definition.name: definition for definition in definitions}
 
     def _put(self, definitions: Iterable[Definition]) -> tuple[str, ...]:
         added: list[str] = []

@@ -93,6 +93,18 @@ class Conversation:
         """Return what the model was sent under this name, or `None` where it does not have such a tool."""
         return self._desk.shelf.get(name)
 
+    def limit(self, most_tools: int | None, *, besides: int = 0) -> None:
+        """Never offer more tools at once than the model's provider takes, nor than `max_tools` of the host's choices.
+
+        Adapters call it with their provider's number. Call it before the first turn: a list that is longer is begun
+        again. What does not fit is deferred, and what was found longest ago makes room for what is found.
+
+        Args:
+            most_tools: The number, host's own tools and `search_tools` included; `None` means any number.
+            besides: How many tools the caller sends that are not of this conversation.
+        """
+        self._desk.limit(most_tools, besides)
+
     async def begin_turn(self, text: str | None = None, *, toolset: str | Toolset | None = None) -> TurnStart:
         """Take note of what is offered now, and find tools for what the user wrote where that is switched on.
 
@@ -104,6 +116,7 @@ class Conversation:
             LocalMistake: There is no toolset of that name.
         """
         chosen = self._chosen(toolset)
+        self._desk.begin_turn()
         self._desk.learn(await self._source.survey(chosen), chosen)
         failures = {offer.name: offer.failure for offer in self._pool.catalogue.servers if offer.failure is not None}
         loaded: list[str] = []
@@ -115,18 +128,20 @@ class Conversation:
                 self._count_search(len(added))
                 loaded += added
                 failures |= finding.failures
-        oversized = (f"tool {name!r} is left out: its definition is too large" for name in self._desk.oversized)
-        return TurnStart(tuple(loaded), failures, (*self._pool.catalogue.problems, *oversized), fault)
+        problems = (*self._pool.catalogue.problems, *self._desk.problems)
+        return TurnStart(tuple(loaded), failures, problems, self._desk.news.taken_changes(), fault)
 
-    async def refresh(self) -> None:
-        """Take note of what is offered now, in the middle of a turn; what is loaded stays loaded."""
+    async def refresh(self) -> tuple[str, ...]:
+        """Take note of what is offered now, in the middle of a turn; what is loaded stays loaded.
+
+        Returns:
+            As `TurnStart.changed`.
+        """
         self._desk.learn(await self._source.survey(self._pool.toolset), self._pool.toolset)
+        return self._desk.news.taken_changes()
 
     def start_over(self) -> None:
-        """Begin another conversation of the same user: the list is begun anew, with what was found so far.
-
-        This is where a bound on the number of tools evicts: half of the room is left to what will be found.
-        """
+        """Begin another conversation of the same user: the list is begun again, without what was found."""
         self._desk.start_over()
 
     def offer(self) -> Offer:
@@ -157,8 +172,7 @@ class Conversation:
             said = wording.vanished(definition.name, server, self._desk.search_name)
             return Reply(call, said, is_error=True)
         self._count_call(definition.name, server)
-        self._desk.use(definition.tool)
-        return Forward(call, definition, definition.tool)
+        return Forward(call, definition, self._desk.called(definition) or definition.tool)
 
     def refused(self, forward: Forward) -> Reply:
         """Return what to tell the model of a call that the user does not allow."""
@@ -193,7 +207,7 @@ class Conversation:
         known = self._pool.reach.known
         unlisted = self._pool.catalogue.unlisted
         may_be_there = split_candidates(name.replace(":", "__", 1), unlisted)
-        if self._discovery.enabled and (known.named(name) or may_be_there):
+        if (self._discovery.enabled or self._desk.search_name) and (known.named(name) or may_be_there):
             return wording.not_loaded_yet(name, self._desk.search_name)
         return wording.not_a_tool(name, known.closest(name), self._desk.search_name)
 
@@ -213,6 +227,7 @@ class Conversation:
         self.statistics.calls_by_server -= Counter([forward.tool.server])
 
     def _count_search(self, discovered: int) -> None:
-        if self.statistics.discovery is not None:
-            self.statistics.discovery.search_calls += 1
-            self.statistics.discovery.tools_discovered += discovered
+        if self.statistics.discovery is None:  # searched although that is off, since not everything could be sent
+            self.statistics.discovery = DiscoveryStatistics()
+        self.statistics.discovery.search_calls += 1
+        self.statistics.discovery.tools_discovered += discovered

@@ -25,7 +25,11 @@ class SyntheticToolResult:
     is_error: bool = False
 
     remarks: str | None = None
-    """What `content` says besides describing the loaded tools; everything where it is not given."""
+    """What `content` says besides describing the loaded tools, for providers whose results hold references alone.
+
+    There it stands in the user's role, so nothing of a server may be in it. Without it the tools are listed instead of
+    referred to, and `content` is the result.
+    """
 
 
 class SyntheticTool(Protocol):

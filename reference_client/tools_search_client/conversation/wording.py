@@ -2,6 +2,9 @@
 
 The wording is that of the project's two origin documents. What comes from servers is put on one line and shortened, so
 that a description cannot pass for an answer of the host.
+
+Notices and the remarks of a search may reach the model in the user's role, so they are made of words of this module, of
+numbers, of the names of configured servers, and of names of tools in the characters that names may have.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, cast
 
+from tools_search_client.conversation.definitions import valid_name
 from tools_search_client.errors import ServerError, ToolsSearchClientError
 from tools_search_client.reports import FederatedTool
 from tools_search_client.text import printable, shorten
@@ -20,13 +24,15 @@ __all__ = [
     "SEARCH_DESCRIPTION",
     "SYSTEM_PROMPT_LINE",
     "Detail",
-    "changed_manifest",
-    "changed_tool",
+    "changed_servers",
+    "changed_tools",
     "described",
     "failed_call",
     "failed_host_tool",
     "gone",
     "listing_of",
+    "names_of_tools",
+    "no_such_names",
     "not_a_tool",
     "not_loaded_yet",
     "nothing_found",
@@ -74,19 +80,28 @@ def search_description(manifest: str) -> str:
     return f"{SEARCH_DESCRIPTION}\n\n<manifest>\n{_MANIFEST_HEADING}\n\n{manifest}\n</manifest>"
 
 
-def changed_manifest(search_tool: str, news: str) -> str:
-    """Return the news that other tools can be found than the description of `search_tools` says."""
-    return f"What '{search_tool}' can find has changed:\n\n{news}"
+def changed_servers(search_tool: str, changes: Mapping[str, Sequence[str]]) -> str:
+    """Return the notice that other tools can be found than the description of `search_tools` says.
+
+    Args:
+        search_tool: Its name.
+        changes: The names of servers by what became of them.
+    """
+    said = "; ".join(f"{what}: {listing_of(servers)}" for what, servers in changes.items() if servers)
+    return f"What '{search_tool}' can find has changed: {said}."
 
 
-def changed_tool(name: str, tool: FederatedTool) -> str:
-    """Return the news that a tool is to be called in another way than its definition says."""
-    return f"The definition of the tool '{_one(name)}' has changed:\n{described(tool, 'full')}"
+def changed_tools(names: Iterable[str], search_tool: str) -> str:
+    """Return the notice that loaded tools have other definitions by now, and where to read those."""
+    return (
+        f"The definitions of these tools have changed since you were given them: {names_of_tools(names)}. "
+        f"Before you call one of them, read its new definition: name it in tool_names of '{search_tool}'."
+    )
 
 
-def gone(name: str, server: str) -> str:
-    """Return the news that a loaded tool is no longer offered."""
-    return f"{_server(server)} no longer offers the tool '{_one(name)}'; do not call it."
+def gone(names: Iterable[str]) -> str:
+    """Return the notice that loaded tools are no longer offered."""
+    return f"These tools are no longer offered; do not call them: {names_of_tools(names)}."
 
 
 def not_a_tool(name: str, closest: Sequence[str], search_tool: str | None) -> str:
@@ -117,12 +132,24 @@ def listing_of(names: Iterable[str], most: int = _MOST_NAMES) -> str:
     return ", ".join(shown[:most]) + more
 
 
-def nothing_found(query: str | None, server: str | None) -> str:
+def names_of_tools(names: Iterable[str], most: int = _MOST_NAMES) -> str:
+    """Return full names of tools on one line, each in the characters that such a name may have."""
+    return listing_of(map(valid_name, names), most)
+
+
+def nothing_found(query: str | None, server: str | None, *, repeats_query: bool = True) -> str:
     """Return what to say where no tool fits, with what to do about it."""
-    matching = f" matching '{shorten(query, _QUERY_CHARS)}'" if query else ""
+    matching = f" matching '{shorten(query, _QUERY_CHARS)}'" if query and repeats_query else ""
     where = f" in server '{_one(server)}'" if server else ""
     advice = "Try a different query: other words for what the tool does, or fewer of them." if query else ""
     return f"No tools found{matching}{where}. {advice}".strip()
+
+
+def no_such_names(count: int, closest: Sequence[str], server: str | None = None) -> str:
+    """Return what to say of names that no tool has, without repeating them."""
+    where = f" in server '{_one(server)}'" if server else ""
+    near = f" Closest matches: {names_of_tools(closest)}." if closest else ""
+    return f"Not found{where}: {count} of the names that were asked for.{near}"
 
 
 def server_failure(server: str, reason: str) -> str:
@@ -130,9 +157,10 @@ def server_failure(server: str, reason: str) -> str:
     return f"{_one(server)} ({shorten(reason, _BRIEF_CHARS)})"
 
 
-def unknown_server(name: str, valid: Sequence[str]) -> str:
-    """Return what to say of a server that there is not."""
-    return f"Error: Unknown server '{_one(name)}'. Valid servers: {listing_of(valid, _MOST_SERVERS) or 'none'}."
+def unknown_server(name: str | None, valid: Sequence[str]) -> str:
+    """Return what to say of a server that there is not, with its name unless that is not to be repeated."""
+    named = "" if name is None else f" '{_one(name)}'"
+    return f"Error: Unknown server{named}. Valid servers: {listing_of(valid, _MOST_SERVERS) or 'none'}."
 
 
 def unknown_tool(names: Sequence[str], closest: Sequence[str], server: str | None = None) -> str:

@@ -53,7 +53,7 @@ class Adapter(Protocol):
         """Return what to send: JSON, the keyword arguments of the provider's own SDK; the caller may alter it.
 
         Raises:
-            LocalMistake: There are open calls, nothing was said yet, or there are more tools than the provider takes.
+            LocalMistake: There are open calls, or nothing was said yet.
         """
         ...
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import BaseModel
 
+from tools_search_client.conversation.definitions import valid_name
 from tools_search_client.conversation.state import Conversation
 from tools_search_client.providers.base import BaseAdapter
 from tools_search_client.providers.exchange import Answered, Heard, WireCall
 from tools_search_client.providers.plain_json import as_object, checked, without_nulls
-from tools_search_client.providers.results import Media, media_of, texts_of
-from tools_search_client.providers.sent_tools import Limits, SentTool, valid_name
+from tools_search_client.providers.results import Media, media_of
+from tools_search_client.providers.sent_tools import Limits, SentTool
 
 __all__ = ["AnthropicMessages"]
 
 _MIME_TYPES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp", "application/pdf")
 _TOOL_CHANGES: Final = "mid-conversation-tool-changes-2026-07-01"
+_NO_LONGER_LOADED: Final = "These tools are no longer loaded: search for them again where they are needed."
 _MAX_TOKENS: Final = 8_192
 
 
@@ -94,6 +96,12 @@ class AnthropicMessages(BaseAdapter):
         added = [{"type": "tool_addition", "tool": {"type": "tool_reference", "name": one.name}} for one in tools]
         return [{"role": "system", "content": added}]
 
+    def _without(self, item: dict[str, Any], names: Collection[str]) -> dict[str, Any] | None:
+        if item["role"] == "system":
+            added = [block for block in item["content"] if block["tool"]["name"] not in names]
+            return item | {"content": added} if added else None
+        return item | {"content": [_without_references(block, names) for block in item["content"]]}
+
     def _body(self, tools: Sequence[SentTool]) -> dict[str, Any]:
         body: dict[str, Any] = {"model": self._model, "messages": self._transcript}
         if self._system:
@@ -149,7 +157,7 @@ class AnthropicMessages(BaseAdapter):
             block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.call.id}
             if result.found:
                 block["content"] = [{"type": "tool_reference", "tool_name": tool.name} for tool in result.found]
-                beside += [{"type": "text", "text": text} for text in texts_of(result.parts)]
+                beside += [{"type": "text", "text": result.remarks}] if result.remarks.strip() else []
             else:
                 shown = media_of(result.parts, _MIME_TYPES)
                 block["content"] = [
@@ -162,6 +170,13 @@ class AnthropicMessages(BaseAdapter):
                     block["is_error"] = True
             blocks.append(block)
         return [{"role": "user", "content": [*blocks, *beside]}]
+
+
+def _without_references(block: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
+    if block["type"] != "tool_result" or block["content"][0]["type"] != "tool_reference":
+        return block
+    left = [part for part in block["content"] if part["tool_name"] not in names]
+    return block | {"content": left or [{"type": "text", "text": _NO_LONGER_LOADED}]}
 
 
 def _tool(tool: SentTool, *, is_deferred: bool) -> dict[str, Any]:

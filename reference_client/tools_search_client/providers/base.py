@@ -1,19 +1,19 @@
 """What all adapters have in common: the order of things.
 
-A transcript is a list of what the provider takes, in its own form. It only ever grows at its end, but for
-`drop_turn`, which takes it back to what it was. Results are appended together, in the order of their calls, once every
-call is answered: that is what all providers ask for.
+A transcript is a list of what the provider takes, in its own form. It only ever grows at its end, but for `drop_turn`,
+which takes it back to what it was, and for tools in it that are no longer offered when the conversation has begun its
+list again. What stands in the user's role is what the user wrote, and fixed words of the project. Results are appended
+together, in the order of their calls, once every call is answered: that is what all providers ask for.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
 from mcp_types import CallToolResult
 
-from tools_search_client.conversation import wording
 from tools_search_client.conversation.messages import Reply, ToolCall
 from tools_search_client.conversation.state import Conversation
 from tools_search_client.errors import InvalidAnswer, LocalMistake
@@ -57,7 +57,6 @@ class BaseAdapter(ABC):
     ) -> None:
         self._conversation = conversation
         self._model = model
-        self._most_tools = limits.most_tools
         self._system = system
         self._tells = tells and not call_tool
         self._refers = refers and self._tells
@@ -72,6 +71,7 @@ class BaseAdapter(ABC):
         self._turn_start: tuple[int, Mapping[str, SentTool]] = (0, {})
         self._notices_of_turn: list[str] = []
         self._notices_to_repeat: list[str] = []
+        conversation.limit(limits.most_tools, besides=1 if call_tool else 0)
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
@@ -96,19 +96,13 @@ class BaseAdapter(ABC):
         notices = [*self._notices_to_repeat, *offer.notices]
         self._notices_to_repeat, self._notices_of_turn = [], [*self._notices_of_turn, *notices]
         self._said += notices
-        self._say_what_changed(self._shown.changed(offer))
+        self._forget(self._shown.outdated(offer, refers=self._refers))
         added = self._show(self._shown.unknown(offer))
         if self._said:
             self._transcript.append(self._user([copied(text) for text in self._said]))
         self._said = []
         self._transcript += added
-        tools = self._shown.listed
-        if self._most_tools is not None and len(tools) > self._most_tools:
-            mend = 'set `max_tools` of "tool_discovery", or defer servers'
-            raise LocalMistake(
-                f"{len(tools)} tools are more than the {self._most_tools} that the provider takes: {mend}"
-            )
-        return copied(self._options | self._body(tools))
+        return copied(self._options | self._body(self._shown.listed))
 
     def read(self, answer: Mapping[str, Any], /) -> Said:
         """Append the provider's answer, whole and as JSON, and return what it says."""
@@ -138,7 +132,7 @@ class BaseAdapter(ABC):
     def cancel(self, reason: str = _CANCELLED, /) -> None:
         """Answer every open call by `reason`, so that the conversation can go on after the user interrupted it."""
         for call in self.open_calls:
-            self.answer(call, Reply(call, reason, is_error=True))
+            self.answer(call, Reply(call, reason, is_error=True, remarks=reason))
 
     def drop_turn(self) -> None:
         """Forget everything since the last `say`, that text as well, as if it had never been said."""
@@ -168,25 +162,31 @@ class BaseAdapter(ABC):
     def _body(self, tools: Sequence[SentTool]) -> dict[str, Any]:
         """Return a request with the transcript and the list of tools."""
 
+    def _without(self, item: dict[str, Any], names: Collection[str]) -> dict[str, Any] | None:
+        """Return an item of the transcript without the tools of these names; `None` where nothing is left."""
+        return item
+
     def _added(self, tools: Sequence[SentTool]) -> list[dict[str, Any]] | None:
         """Return what the transcript has for tools that the host added; `None` where they have to be listed."""
         return None
 
     # What they have in common.
 
-    def _say_what_changed(self, tools: Sequence[SentTool]) -> None:
-        """Tell of definitions that stand in the transcript and no longer hold; a reference leads to the new one."""
-        if tools and not self._refers:
-            described = self._shown.described(tools)
-            news = [wording.changed_tool(tool.name, tool.definition.tool) for tool in tools if tool.definition.tool]
-            self._said += [described] if described else news
+    def _forget(self, tools: Sequence[SentTool]) -> None:
+        """Take tools out of the transcript that are no longer offered, or have another definition by now."""
+        if not tools:
+            return
+        names = {tool.name for tool in tools}
+        items = [self._without(item, names) for item in self._transcript]
+        length, told = self._turn_start
+        originals = {tool.definition.name for tool in tools}
+        kept = {name: tool for name, tool in told.items() if name not in originals}
+        self._turn_start = (sum(item is not None for item in items[:length]), kept)
+        self._transcript = [item for item in items if item is not None]
 
     def _show(self, tools: Sequence[SentTool]) -> list[dict[str, Any]]:
         """Show tools that the host added, and return what the transcript has for them."""
-        described = self._shown.described(tools)
-        if described:
-            self._said.append(described)
-        items = [] if described else self._added(tools) if self._tells and tools else None
+        items = self._added(tools) if self._tells and tools else None
         if items is None:
             self._shown.add_to_list(tools)
             return []
@@ -197,14 +197,15 @@ class BaseAdapter(ABC):
         if isinstance(outcome, CallToolResult):
             return Answered(call, parts_of(outcome), outcome.is_error)
         text = str(copied(outcome.text)) if outcome.text.strip() else NOTHING
-        definitions = [self._conversation.definition(name) for name in outcome.loaded]
-        found = self._shown.found(one for one in definitions if one is not None)
+        if self._refers and outcome.remarks is None:  # a result that has references can have nothing else
+            return Answered(call, [text], outcome.is_error)
+        definitions = [one for name in outcome.loaded if (one := self._conversation.definition(name)) is not None]
+        found, outdated = self._shown.found(definitions)
+        self._forget(outdated)
         described = self._shown.described(found)
         if described is not None:
             return Answered(call, [part for part in (text, described) if part], outcome.is_error)
-        if found and outcome.remarks is not None:
-            return Answered(call, [copied(outcome.remarks)] if outcome.remarks else [], outcome.is_error, found)
-        return Answered(call, [text], outcome.is_error, found)
+        return Answered(call, [text], outcome.is_error, found, copied(outcome.remarks or ""))
 
     def _new_id(self, stated: object, others: Sequence[str]) -> str:
         """Return the provider's name of a call, or another one where that is missing or was there before."""

@@ -2,6 +2,7 @@
 
 Where a provider can neither be told of more tools at a point of the input nor keep what it computed when the list
 grows, the list is left as it is: what a search finds is described in its result, and is called through `call_tool`.
+Only what the host adds between turns is listed, since there is no result that it could be described in.
 The adapter takes such a call apart, so that a conversation, a host and its user only ever see the inner tool: its name,
 its arguments, and its annotations, by which the host decides whether to ask.
 """

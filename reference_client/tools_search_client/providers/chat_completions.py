@@ -7,12 +7,13 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
+from tools_search_client.conversation.definitions import valid_name
 from tools_search_client.conversation.state import Conversation
 from tools_search_client.providers.base import BaseAdapter
 from tools_search_client.providers.exchange import Answered, Heard, WireCall
 from tools_search_client.providers.plain_json import arguments_sent_back, checked, without_nulls
 from tools_search_client.providers.results import Media, as_text, media_of
-from tools_search_client.providers.sent_tools import Limits, SentTool, valid_name
+from tools_search_client.providers.sent_tools import Limits, SentTool
 
 __all__ = ["ChatCompletions"]
 
@@ -56,7 +57,8 @@ class ChatCompletions(BaseAdapter):
     only grows at its end; providers that put the tools before the messages compute all anew when it does. With
     `call_tool` it does not grow, and all of a request is kept in the next.
 
-    Pictures and recordings follow the results in a message of the user, if the model `reads` them. A failure of a tool
+    Pictures and recordings follow the results in a message of the user, if the model `reads` them: the one place where
+    something of a server stands in the user's role, because a result takes text alone. A failure of a tool
     is told in words. What the provider adds to its messages, such as reasoning or signatures, is sent back as it came.
 
     Args:
@@ -67,7 +69,7 @@ class ChatCompletions(BaseAdapter):
         reads: What the model takes besides text.
         most_tools: How many tools the provider takes: OpenAI's number unless set.
         longest_description: Characters of a tool's description that the provider takes: as many as OpenAI and Azure
-            unless set. Where that is too few for the host's own tools, the system message has the whole.
+            unless set. Where that is too few for the host's own tools, the rest stands at their first parameter.
         options: Further members of every request, such as `max_completion_tokens` or `stream`.
     """
 
@@ -91,8 +93,7 @@ class ChatCompletions(BaseAdapter):
         return {"role": "user", "content": "\n\n".join(texts)}
 
     def _body(self, tools: Sequence[SentTool]) -> dict[str, Any]:
-        system = self._whole_system(tools)
-        before = [{"role": "system", "content": system}] if system else []
+        before = [{"role": "system", "content": self._system}] if self._system else []
         body: dict[str, Any] = {"model": self._model, "messages": [*before, *self._transcript]}
         if tools:
             body["tools"] = [_tool(tool) for tool in tools]
@@ -134,16 +135,28 @@ class ChatCompletions(BaseAdapter):
             messages.append({"role": "user", "content": [told, *map(_content, media)]})
         return messages
 
-    def _whole_system(self, tools: Sequence[SentTool]) -> str:
-        """Return the system message, with what the descriptions of the host's own tools have no room for."""
-        beyond = [tool for tool in tools if tool.overflow and tool.definition.tool is None]
-        told = [f"All about the tool '{tool.name}':\n{tool.definition.description}" for tool in beyond]
-        return "\n\n".join([*([self._system] if self._system else []), *told])
-
 
 def _tool(tool: SentTool) -> dict[str, Any]:
-    function = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
+    parameters = tool.schema if tool.definition.tool else _with_overflow(tool.schema, tool.overflow)
+    function = {"name": tool.name, "description": tool.description, "parameters": parameters}
     return {"type": "function", "function": function}
+
+
+def _with_overflow(schema: Mapping[str, Any], overflow: str) -> dict[str, Any]:
+    """Return a schema with what the description has no room for at its first parameter, where no limit is known.
+
+    What `search_tools` can find is in the words of servers, so it must not stand in a message.
+    """
+    properties = dict(schema["properties"])
+    if not overflow or not properties:
+        return dict(schema)
+    name, first = next(iter(properties.items()))
+    stated = first.get("description", "")
+    properties[name] = {
+        **first,
+        "description": f"{stated}\n\nThe rest of what the tool's description says:\n{overflow}",
+    }
+    return {**schema, "properties": properties}
 
 
 def _sent_back(sent: Mapping[str, Any], call: WireCall) -> dict[str, Any]:

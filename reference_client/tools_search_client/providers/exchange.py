@@ -45,3 +45,5 @@ class Answered:
     is_error: bool
     found: list[SentTool] = field(default_factory=list[SentTool])
     """The tools that became callable by it and are to be shown with it, where the provider has a form for that."""
+    remarks: str = ""
+    """What to say beside the result where it has room for tools alone; fit to stand in the user's role."""

@@ -49,12 +49,22 @@ class Exposure:
         """Go back to an earlier transcript, in which only these were shown."""
         self._told = dict(told)
 
-    def changed(self, offer: Offer) -> list[SentTool]:
-        """Return what was shown in the transcript with another definition than it has now, and take note of it."""
-        tools = [self._tools.sent(definition) for definition in offer.tools if definition.name in self._told]
-        changed = [tool for tool in tools if tool.definition != self._told[tool.definition.name].definition]
-        self.tell(changed)
-        return changed
+    def outdated(self, offer: Offer, *, refers: bool) -> list[SentTool]:
+        """Return what was shown in the transcript and is not offered like that any more, and forget it.
+
+        Args:
+            offer: What is offered.
+            refers: Whether the transcript has no more than names, so that a changed definition makes no difference.
+        """
+        offered = {definition.name: definition for definition in offer.tools}
+        kept = {
+            name: self._tools.sent(offered[name]) if refers else tool
+            for name, tool in self._told.items()
+            if name in offered and (refers or tool.definition.is_like(offered[name]))
+        }
+        outdated = [tool for name, tool in self._told.items() if name not in kept]
+        self._told = kept
+        return outdated
 
     def unknown(self, offer: Offer) -> list[SentTool]:
         """Return what is offered and was not shown yet; another list than before is shown as such, as a whole."""
@@ -74,12 +84,17 @@ class Exposure:
         """Take note that tools are shown at this point of the transcript."""
         self._told |= {tool.definition.name: tool for tool in tools}
 
-    def found(self, definitions: Iterable[Definition]) -> list[SentTool]:
-        """Return which of the found tools are to be shown with what found them, and take note of it."""
+    def found(self, definitions: Iterable[Definition]) -> tuple[list[SentTool], list[SentTool]]:
+        """Return which of the found tools are to be shown with what found them, and take note of it.
+
+        Second come those of them that were shown before with another definition.
+        """
         tools = [self._tools.sent(definition) for definition in definitions] if self._tells else []
-        new = [tool for tool in tools if not self._is_shown(tool)]
+        outdated = [told for tool in tools if (told := self._outdated_by(tool)) is not None]
+        names = {tool.definition.name for tool in outdated}
+        new = [tool for tool in tools if tool.definition.name in names or not self._is_shown(tool)]
         self.tell(new)
-        return new
+        return new, outdated
 
     def described(self, tools: Iterable[SentTool]) -> str | None:
         """Return what a model reads of tools that are called through `call_tool`; `None` where none are."""
@@ -98,6 +113,10 @@ class Exposure:
         if isinstance(inner, str):
             return ToolCall(name, {}, call.id, inner)
         return ToolCall(*self._tools.meant(*inner), call.id)
+
+    def _outdated_by(self, tool: SentTool) -> SentTool | None:
+        told = self._told.get(tool.definition.name)
+        return None if told is None or told.definition.is_like(tool.definition) else told
 
     def _is_told(self, tool: SentTool) -> bool:
         return tool.definition.name in self._told

@@ -7,13 +7,14 @@ from typing import Any, Final
 
 from pydantic import AliasChoices, BaseModel, Field
 
+from tools_search_client.conversation.definitions import valid_name
 from tools_search_client.conversation.state import Conversation
 from tools_search_client.errors import InvalidAnswer
 from tools_search_client.providers.base import BaseAdapter
 from tools_search_client.providers.exchange import Answered, Heard, WireCall
 from tools_search_client.providers.plain_json import as_list, as_object, checked, without_nulls
 from tools_search_client.providers.results import Media, as_text, media_of
-from tools_search_client.providers.sent_tools import Limits, SentTool, valid_name
+from tools_search_client.providers.sent_tools import Limits, SentTool
 
 __all__ = ["KEYWORDS", "Gemini"]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import BaseModel
 
+from tools_search_client.conversation.definitions import valid_name
 from tools_search_client.conversation.state import Conversation
 from tools_search_client.errors import InvalidAnswer
 from tools_search_client.providers.base import BaseAdapter
@@ -19,8 +20,8 @@ from tools_search_client.providers.plain_json import (
     compact,
     without_nulls,
 )
-from tools_search_client.providers.results import Part, as_text, media_of, texts_of
-from tools_search_client.providers.sent_tools import Limits, SentTool, valid_name
+from tools_search_client.providers.results import Part, as_text, media_of
+from tools_search_client.providers.sent_tools import Limits, SentTool
 
 __all__ = ["OpenAIResponses"]
 
@@ -30,6 +31,9 @@ _DEFAULTS: Final[Mapping[str, Any]] = {"store": False, "include": ["reasoning.en
 """The transcript is here, so nothing has to be kept there, and reasoning comes in a form that can be sent back."""
 _NOT_SENT_BACK: Final = ("created_by", "parsed", "parsed_arguments")
 """What an item of an answer has and none of a request takes."""
+
+
+_NOT_UNDERSTOOD: Final = "Error: the search could not be carried out as it was asked for."
 
 
 class _Part(BaseModel):
@@ -68,7 +72,8 @@ class OpenAIResponses(BaseAdapter):
 
     The provider keeps nothing (`store` is false): the whole input is sent each time, reasoning as it came, encrypted.
     Pictures and PDF files are shown, other files and recordings are told of in words, and so is a failure of a tool.
-    What a search says besides the tools that it found has no place in its output: it follows as a message of the user.
+    What a search says besides the tools that it found has no place in its output: it follows as a message of the user,
+    in the project's own words. Definitions stand in `tools`, in outputs of the search and in `additional_tools` alone.
 
     Args:
         conversation: Whose tools are offered.
@@ -112,6 +117,12 @@ class OpenAIResponses(BaseAdapter):
         if any(self._is_search(tool) for tool in tools):  # which is no function, and can only be listed
             return None
         return [{"type": "additional_tools", "role": "developer", "tools": [_function(tool) for tool in tools]}]
+
+    def _without(self, item: dict[str, Any], names: Collection[str]) -> dict[str, Any] | None:
+        if "tools" not in item:
+            return item
+        left = [tool for tool in item["tools"] if tool["name"] not in names]
+        return item | {"tools": left} if left or item["type"] == "tool_search_output" else None
 
     def _body(self, tools: Sequence[SentTool]) -> dict[str, Any]:
         self._search = next((tool for tool in tools if self._is_search(tool)), None) if self._tells else None
@@ -160,7 +171,8 @@ class OpenAIResponses(BaseAdapter):
                 tools = [_function(tool) | {"defer_loading": True} for tool in result.found]
                 output = {"type": "tool_search_output", "call_id": key, "execution": "client", "status": "completed"}
                 items.append(output | {"tools": tools})
-                beside += [f"The tool search says:\n{text}" for text in texts_of(result.parts)]
+                said = result.remarks or (_NOT_UNDERSTOOD if result.is_error else "")
+                beside += [f"The tool search says:\n{said}"] if said.strip() else []
             else:
                 items.append({"type": "function_call_output", "call_id": key, "output": _output(result)})
                 added += result.found

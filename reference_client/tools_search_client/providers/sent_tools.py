@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from mcp_ext_tools_search.hosts import qualified_name
 
-from tools_search_client.conversation.definitions import Definition
+from tools_search_client.conversation.definitions import Definition, valid_name
 from tools_search_client.providers.plain_json import copied
 from tools_search_client.providers.schemas import Parameters, adapted
 
-__all__ = ["Limits", "SentTool", "SentTools", "valid_name"]
+__all__ = ["Limits", "SentTool", "SentTools"]
 
-_VALID: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _ELLIPSIS: Final = "…"
 
 
@@ -48,11 +46,6 @@ class SentTool:
     def schema(self) -> dict[str, Any]:
         """What the arguments are."""
         return self.parameters.schema
-
-
-def valid_name(name: str) -> str:
-    """Return a name that every provider takes, and the same wherever that is one: models make up names."""
-    return name if _VALID.fullmatch(name) else qualified_name("", name)
 
 
 class SentTools:
