@@ -228,6 +228,7 @@ async def fine(_: Stage) -> Shown:
 
 
 @pytest.mark.anyio
+@pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")  # of the tokenizer's package
 async def test_a_machine_with_neither_git_nor_node_nor_a_home_shows_what_it_can(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
