@@ -100,6 +100,12 @@ def test_a_misspelled_member_of_the_file_refuses_it(document: dict[str, Any], to
     assert told in str(refused.value)
 
 
+@pytest.mark.parametrize("member", ["startup_timeout", "tool_timeout", "timeoutMs", "http_headers", "uri", "env_vars"])
+def test_a_member_that_only_another_host_knows_is_passed_over(member: str) -> None:
+    [entry] = read({"mcpServers": {"a": {"command": "x", member: "theirs"}}}).servers
+    assert isinstance(entry.target, StdioTarget)
+
+
 def test_members_are_understood_in_camel_case_as_well() -> None:
     members = {"command": "x", "deferLoading": True, "startupTimeoutSec": 7, "toolTimeoutSec": 9}
     file = read({"mcpServers": {"a": members}, "toolDiscovery": {}, "toolSets": {}, "alwaysAvailable": []})

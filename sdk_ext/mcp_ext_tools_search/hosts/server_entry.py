@@ -33,6 +33,9 @@ _ADDRESSES: Final = ("url", "httpUrl", "serverUrl")
 _ALLOWANCES: Final = ("alwaysAllow", "autoApprove")
 """How hosts call the list of tools that need no consent."""
 
+_TIMES: Final = ("startup_timeout_sec", "startup_timeout_ms", "tool_timeout_sec", "timeout")
+"""Hosts have others of nearly these names, so one that is unknown is no mistake."""
+
 _KNOWN: Final = frozenset(
     {
         *(
@@ -49,7 +52,7 @@ _KNOWN: Final = frozenset(
             "trust",
         ),
         *("disabled", "enabled", "defer_loading", "lazy", "delegate"),
-        *("startup_timeout_sec", "startup_timeout_ms", "tool_timeout_sec", "timeout"),
+        *_TIMES,
     }
 )
 
@@ -77,7 +80,7 @@ class EntryReader:
         if self._flag("disabled") or not self._flag("enabled", default=True):
             return None
         entry = self._entry()
-        self.problems += misspelled(self.members, _KNOWN)
+        self.problems += misspelled(self.members, _KNOWN.difference(_TIMES))
         if entry is None or self.problems:
             return ServerEntry(self.name, UnusableTarget(tuple(self.problems)))
         return entry
