@@ -105,7 +105,7 @@ def test_ctrl_c_while_the_program_is_still_being_loaded_ends_it_in_one_line(impo
 async def test_the_demo_is_interrupted_at_once_even_while_it_waits_for_another_program(
     tmp_path: Path, until: Until
 ) -> None:
-    program = [*PROGRAM, "demo", "--no-extra-servers"]
+    program = [*PROGRAM, "demo"]
     shown = tmp_path / "shown"
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     with anyio.fail_after(100), shown.open("wb") as output:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
@@ -13,7 +12,7 @@ from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tools_search_server.access import Access
 from tools_search_server.callers import HTTP_CALLER, note_caller
@@ -47,7 +46,7 @@ class Guard:
         self._throttles: dict[str, tuple[Principal, Throttle]] = {}
         self._open: dict[str, set[anyio.CancelScope]] = {}
         self._sessions = sessions
-        self._opening = Counter[str]()
+        self._opening: set[tuple[str, int]] = set()
         access.on_revoked.append(self._end)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,17 +69,24 @@ class Guard:
             throttle.leave()
             await _too_many_sessions()(scope, receive, send)
             return
-        self._opening[principal.name] += is_opening
+        opening = (principal.name, id(scope))
+        if is_opening:
+            self._opening.add(opening)
+
+        async def answer(message: Message) -> None:
+            self._opening.discard(opening)  # the session is among those that are counted by now
+            await send(message)
+
         note_caller(scope, principal)
         noted = HTTP_CALLER.set(principal)
         opened = self._open.setdefault(principal.name, set())
         with anyio.CancelScope() as end:
             opened.add(end)
             try:
-                await self._app(scope, receive, send)
+                await self._app(scope, receive, answer)
             finally:
                 opened.discard(end)
-                self._opening[principal.name] -= is_opening
+                self._opening.discard(opening)
                 HTTP_CALLER.reset(noted)
                 throttle.leave()
 
@@ -92,7 +98,8 @@ class Guard:
         return throttle
 
     def _may_open_session(self, name: str) -> bool:
-        return self._sessions is None or self._sessions(name) + self._opening[name] < _MOST_SESSIONS
+        opening = sum(name == each for each, _ in self._opening)
+        return self._sessions is None or self._sessions(name) + opening < _MOST_SESSIONS
 
     def _end(self, revoked: Collection[str]) -> None:
         for name in revoked:

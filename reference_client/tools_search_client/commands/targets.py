@@ -122,7 +122,8 @@ def _target(
         raise click.UsageError("--header goes with --url; a configuration file has `headers` per server")
     _set_up_logging(verbose=verbose)
     if config is not None:
-        configuration = load_configuration(config, ask=_asked if sys.stdin.isatty() and sys.stderr.isatty() else None)
+        can_ask = all(stream and stream.isatty() for stream in (sys.stdin, sys.stderr))  # none where it is closed
+        configuration = load_configuration(config, ask=_asked if can_ask else None)
         if warning := writers_warning(config):
             print_note(f"Warning: {warning}")
     elif url is not None:
