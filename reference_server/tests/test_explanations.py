@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ssl
+import subprocess
+import sys
+from typing import Any
 
+import anyio
 import httpx2
 import pytest
 from mcp import MCPError
@@ -103,3 +107,49 @@ def test_a_failure_is_explained_in_one_short_line(error: Exception, target: Targ
 def test_the_status_of_a_refusal_is_told_with_what_to_do(status: int | None, reason: str) -> None:
     error = MCPError(INTERNAL_ERROR, "Server returned an error response")
     assert explain(error, PLACE, http_status=status) == reason
+
+
+STRANGE = """
+import json, sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+GREETING = {"protocolVersion": "1999-01-01", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
+
+def answer(message):
+    if message["method"] == "initialize":
+        return {"jsonrpc": "2.0", "id": message["id"], "result": GREETING}
+    return {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no"}}
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.dumps(answer(message)).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+if len(sys.argv) > 1:
+    ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+for line in sys.stdin:
+    if "id" in (message := json.loads(line)):
+        print(json.dumps(answer(message)), flush=True)
+"""
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_a_server_of_an_unknown_revision_is_explained_without_the_words_of_a_library(
+    gateway: Any, servers: Any, unused_tcp_port: int, until: Any, caplog: pytest.LogCaptureFixture, transport: str
+) -> None:
+    entry: dict[str, Any] = {"command": sys.executable, "args": ["-c", STRANGE]}
+    if transport == "http":
+        servers.start("-c", STRANGE, str(unused_tcp_port), stderr=subprocess.DEVNULL)
+        entry = {"url": f"http://127.0.0.1:{unused_tcp_port}/mcp"}
+    with anyio.fail_after(30):
+        async with gateway("auto", strange=entry):
+            await until(lambda: "strange is down: it speaks no revision" in caplog.text)
+    reason = 'it speaks no revision of MCP that this program knows; it answered with "1999-01-01"'
+    assert f"strange is down: {reason}" in caplog.messages
+    assert "RuntimeError" not in caplog.text
