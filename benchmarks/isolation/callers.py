@@ -19,6 +19,8 @@ Era: TypeAlias = Literal["modern", "legacy"]
 _VERSIONS: Final[Mapping[Era, str]] = {"modern": "2026-07-28", "legacy": "2025-11-25"}
 _SECONDS: Final = 60
 _TIME: Final = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:\+00:00)?")
+_TOKEN: Final = re.compile(rb'(progressToken[\\\\"]*: [\\\\"]*)[0-9a-f]{32}')
+"""A token of progress that a server repeats, where it is random; one that counts is compared."""
 _NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _OF_THE_PROCESS: Final = frozenset({"date", "mcp-session-id"})
 _KEPT_SECONDS: Final = 2
@@ -30,7 +32,7 @@ _CLIENT: Final = {"name": "isolation", "version": "1"}
 
 @dataclass(frozen=True)
 class Answer:
-    """An HTTP answer without what differs between any two processes: times, and names of sessions."""
+    """An HTTP answer without what differs between any two: times, names of sessions, random tokens."""
 
     status: int
     headers: Sequence[tuple[str, str]]
@@ -94,7 +96,7 @@ class Door:
         response = self._connection.getresponse()
         self._used = time.monotonic()
         self._last = response.headers.get("mcp-session-id") or ""
-        body = _TIME.sub(b"TIME", response.read())
+        body = _TOKEN.sub(rb"\1TOKEN", _TIME.sub(b"TIME", response.read()))
         told = {name.lower(): value for name, value in response.headers.items() if name.lower() not in _OF_THE_PROCESS}
         return Answer(response.status, sorted(told.items()), body)
 

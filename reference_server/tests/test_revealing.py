@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ async def test_a_key_that_a_server_repeats_reaches_no_log_no_error_and_no_progre
             failed = await client.session.call_tool("telling__fail", {}, progress_callback=hear)
             await heard.wait()
             answered = await client.session.call_tool("telling__answer", {})
+        async with Client(at, mode=mode) as client:  # greeted when the server is there for certain
             said = client.instructions
     assert refused.value.message == "boom … end"
     assert refused.value.data["all"] == ["…"]
@@ -113,6 +115,7 @@ def test_variables_that_an_entry_refers_to_are_kept_secret() -> None:
     entry = {"command": "run", "args": ["--note", "by ${NAME} and ${OTHER:-someone}"]}
     file = parse_host_file({"mcpServers": {"one": entry}}, source="test", folder=Path(), environment={"NAME": SECRET})
     [server] = file.servers
+    assert isinstance(server.target, StdioTarget)
     assert server.target.expanded == {"NAME": SECRET, "OTHER": "someone"}
     assert Secrets(server.target).masked(f"{SECRET} or someone") == "… or someone"
 
@@ -126,3 +129,30 @@ def test_the_words_of_another_are_quoted_on_one_short_line() -> None:
     assert printable("a\x1b[2J\n\u202eb") == "a [2J b"
     assert quoted('Say "yes"\n\x1b[31mnow') == "\"Say 'yes' [31mnow\""
     assert quoted("x" * 500) == '"' + "x" * 300 + ' …"'
+
+
+async def test_a_server_that_repeats_its_token_of_progress_tells_nothing_of_how_much_others_ask(
+    gateway: Any,
+) -> None:
+    source = (
+        "import json, sys\n"
+        "tools = {'tools': [{'name': 'echo', 'inputSchema': {'type': 'object'}}]}\n"
+        "greeting = {'protocolVersion': '2025-11-25', 'capabilities': {'tools': {}},\n"
+        "            'serverInfo': {'name': 'e', 'version': '1'}}\n"
+        "for line in sys.stdin:\n"
+        "    m = json.loads(line)\n"
+        "    if 'id' not in m: continue\n"
+        "    if m['method'] == 'server/discover':\n"
+        "        a = {'error': {'code': -32601, 'message': 'no'}}\n"
+        "    else:\n"
+        "        meta = m.get('params', {}).get('_meta', {})\n"
+        "        text = {'content': [{'type': 'text', 'text': str(meta.get('progressToken'))}]}\n"
+        "        a = {'result': {'initialize': greeting, 'tools/list': tools}.get(m['method'], text)}\n"
+        "    print(json.dumps({'jsonrpc': '2.0', 'id': m['id'], **a}), flush=True)\n"
+    )
+    with anyio.fail_after(30):
+        async with gateway("legacy", echo={"command": sys.executable, "args": ["-c", source]}) as client:
+            answers = [await client.session.call_tool("echo__echo", {}) for _ in range(3)]
+    tokens = [one.content[0].model_dump()["text"] for one in answers]
+    assert len(set(tokens)) == 3
+    assert all(re.fullmatch("[0-9a-f]{32}", token) for token in tokens), tokens

@@ -13,14 +13,15 @@ import json
 import re
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from secrets import token_hex
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, unquote_plus, urlsplit
 
-from anyio.abc import ObjectReceiveStream
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.shared.message import SessionMessage
 from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target, UnusableTarget
 from mcp_ext_tools_search.hosts.environment import handed_down
-from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCResponse
+from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, RequestId
 
 __all__ = ["Secrets", "masked_streams", "printable", "quoted"]
 
@@ -31,6 +32,8 @@ _LEAST_NAMED_CHARS: Final = 4
 _LEAST_UNNAMED_CHARS: Final = 16
 """Of arguments and of parts of paths, which nothing says to be keys."""
 _MOST_QUOTED_CHARS: Final = 300
+_TOKEN_BYTES: Final = 16
+_MOST_TOKENS: Final = 10_000
 
 _SECRET_NAME: Final = re.compile(
     r"key|token|secret|passw|passphrase|pwd|auth|credential|private|cookie|session|salt|dsn|jwt|bearer|\bpat\b|_pat$",
@@ -119,18 +122,58 @@ class Secrets:
 
 @asynccontextmanager
 async def masked_streams(transport: AbstractAsyncContextManager[Any], secrets: Secrets) -> AsyncGenerator[Any]:
-    """Open a transport, and pass on what comes from it by `Secrets.masked_message`."""
+    """Open a transport, and pass on what comes from it by `Secrets.masked_message`.
+
+    Requests get random tokens of progress. Those of the SDK count the requests of the connection, so that a server
+    which repeats one would tell its caller how much others ask.
+    """
+    ids: dict[str, RequestId] = {}
     async with transport as (incoming, outgoing):
-        yield _Masked(incoming, secrets), outgoing
+        yield _Masked(incoming, secrets, ids), _Tokens(outgoing, ids)
 
 
 class _Masked(ObjectReceiveStream[Any]):
-    def __init__(self, stream: ObjectReceiveStream[Any], secrets: Secrets) -> None:
+    def __init__(self, stream: ObjectReceiveStream[Any], secrets: Secrets, ids: dict[str, RequestId]) -> None:
         self._stream = stream
         self._secrets = secrets
+        self._ids = ids
 
     async def receive(self) -> Any:
-        return self._secrets.masked_message(await self._stream.receive())
+        return self._secrets.masked_message(self._by_id(await self._stream.receive()))
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    def _by_id(self, message: Any) -> Any:
+        match message:
+            case SessionMessage(message=JSONRPCNotification(params={"progressToken": str(token)}) as told):
+                params = {**(told.params or {}), "progressToken": self._ids.get(token, token)}
+                return SessionMessage(told.model_copy(update={"params": params}), message.metadata)
+            case SessionMessage(message=JSONRPCResponse(id=answered) | JSONRPCError(id=answered)):
+                for token in [token for token, request in self._ids.items() if request == answered]:
+                    del self._ids[token]
+                return message
+            case _:
+                return message
+
+
+class _Tokens(ObjectSendStream[Any]):
+    def __init__(self, stream: ObjectSendStream[Any], ids: dict[str, RequestId]) -> None:
+        self._stream = stream
+        self._ids = ids
+
+    async def send(self, item: Any) -> None:
+        match item:
+            case SessionMessage(message=JSONRPCRequest(params={"_meta": {"progressToken": _, **meta}}) as request):
+                token = token_hex(_TOKEN_BYTES)
+                self._ids[token] = request.id
+                while len(self._ids) > _MOST_TOKENS:  # of requests that were given up without an answer
+                    del self._ids[next(iter(self._ids))]
+                params = {**(request.params or {}), "_meta": {**meta, "progressToken": token}}
+                item = SessionMessage(request.model_copy(update={"params": params}), item.metadata)
+            case _:
+                pass
+        await self._stream.send(item)
 
     async def aclose(self) -> None:
         await self._stream.aclose()
