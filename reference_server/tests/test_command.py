@@ -111,11 +111,11 @@ def test_an_environment_that_has_to_be_mended_first_ends_with_2(env: dict[str, s
     assert says in refused.stderr
 
 
-def test_a_configuration_with_a_mistake_starts_nothing(tmp_path: Path) -> None:
+def test_a_configuration_with_a_mistake_in_what_callers_may_see_starts_nothing(tmp_path: Path) -> None:
     witness = tmp_path / "started"
     toucher = {"command": sys.executable, "args": ["-c", f"open({str(witness)!r}, 'w')"]}
     file = tmp_path / "mcp.json"
-    file.write_text(json.dumps({"mcpServers": {"fine": toucher, "wrong": {"command": 7}}}))
+    file.write_text(json.dumps({"mcpServers": {"fine": toucher}, "toolsets": {"reading": {"wrong": True}}}))
     refused = run("--config", str(file), stdin=subprocess.DEVNULL)
     assert refused.returncode == 2
     assert "wrong" in refused.stderr

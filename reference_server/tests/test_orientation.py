@@ -24,8 +24,9 @@ FIRECRAWL = (
 
 def upstream(name: str, says: str = "", *tools: str) -> Upstream:
     entry = ServerEntry(name, StdioTarget("true"))
+    client_info = Implementation(name="t", version="0")
     one = Upstream(
-        entry, lambda _: None, lambda _, __: None, call_seconds=1, client_info=Implementation(name="t", version="0")
+        entry, lambda _: None, lambda _, __: None, call_seconds=1, max_message_bytes=1 << 20, client_info=client_info
     )
     one.says = one.about = says
     if says:
