@@ -131,6 +131,26 @@ def test_search_prints_plain_lines_into_a_pipe_and_failures_beside_it(run: Run, 
     assert "gone failed" in outcome.errors
 
 
+@pytest.mark.parametrize(
+    ("stated", "options", "finds"),
+    [
+        ({}, [], True),
+        ({"least_confidence": 1}, [], False),
+        ({"least_confidence": 1}, ["--least-confidence", "0"], True),
+        ({}, ["--least-confidence", "1"], False),
+    ],
+)
+def test_nothing_is_found_below_the_confidence_that_the_configuration_or_an_option_states(
+    run: Run, plain_server: StdioTarget, tmp_path: Path, stated: dict[str, Any], options: list[str], finds: bool
+):
+    path = tmp_path / "confident.json"
+    plain = {"command": plain_server.command, "args": list(plain_server.args)}
+    path.write_text(json.dumps({"mcpServers": {"plain": plain}, "tool_discovery": stated}))
+    outcome = run("search", "what happens in the second season", "--config", str(path), *options)
+    assert outcome.code == 0
+    assert bool(outcome.output) == finds
+
+
 def test_a_search_without_a_match_says_that_this_is_no_proof(run: Run, plain_server: StdioTarget):
     outcome = run("search", "xylophone", "--command", command_line(plain_server))
     assert (outcome.code, outcome.output) == (0, "")

@@ -122,6 +122,8 @@ def test_tool_discovery_is_off_where_nothing_is_said(tmp_path: Path):
         (with_discovery(max_tools="128"), "`max_tools` must be a whole number of at least 1"),
         (with_discovery(context_share=5), "`context_share` must be a number above 0 and at most 1, such as 0.05"),
         (with_discovery(context_share="5 %"), "`context_share` must be a number above 0 and at most 1, such as 0.05"),
+        (with_discovery(least_confidence=1.5), "`least_confidence` must be a number from 0 to 1, such as 0.04"),
+        (with_discovery(least_confidence=True), "`least_confidence` must be a number from 0 to 1, such as 0.04"),
         (with_discovery(defer_al=True), "`defer_al` is unknown: did you mean `defer_all`?"),
         (with_tool_set(5), '`tool_sets.research` must be like {"description": "…", "servers": {"its name": true}}'),
         (with_tool_set({"servers": ["a"]}), "`tool_sets.research` must be like"),

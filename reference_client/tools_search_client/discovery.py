@@ -13,7 +13,7 @@ from mcp import Client, MCPError
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_tools_search.client import hit_metadata, iter_pages, server_settings
 from mcp_ext_tools_search.client.listing import ListedPage, list_page
-from mcp_ext_tools_search.ranking import FieldedRanker, Ranker
+from mcp_ext_tools_search.ranking import Ranker, default_ranker
 from mcp_ext_tools_search.types import METHOD, HitMetadata, SearchToolsResult, ServerSettings
 from mcp_types import (
     INTERNAL_ERROR,
@@ -68,7 +68,7 @@ _CHEAP_LISTING: Final = 200
 class DiscoveryOptions:
     """How one server is searched; the defaults suit a host."""
 
-    ranker: Ranker = field(default_factory=FieldedRanker)
+    ranker: Ranker = field(default_factory=default_ranker)
     """Ranks on this side what had to be listed."""
 
     listing_ttl: float = 30.0
@@ -154,14 +154,15 @@ class ServerTools:
             ServerError: The server failed in a way that listing does not help, or the listing failed as well. After one
                 search that failed the tools are listed where that is cheap; where it is not, the failure is raised.
         """
-        require_request(query, limit)
-        if self.mode == "search":
-            try:
-                return await self._tried(query, limit)
-            except (InvalidServerResult, ServerRefused) as error:
-                if not self._is_helped_by_listing(error):
-                    raise
-        return Found(await self._ranked_here(query, limit), "list", self._fallback)
+        found = await self._searched_or_listed(query, limit)
+        if isinstance(found, Found):
+            return found
+        return Found(self._ranked_here(found, query, limit), "list", self._fallback)
+
+    async def search_or_list(self, query: str, *, limit: int = 10) -> Found:
+        """Search as `search` does, but leave the ranking of what had to be listed to the caller (`Found.listed`)."""
+        found = await self._searched_or_listed(query, limit)
+        return found if isinstance(found, Found) else Found((), "list", self._fallback, found.tools)
 
     async def list(self) -> tuple[Tool, ...]:
         """Return every tool, in the server's order, but for those whose definition is invalid (see `left_out`).
@@ -209,6 +210,16 @@ class ServerTools:
         self._search_fault = None
         self._search_failures = 0
         self._search_off_until = self._retry_at = -math.inf
+
+    async def _searched_or_listed(self, query: str, limit: int) -> Found | Listing:
+        require_request(query, limit)
+        if self.mode == "search":
+            try:
+                return await self._tried(query, limit)
+            except (InvalidServerResult, ServerRefused) as error:
+                if not self._is_helped_by_listing(error):
+                    raise
+        return await self._listing()
 
     async def _tried(self, query: str, limit: int) -> Found:
         """Search, unless the last search failed a moment ago: that failure is raised again."""
@@ -285,8 +296,7 @@ class ServerTools:
                 return pages
         raise InvalidServerResult("the cursors of the search expire faster than they can be used")
 
-    async def _ranked_here(self, query: str, limit: int) -> tuple[FoundTool, ...]:
-        listing = await self._listing()
+    def _ranked_here(self, listing: Listing, query: str, limit: int) -> tuple[FoundTool, ...]:
         if self._index is None or self._index[0] is not listing:
             self._index = (listing, LocalIndex(listing.tools, self._options.ranker))
         return self._index[1].search(query, limit)

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
 import anyio
 from anyio.abc import TaskGroup
 from mcp.shared.dispatcher import ProgressFnT
-from mcp_ext_tools_search.hosts import ServerEntry, split_candidates
+from mcp_ext_tools_search.hosts import ServerEntry, qualified_name, split_candidates
+from mcp_ext_tools_search.ranking import default_ranker, never_silent
 from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import CallToolResult, RequestParamsMeta
 
 from tools_search_client.configuration import Configuration
 from tools_search_client.connection import ConnectionOptions, open_server
-from tools_search_client.discovery import ServerTools
+from tools_search_client.discovery import DiscoveryOptions, ServerTools
 from tools_search_client.errors import UnknownTool
 from tools_search_client.fanout import Answer, Fanout, Method, Question, by_listing
 from tools_search_client.found import Found, FoundTool, require_request
-from tools_search_client.merging import Reranker, federated_tools, merge
-from tools_search_client.remembering import RememberingRanker
+from tools_search_client.merging import Reranker, federated_tools, identities_of, merge
+from tools_search_client.remembering import ListedTogether, RememberingRanker
 from tools_search_client.reports import FederatedListing, FederatedSearch, FederatedTool, ServerDescription
 from tools_search_client.resolution import candidates_for, chosen
 from tools_search_client.supervision import Backoff, SupervisedServer
@@ -55,17 +56,25 @@ class FederationOptions:
     """Has the last say over the fused order."""
 
 
+def options_for(configuration: Configuration) -> FederationOptions:
+    """Return the defaults, with what the configuration says of ranking."""
+    ranker = default_ranker(configuration.tool_discovery.least_confidence)
+    return FederationOptions(connection=ConnectionOptions(discovery=DiscoveryOptions(ranker=ranker)))
+
+
 @asynccontextmanager
 async def open_federation(
     configuration: Configuration, options: FederationOptions | None = None
 ) -> AsyncGenerator[Federation]:
     """Offer the servers of `configuration` until the block ends; each is connected when it is first needed.
 
+    Without `options` the defaults hold, with `least_confidence` of the configuration.
+
     The block may be left by an exception, which passes through as it is.
     """
     raised: Exception | None = None
     async with anyio.create_task_group() as tasks:
-        federation = Federation(configuration, options or FederationOptions(), tasks)
+        federation = Federation(configuration, options or options_for(configuration), tasks)
         for server in federation.supervised.values():
             tasks.start_soon(server.run)
         try:
@@ -82,7 +91,8 @@ class Federation:
 
     def __init__(self, configuration: Configuration, options: FederationOptions, tasks: TaskGroup) -> None:
         self._options = options
-        self._ranker = RememberingRanker(options.connection.discovery.ranker)
+        self._listed = ListedTogether(options.connection.discovery.ranker)
+        self._ranker = RememberingRanker(never_silent(options.connection.discovery.ranker))
         self._entries = {entry.name: entry for entry in configuration.servers}
         self._known: dict[str, tuple[FederatedTool, ServerTools]] = {}
         self.supervised = {entry.name: self._supervised(entry) for entry in configuration.servers}
@@ -116,18 +126,30 @@ class Federation:
         """
         require_request(query, limit)
         question = Question(
-            lambda _, tools: tools.search(query, limit=limit),
+            lambda server, tools: self._searched_or_listed(server, tools, query, limit),
             subject=lambda _: ("search", query, limit),
             method=_finding_method,
             ends_early=True,
         )
         answers = await self._fanout.ask(question, self._among(servers), deadline=deadline)
-        found = [(self._entries[answer.server], answer.value) for answer in answers if answer.value]
-        merged: Sequence[FederatedTool] = merge(query, found, limit=limit, ranker=self._ranker)
+        found = {answer.server: answer.value for answer in answers if answer.value}
+        listed = [server for server, own in found.items() if own.listed is not None]
+        identities = identities_of([self._entries[server].target for server in listed])
+        ranked = self._listed.search(query, dict(zip(listed, identities, strict=True)), limit)
+        for server, own in found.items():
+            if own.listed is not None:
+                found[server] = replace(own, tools=tuple(tool for name, tool in ranked if name == server))
+        merged: Sequence[FederatedTool] = merge(
+            query,
+            [(self._entries[server], own) for server, own in found.items()],
+            limit=limit,
+            ranker=self._ranker,
+            together=[qualified_name(server, tool.tool.name) for server, tool in ranked],
+        )
         if self._options.reranker is not None:
             merged = self._options.reranker(query, merged)[:limit]
         self._remember(merged, answers)
-        reports = [answer.report(hits=_count(answer.value), found=answer.value) for answer in answers]
+        reports = [answer.report(hits=_count(found.get(answer.server)), found=answer.value) for answer in answers]
         return FederatedSearch(tuple(merged), tuple(reports))
 
     async def list(self, *, deadline: float | None = DEFAULT_DEADLINE) -> FederatedListing:
@@ -206,6 +228,12 @@ class Federation:
         tool = await self.resolve(name)
         tools = await self.supervised[tool.server].tools()
         return await tools.call(tool.tool.name, arguments, progress=progress, meta=meta)
+
+    async def _searched_or_listed(self, server: str, tools: ServerTools, query: str, limit: int) -> Found:
+        found = await tools.search_or_list(query, limit=limit)
+        if found.listed is not None:
+            self._listed.learn(server, found.listed)  # here, so that tools that no ranking takes lose one server alone
+        return found
 
     def _among(self, servers: Collection[str] | None) -> list[str]:
         return [name for name in self.supervised if servers is None or name in servers]

@@ -9,7 +9,8 @@ tools of different servers.
 and with servers that know better and put what is right first.
 
 Where the servers know no more than this side, ranking again alone would be as good; where they know better, a weight of
-two listens to them.
+two listens to them. Servers that were listed take part as one: their tools are ranked in one index, as a gateway ranks
+them, so that nothing depends on which side does it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from mcp_types import Tool
 from tools_search_client.found import Found, FoundTool
 from tools_search_client.reports import FederatedTool
 
-__all__ = ["Reranker", "federated_tools", "merge", "reciprocal_rank_fusion"]
+__all__ = ["Reranker", "federated_tools", "identities_of", "merge", "reciprocal_rank_fusion"]
 
 _Key: TypeAlias = tuple[int, str]
 """The position of the first server with the same target, and the tool's own name: the same twice is a duplicate."""
@@ -55,7 +56,12 @@ class _Candidates:
 
 
 def merge(
-    query: str, answers: Sequence[tuple[ServerEntry, Found]], *, limit: int, ranker: Ranker
+    query: str,
+    answers: Sequence[tuple[ServerEntry, Found]],
+    *,
+    limit: int,
+    ranker: Ranker,
+    together: Sequence[str] = (),
 ) -> list[FederatedTool]:
     """Return the best `limit` tools of all answers, each once, best first.
 
@@ -68,9 +74,13 @@ def merge(
         answers: Each server's own, best first.
         limit: Upper bound of the result.
         ranker: Ranks the candidates of several servers together; one server's order is left as it is.
+        together: Full names of tools that were ranked as those of one server, best first, whatever their servers.
     """
     candidates = _candidates(answers)
-    rankings = [ranking for ranking in candidates.rankings if ranking]
+    keys = {tool.name: key for key, tool in candidates.tools.items()}
+    one = {keys[name]: None for name in together if name in keys}
+    others = [[key for key in ranking if key not in one] for ranking in candidates.rankings]
+    rankings = [ranking for ranking in (list(one), *others) if ranking]
     if len(rankings) > 1:
         rankings += [_ranked_together(query, candidates.tools, ranker)] * _VOTES_OF_OWN_RANKING
     fused = [replace(candidates.tools[key], weight=weight) for key, weight in reciprocal_rank_fusion(rankings)]
@@ -86,7 +96,7 @@ def federated_tools(entry: ServerEntry, found: Found) -> list[FederatedTool]:
 def _candidates(answers: Sequence[tuple[ServerEntry, Found]]) -> _Candidates:
     tools: dict[_Key, FederatedTool] = {}
     rankings: dict[int, list[_Key]] = {}
-    identities = _identities([entry.target for entry, _ in answers])
+    identities = identities_of([entry.target for entry, _ in answers])
     for identity, (entry, found) in zip(identities, answers, strict=True):
         # A server that is configured twice has one say: its second answer only adds what the first did not have.
         rankings.setdefault(identity, []).extend((identity, hit.tool.name) for hit in found.tools)
@@ -95,7 +105,7 @@ def _candidates(answers: Sequence[tuple[ServerEntry, Found]]) -> _Candidates:
     return _Candidates(tools, list(rankings.values()))
 
 
-def _identities(targets: Sequence[Target]) -> list[int]:
+def identities_of(targets: Sequence[Target]) -> list[int]:
     """Return for each target the position of the first that equals it; only those of one address are compared."""
     alike: dict[str | tuple[str, ...], list[int]] = {}
     identities: list[int] = []

@@ -21,7 +21,7 @@ from mcp_ext_tools_search.client import (
     list_page,
     server_settings,
 )
-from mcp_ext_tools_search.ranking import FieldedRanker, floored
+from mcp_ext_tools_search.ranking import default_ranker, floored
 from mcp_types import METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY, Tool
 
 __all__ = ["find_tools", "list_and_rank", "list_tools"]
@@ -52,7 +52,7 @@ async def find_tools(client: Client, query: str, *, limit: int | None = 5) -> li
 async def list_and_rank(client: Client, query: str, *, limit: int | None = 5) -> list[Tool]:
     """Fall back to `tools/list`, and to the ranking that the reference server uses."""
     tools = {tool.name: tool for tool in await list_tools(client) if is_for_model(tool)}
-    index = floored(FieldedRanker())(list(tools.values()))
+    index = floored(default_ranker())(list(tools.values()))
     return [tools[hit.name] for hit in index.search(query)[:limit]]
 
 

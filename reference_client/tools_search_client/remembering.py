@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex, UpdatableIndex
+from mcp_ext_tools_search.hosts.labels import tool_among_servers
+from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex, UpdatableIndex, floored
+from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import Tool
 
-__all__ = ["RememberingRanker"]
+from tools_search_client.found import FoundTool
+
+__all__ = ["ListedTogether", "RememberingRanker"]
 
 
 class RememberingRanker:
@@ -49,3 +53,59 @@ class _Part:
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
         """Return every tool of this part that fits `query`, best first."""
         return self._index.search(query, visible=self._names if visible is None else self._names.intersection(visible))
+
+
+class ListedTogether:
+    """The tools of all servers that were listed, in one index: that of a gateway over the same servers.
+
+    Args:
+        ranker: Ranks them under their full names.
+    """
+
+    def __init__(self, ranker: Ranker) -> None:
+        self._ranker = floored(ranker)
+        self._listings: dict[str, tuple[Tool, ...]] = {}
+        self._tools: dict[str, dict[str, Tool]] = {}
+        """As they were listed, by server and full name."""
+        self._index: ToolIndex | None = None
+
+    def learn(self, server: str, listing: tuple[Tool, ...]) -> None:
+        """Take note of what a server has; one that it had before is not read again.
+
+        Raises:
+            Exception: The ranker cannot take one of the tools; nothing was changed.
+        """
+        if self._listings.get(server) == listing:
+            return
+        new = [tool_among_servers(server, tool) for tool in listing]
+        if isinstance(self._index, UpdatableIndex):
+            index = self._index.updated(list(self._tools.get(server, ())), new)
+        else:
+            others = [(name, tool) for name, own in self._listings.items() if name != server for tool in own]
+            index = self._ranker([*(tool_among_servers(name, tool) for name, tool in others), *new])
+        self._index, self._listings[server] = index, listing
+        self._tools[server] = {known.name: tool for known, tool in zip(new, listing, strict=True)}
+
+    def search(self, query: str, servers: Mapping[str, int], limit: int) -> list[tuple[str, FoundTool]]:
+        """Return the best `limit` tools for `query`, each with its server.
+
+        Args:
+            query: What is needed.
+            servers: The names of those that are searched, each learned before, with the same number where they are the
+                same: a tool of one of those is found at the first.
+            limit: Upper bound of the result.
+        """
+        if self._index is None:
+            return []
+        owners: dict[str, str] = {}
+        firsts: dict[tuple[int, str], str] = {}
+        for server, number in servers.items():
+            for name, tool in self._tools[server].items():
+                if firsts.setdefault((number, tool.name), name) == name:
+                    owners[name] = server
+        every = sum(map(len, self._tools.values()))
+        hits = self._index.search(query, visible=None if len(owners) == every else owners.keys())
+        return [(owners[hit.name], self._found(self._tools[owners[hit.name]], hit)) for hit in hits[:limit]]
+
+    def _found(self, tools: Mapping[str, Tool], hit: Hit) -> FoundTool:
+        return FoundTool(tools[hit.name], HitMetadata(score=hit.score, matched=list(hit.matched)))

@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 
 from mcp_ext_tools_search.hosts.members import misspelled, understood
 from mcp_ext_tools_search.hosts.toolsets import Toolset, read_rules
+from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE
 
 __all__ = ["KNOWN_TOOL_LIMITS", "ToolDiscovery", "read_tool_discovery", "read_tool_sets"]
 
@@ -22,6 +23,11 @@ KNOWN_TOOL_LIMITS: Final[Mapping[str, int]] = {"openai": 128, "vscode": 128, "cu
 """How many definitions some providers and hosts accept at most: values for `ToolDiscovery.max_tools`."""
 
 _SECTION: Final = "tool_discovery"
+
+_SHARES: Final[Mapping[str, str]] = {
+    "context_share": "a number above 0 and at most 1, such as 0.05",
+    "least_confidence": "a number from 0 to 1, such as 0.04",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,9 @@ class ToolDiscovery:
     `None` leaves it to the provider (`Conversation.limit`); `KNOWN_TOOL_LIMITS` has values for some hosts.
     """
 
+    least_confidence: float = DEFAULT_LEAST_CONFIDENCE
+    """In [0, 1]: where it is less likely that any tool serves a query, ranking on this side finds nothing."""
+
     search_tool: bool = True
     """Whether the model is given `search_tools`; without it, tools are found only before the model is called."""
 
@@ -60,7 +69,9 @@ class ToolDiscovery:
             if value is not None and value < 1:
                 raise ValueError(f"`{member}` must be a whole number of at least 1")
         if not 0 < self.context_share <= 1:
-            raise ValueError("`context_share` must be a number above 0 and at most 1, such as 0.05")
+            raise ValueError(f"`context_share` must be {_SHARES['context_share']}")
+        if not 0 <= self.least_confidence <= 1:
+            raise ValueError(f"`least_confidence` must be {_SHARES['least_confidence']}")
 
 
 def read_tool_discovery(stated: Any, problems: list[str]) -> ToolDiscovery:
@@ -120,7 +131,7 @@ def _of_wrong_type(members: Mapping[str, Any], known: Mapping[str, Any]) -> list
         if isinstance(default, bool):
             faults += [] if isinstance(value, bool) else [f"`{name}` must be true or false"]
         elif isinstance(default, float):
-            faults += [] if _is_number(value) else [f"`{name}` must be a number above 0 and at most 1, such as 0.05"]
+            faults += [] if _is_number(value) else [f"`{name}` must be {_SHARES[name]}"]
         elif value is not None or default is not None:
             faults += [] if _is_whole(value) else [f"`{name}` must be a whole number of at least 1"]
     return faults

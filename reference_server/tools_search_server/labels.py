@@ -8,19 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from mcp_ext_tools_search.hosts.labels import own_labels
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
 
-__all__ = ["category_of", "examples_of", "own_labels", "related_of", "tags_of"]
+__all__ = ["category_of", "examples_of", "related_of", "tags_of"]
 
 _MOST: Final = 50
 _MAX_CHARS: Final = 80
 _FASTMCP: Final = ("fastmcp", "_fastmcp")
-
-
-def own_labels(tool: Tool) -> Mapping[str, Any]:
-    """Return what is published under the identifier of the extension."""
-    return _object((tool.meta or {}).get(EXTENSION_ID))
 
 
 def category_of(tool: Tool) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, Ranker
+from mcp_ext_tools_search.ranking import Ranker, default_ranker
 from mcp_ext_tools_search.semantic import SemanticRanker
 from mcp_ext_tools_search.semantic.minilm import MissingExtra, minilm
 
@@ -22,7 +22,7 @@ def chosen_ranker(*, semantic: bool, least_confidence: float | None) -> Ranker:
     Raises:
         Mendable: The extra is not installed.
     """
-    lexical = FieldedRanker(least_confidence=DEFAULT_LEAST_CONFIDENCE if least_confidence is None else least_confidence)
+    lexical = default_ranker(least_confidence)
     if not semantic:
         return lexical
     try:

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from mcp_ext_tools_search.hosts import ConfigurationError, HostFile
+from mcp_ext_tools_search.hosts.labels import labels_among_servers, own_labels
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
 
-from tools_search_server.labels import own_labels, tags_of
+from tools_search_server.labels import tags_of
 from tools_search_server.toolsets import closest
 
 __all__ = ["ToolMetadata", "read_host_metadata", "read_metadata"]
@@ -52,12 +53,10 @@ class ToolMetadata:
         labels: dict[str, Any] = {**published, **of_tool}
         if more := of_server.get("tags"):
             labels["tags"] = list(dict.fromkeys([*(of_tool.get("tags") or tags_of(tool)), *more]))
-        labels |= {"group": server, "category": None, "categoryDescription": None}
         category = of_tool.get("group") or of_server.get("group") or published.get("group")
-        if isinstance(category, str) and category:
-            labels["category"] = category
-        labels["categoryDescription"] = self.categories.get(labels["category"] or server)
-        labels = {name: label for name, label in labels.items() if label is not None}
+        labels = labels_among_servers(server, labels, category)
+        if (description := self.categories.get(labels.get("category", server))) is not None:
+            labels["categoryDescription"] = description
         return {**(tool.meta or {}), EXTENSION_ID: labels}
 
 

@@ -12,7 +12,7 @@ import click
 from tools_search_client.chat.endpoint import PROVIDERS, SHOWN_BY, Provider, ShownBy, choose_endpoint
 from tools_search_client.commands.outcome import epilog
 from tools_search_client.commands.screen import print_json
-from tools_search_client.commands.targets import Target, call_timeout_option, server_options
+from tools_search_client.commands.targets import Target, call_timeout_option, least_confidence_option, server_options
 from tools_search_client.configuration import Configuration
 from tools_search_client.conversation.wording import SYSTEM_PROMPT_LINE
 
@@ -83,6 +83,7 @@ Exit codes:
     metavar="CHARS",
     help="Most text of one tool's result that the model is sent.",
 )
+@least_confidence_option
 @call_timeout_option
 @server_options
 @click.option("--json", "as_json", is_flag=True, help="Print the answer to QUESTION as one JSON object instead.")
@@ -101,15 +102,16 @@ def chat(
     yes: bool,
     max_rounds: int,
     max_result: int,
+    least_confidence: float | None,
     call_timeout: float,
     as_json: bool,
 ) -> None:
     """Talk with a model that finds and calls the tools of the servers.
 
     With QUESTION (`-` is standard input) the answer is printed on standard output, everything else on standard error.
-    Without, you talk in the terminal: /help tells what else can be typed there. You are asked
-    before each call of a tool, unless you answer "always" for that tool, give --yes, or the configuration allows it: in
-    `alwaysAllow` of its server, a list of names.
+    Without, you talk in the terminal: /help tells what else can be typed there. You are asked before each call of a
+    tool, unless you answer "always" for that tool, give --yes, or the configuration allows it: in `alwaysAllow` of its
+    server, a list of names.
     """
     # Only who talks waits for what only a conversation needs.
     from tools_search_client.chat import program
@@ -119,6 +121,7 @@ def chat(
     from tools_search_client.chat.providers import import_sdk
 
     endpoint = choose_endpoint(model, os.environ, provider=provider, url=base_url, key_name=api_key_env)
+    target = target.finding_nothing_below(least_confidence)
     configuration = _with_tool_search(target.configuration, tool_search)
     has_terminal = can_be_asked()
     text = _question(question, has_terminal=has_terminal)

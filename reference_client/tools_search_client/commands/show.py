@@ -11,7 +11,7 @@ from tools_search_client.commands.outcome import answered_code, epilog, leave
 from tools_search_client.commands.running import run_until_signal
 from tools_search_client.commands.screen import print_json, print_note, print_table, waiting
 from tools_search_client.commands.status import Status, loading_status
-from tools_search_client.commands.targets import Target, server_options
+from tools_search_client.commands.targets import Target, least_confidence_option, server_options
 from tools_search_client.commands.wire_json import description_json, listing_json, search_json
 from tools_search_client.federation import open_federation
 from tools_search_client.reports import (
@@ -100,13 +100,15 @@ def tools(target: Target, *, as_json: bool) -> None:
 )
 @click.argument("query")
 @click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Most tools to show.")
+@least_confidence_option
 @server_options
 @as_json
-def search(query: str, limit: int, target: Target, *, as_json: bool) -> None:
+def search(query: str, limit: int, target: Target, *, least_confidence: float | None, as_json: bool) -> None:
     """Find the tools that fit QUERY, a few words that say what is needed.
 
     Servers that offer tools/search are searched; the others are listed and ranked here. The answers are fused by rank.
     """
+    target = target.finding_nothing_below(least_confidence)
 
     async def run() -> FederatedSearch:
         async with open_federation(target.configuration, target.options) as federation:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 
 import click
 from mcp_ext_tools_search.hosts import Input, writers_warning
+from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE, default_ranker
 
 from tools_search_client.commands.screen import print_note
 from tools_search_client.configuration import Configuration, command_server, load_configuration, url_server
@@ -20,7 +21,7 @@ from tools_search_client.discovery import CALL_SECONDS, DiscoveryOptions
 from tools_search_client.federation import FederationOptions
 from tools_search_client.text import one_line
 
-__all__ = ["Target", "call_timeout_option", "server_options"]
+__all__ = ["Target", "call_timeout_option", "least_confidence_option", "server_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -36,8 +37,19 @@ class Target:
 
     def options_for_calls(self, seconds: float) -> FederationOptions:
         """Return the options under which a called tool is given up after `seconds`."""
-        connection = replace(self.options.connection, discovery=DiscoveryOptions(call_timeout=seconds))
-        return replace(self.options, connection=connection)
+        return self._with(replace(self.options.connection.discovery, call_timeout=seconds)).options
+
+    def finding_nothing_below(self, least_confidence: float | None) -> Target:
+        """Return the same with another `least_confidence` than the configuration states, where one is given."""
+        stated = self.configuration.tool_discovery
+        discovery = stated if least_confidence is None else replace(stated, least_confidence=least_confidence)
+        ranker = default_ranker(discovery.least_confidence)
+        target = self._with(replace(self.options.connection.discovery, ranker=ranker))
+        return replace(target, configuration=replace(self.configuration, tool_discovery=discovery))
+
+    def _with(self, discovery: DiscoveryOptions) -> Target:
+        connection = replace(self.options.connection, discovery=discovery)
+        return replace(self, options=replace(self.options, connection=connection))
 
 
 call_timeout_option = click.option(
@@ -49,6 +61,16 @@ call_timeout_option = click.option(
     help="How long the tool itself may take without a report of its progress.",
 )
 """The option of the commands that call tools, given to them as `call_timeout`."""
+
+
+least_confidence_option = click.option(
+    "--least-confidence",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="Find nothing where a tool fits less likely, when tools are ranked here; else as `tool_discovery` of the "
+    f"configuration says, or {DEFAULT_LEAST_CONFIDENCE}.",
+)
+"""The option of the commands that rank, given to them as `least_confidence`."""
 
 
 def server_options(command: Command) -> Command:
@@ -132,7 +154,8 @@ def _target(
         configuration = command_server(command_line or "")
     # A command is over before a subscription would tell it anything.
     connection = ConnectionOptions(negotiation=era, follow_changes=False)
-    return Target(configuration, FederationOptions(connection=connection, connect_timeout=timeout), timeout)
+    options = FederationOptions(connection=connection, connect_timeout=timeout)
+    return Target(configuration, options, timeout).finding_nothing_below(None)
 
 
 def _asked(wanted: Input) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from mcp_ext_tools_search.ranking import Ranker
+from mcp_ext_tools_search.ranking import Ranker, never_silent
 from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion
 
 from tools_search_client.concurrency import in_parallel
@@ -117,7 +117,7 @@ def _fused(query: str, rankings: Sequence[Sequence[FederatedTool]], ranker: Rank
     if len(filled) < 2:
         return [tool for ranking in filled for tool in ranking]
     tools = {tool.name: tool for ranking in filled for tool in ranking}
-    together = [tool.name for tool in KnownTools(tools.values(), ranker).ranked(query)]
+    together = [tool.name for tool in KnownTools(tools.values(), never_silent(ranker)).ranked(query)]
     names = [[tool.name for tool in ranking] for ranking in filled]
     return [tools[name] for name, _ in reciprocal_rank_fusion([*names, *[together] * _VOTES_OF_OWN_RANKING])]
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from mcp_ext_tools_search.hosts import SEPARATOR
+from mcp_ext_tools_search.hosts.labels import tool_among_servers
 from mcp_ext_tools_search.ranking import Ranker, floored
 from mcp_ext_tools_search.ranking.hits import names_of
 
@@ -31,9 +32,12 @@ class KnownTools:
         for tool in self._tools.values():
             for spelling in spellings(tool):
                 self._spelled.setdefault(spelling, []).append(tool)
-        # Ranked under the full names, which are unique and say which server a tool belongs to.
+        # Ranked under the full names, which are unique, and as a gateway over the same servers ranks them.
         self._index = floored(ranker)(
-            [tool.tool.model_copy(update={"name": name}) for name, tool in self._tools.items()]
+            [
+                tool_among_servers(tool.server, tool.tool).model_copy(update={"name": name})
+                for name, tool in self._tools.items()
+            ]
         )
 
     def get(self, name: str) -> FederatedTool | None:

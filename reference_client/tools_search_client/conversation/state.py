@@ -9,7 +9,7 @@ from typing import Final
 
 from mcp_ext_tools_search.hosts import split_candidates
 from mcp_ext_tools_search.hosts.toolsets import EVERYTHING, Toolset, closest
-from mcp_ext_tools_search.ranking import FieldedRanker, Ranker
+from mcp_ext_tools_search.ranking import Ranker, default_ranker
 
 from tools_search_client.conversation import wording
 from tools_search_client.conversation.accounting import TokenCounts
@@ -44,7 +44,7 @@ class Conversation:
         tool_sets: Toolsets that a turn may name.
         synthetic_tools: Tools that the host answers itself, besides `search_tools`.
         delegate: Finds out before each turn which tools it takes.
-        ranker: Ranks the tools at hand.
+        ranker: Ranks the tools at hand; the default one with the `least_confidence` of `discovery` unless given.
         count_tokens: How many tokens a text is; estimated unless given.
     """
 
@@ -65,7 +65,8 @@ class Conversation:
         self._delegate = delegate
         self._synthetic = {tool.name: tool for tool in synthetic_tools}
         self._tokens = TokenCounts(count_tokens)
-        self._pool = Pool(source, self._discovery, ranker or FieldedRanker(), self._tokens, len(self._synthetic))
+        ranker = ranker or default_ranker(self._discovery.least_confidence)
+        self._pool = Pool(source, self._discovery, ranker, self._tokens, len(self._synthetic))
         self._desk = Desk(self._pool, self._discovery, self._synthetic)
         self.statistics: Final = Statistics(DiscoveryStatistics() if self._discovery.enabled else None)
 

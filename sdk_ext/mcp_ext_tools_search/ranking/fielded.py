@@ -18,7 +18,7 @@ from mcp_types import Tool
 from mcp_ext_tools_search.ranking.confidence import COMPARED, Signs, confidence, least_signs, signs, signs_at_least
 from mcp_ext_tools_search.ranking.documents import Documents
 from mcp_ext_tools_search.ranking.hits import LazyHits
-from mcp_ext_tools_search.ranking.interface import Hit
+from mcp_ext_tools_search.ranking.interface import Hit, Ranker
 from mcp_ext_tools_search.ranking.order import Order
 from mcp_ext_tools_search.ranking.own_floor import OwnFloor
 from mcp_ext_tools_search.ranking.postings import Found
@@ -27,7 +27,7 @@ from mcp_ext_tools_search.ranking.roster import Roster
 from mcp_ext_tools_search.ranking.scoring import Scores, score
 from mcp_ext_tools_search.ranking.statistics import Statistics, statistics_of
 
-__all__ = ["DEFAULT_LEAST_CONFIDENCE", "FieldedIndex", "FieldedRanker"]
+__all__ = ["DEFAULT_LEAST_CONFIDENCE", "FieldedIndex", "FieldedRanker", "default_ranker", "never_silent"]
 
 DEFAULT_LEAST_CONFIDENCE: Final = 0.04
 """Costs requests that a tool serves next to nothing; what other thresholds give is in `benchmarks/RESULTS.md`."""
@@ -169,6 +169,21 @@ class FieldedRanker:
         """
         documents = Documents.of(tools)
         return FieldedIndex(documents, OwnFloor.of(documents, tools), least_confidence=self._least_confidence)
+
+
+def default_ranker(least_confidence: float | None = None) -> FieldedRanker:
+    """Return the ranking of everything here that searches: the extension, the gateway and the client.
+
+    Args:
+        least_confidence: In [0, 1]: where it is less likely that any tool serves a query, nothing is found;
+            `DEFAULT_LEAST_CONFIDENCE` unless given.
+    """
+    return FieldedRanker(least_confidence=DEFAULT_LEAST_CONFIDENCE if least_confidence is None else least_confidence)
+
+
+def never_silent(ranker: Ranker) -> Ranker:
+    """Return a ranker in the same order that holds nothing back: for what was found fit before, by others."""
+    return FieldedRanker() if isinstance(ranker, FieldedRanker) else ranker
 
 
 def _ranked(roster: Roster, answer: _Answer) -> Sequence[Hit]:

@@ -13,7 +13,7 @@ from mcp.server.extension import Extension, MethodBinding
 from mcp_types.methods import SPEC_CLIENT_METHODS
 
 from mcp_ext_tools_search.cursor import CursorKey, InvalidCursor
-from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, Hit, Ranker
+from mcp_ext_tools_search.ranking import Hit, Ranker, default_ranker
 from mcp_ext_tools_search.server._lowlevel import lowlevel_server
 from mcp_ext_tools_search.server.answer import Answer, Extend
 from mcp_ext_tools_search.server.catalogue import Catalogue
@@ -100,7 +100,7 @@ class ToolsSearch(Extension):
         self._catalogue = catalogue
         self._listing = listing
         self._extend = extend
-        ranker = ranker or FieldedRanker(least_confidence=DEFAULT_LEAST_CONFIDENCE)
+        ranker = ranker or default_ranker()
         self._indexes = IndexCache(ranker, max_concurrency=max_concurrency)
 
     def settings(self) -> dict[str, Any]:

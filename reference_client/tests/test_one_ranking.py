@@ -1,0 +1,136 @@
+"""What a search finds does not depend on which side ranked it: the servers themselves, a gateway, or the client."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp_ext_tools_search.client import TOOLS_SEARCH, search_tools
+from mcp_ext_tools_search.types import EXTENSION_ID
+from tools_search_client import (
+    Configuration,
+    Conversation,
+    FederationSource,
+    Reply,
+    ToolCall,
+    ToolDiscovery,
+    load_configuration,
+    open_federation,
+)
+from tools_search_client.configuration import command_server
+from tools_search_client.one_server import find_tools, list_and_rank
+
+pytestmark = pytest.mark.anyio
+
+SMALL = Path(__file__).parents[2] / "benchmarks" / "small"
+SERVERS = ("gitdesk", "workfs", "coinpath", "trackly", "postbox")
+LIMIT = 10
+LABELS: list[dict[str, Any]] = [
+    {},
+    {"group": "keeping accounts", "tags": ["monthly"]},
+    {"aliases": ["undo everything"], "category": "not the one that is shown"},
+]
+"""What some of the tools publish besides."""
+
+
+def read(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (SMALL / name).read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Path:
+    """The tools of the servers, with labels, and with a name that has to be altered."""
+    path = tmp_path / "tools.jsonl"
+    lines = [one for one in read("tools.jsonl") if one["server"] in SERVERS]
+    for number, one in enumerate(lines):
+        one["_meta"] = {"io.modelcontextprotocol.experimental/none": 1} | labelled(LABELS[number % len(LABELS)])
+    lines[0]["name"] = f"{lines[0]['name']}: the first"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return path
+
+
+def labelled(labels: dict[str, Any]) -> dict[str, Any]:
+    return {EXTENSION_ID: labels} if labels else {}
+
+
+@pytest.fixture
+def configuration(tools: Path, write_configuration: Callable[[dict[str, object]], Path]) -> Path:
+    program = str(Path(__file__).parent / "servers" / "listing.py")
+    return write_configuration(
+        {name: {"command": sys.executable, "args": [program, str(tools), name]} for name in SERVERS}
+    )
+
+
+def write_catalog(tools: Path, path: Path) -> str:
+    lines = [json.loads(line) for line in tools.read_text().splitlines()]
+    shown = [{key: value for key, value in one.items() if key not in ("id", "server")} for one in lines]
+    path.write_text(json.dumps({"tools": list({one["name"]: one for one in shown}.values())}))
+    return str(path)
+
+
+def queries(tools: Path) -> list[str]:
+    """Requests that fit, nearly fit and do not fit, and every name of a tool, bare and full."""
+    asked = [one["query"] for one in read("queries.jsonl")]
+    lines = [json.loads(line) for line in tools.read_text().splitlines()]
+    names = [one["name"] for one in lines]
+    return [*asked[::3], *names, *(f"{one['server']}__{one['name']}" for one in lines), "undo everything", "monthly"]
+
+
+async def by_the_client(configuration: Configuration, asked: list[str]) -> dict[str, list[str]]:
+    async with open_federation(configuration) as servers:
+        await servers.list(deadline=60)
+        found = {query: await servers.search(query, limit=LIMIT, deadline=60) for query in asked}
+    # What a gateway calls a tool is what the client calls it that asks the servers itself.
+    is_gateway = len(configuration.servers) == 1
+    return {
+        query: [tool.tool.name if is_gateway else tool.name for tool in answer.tools] for query, answer in found.items()
+    }
+
+
+async def by_a_conversation(configuration: Configuration, asked: list[str]) -> dict[str, list[str]]:
+    discovery = ToolDiscovery(enabled=True, defer_all=True, max_search_results=LIMIT)
+    found: dict[str, list[str]] = {}
+    async with open_federation(configuration) as servers:
+        source = FederationSource(servers, configuration, deadline=60)
+        conversation = Conversation(source, discovery)
+        await conversation.begin_turn()
+        for query in asked:
+            conversation.start_over()
+            reply = await conversation.take(ToolCall("search_tools", {"query": query}))
+            assert isinstance(reply, Reply)
+            found[query] = list(reply.loaded)
+    return found
+
+
+async def test_a_gateway_and_a_client_find_the_same_tools_in_the_same_order(tools: Path, configuration: Path):
+    asked = queries(tools)
+    gateway = command_server(f"{sys.executable} -m tools_search_server --config {configuration}")
+    with anyio.fail_after(300):
+        through_gateway = await by_the_client(gateway, asked)
+        by_client = await by_the_client(load_configuration(configuration), asked)
+        in_conversation = await by_a_conversation(load_configuration(configuration), asked)
+    assert sum(map(bool, through_gateway.values())) > 100
+    assert sum(not found for found in through_gateway.values()) > 10, "some requests fit nothing"
+    for found in (by_client, in_conversation):
+        assert {query: names for query, names in found.items() if names != through_gateway[query]} == {}
+
+
+async def test_one_server_and_the_page_to_copy_find_the_same_tools_in_the_same_order(tools: Path, tmp_path: Path):
+    catalog = write_catalog(tools, tmp_path / "catalog.json")
+    parameters = StdioServerParameters(command=sys.executable, args=["-m", "tools_search_server", "--catalog", catalog])
+    with anyio.fail_after(120):
+        async with Client(parameters, extensions=[TOOLS_SEARCH]) as client:
+            for query in queries(tools)[::4]:
+                searched = (await search_tools(client, query, limit=LIMIT)).tools[:LIMIT]
+                assert [one.name for one in await find_tools(client, query, limit=LIMIT)] == [
+                    one.name for one in searched
+                ]
+                assert [one.name for one in await list_and_rank(client, query, limit=LIMIT)] == [
+                    one.name for one in searched
+                ]
