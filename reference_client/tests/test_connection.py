@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import ssl
 import sys
 from collections.abc import AsyncGenerator, Callable
@@ -16,12 +15,14 @@ import httpx2
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from mcp import MCPError
-from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget
+from mcp_ext_tools_search.hosts import HttpTarget, ServerEntry, StdioTarget
 from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
+from tools_search_client.configuration import Configuration
 from tools_search_client.connection import ConnectionOptions, open_server
 from tools_search_client.discovery import ServerTools
 from tools_search_client.errors import InvalidServerResult, ServerError, ServerUnavailable
 from tools_search_client.faults import as_server_error
+from tools_search_client.federation import open_federation
 
 HOSTILE = Path(__file__).parents[2] / "reference_server" / "tests" / "upstreams" / "hostile.py"
 
@@ -209,6 +210,7 @@ async def hostile(free_tcp_port: int) -> AsyncGenerator[Callable[..., Any]]:
 UNREADABLE = (
     '{"jsonrpc": "2.0", "id": ID, "result": null}',
     '{"jsonrpc": "2.0", "id": ID, "result": {"text": "\\ud83d"}}',
+    '{"jsonrpc": "2.0", "id": ID, "result": {"content": [], "resultType": "complete", "_meta": {"n": NaN}}}',
     '{"jsonrpc": "2.0", "id": ID, "error": {"code": "EIO", "message": "x"}}',
 )
 
@@ -229,17 +231,58 @@ async def test_an_answer_that_cannot_be_read_fails_its_call_at_once_with_what_is
         ("json", "endless", "it sent an answer of more than 16 MiB"),
         ("json", "endless-event", "it sent an event of more than 16 MiB"),
         ("json", "many-values", "it sent a message of more than 524,288 values"),
-        ("old-sse", "endless", "the connection ended"),
+        ("old-sse", "endless", "the connection ended: it sent an event of more than 16 MiB"),
+        ("stdio", "endless", "the connection ended: it sent a line of more than 16 MiB"),
+        ("stdio", "large-description", "the connection ended: it sent a line of more than 16 MiB"),
+        ("stdio", "many-values", "the connection ended: it sent a message of more than 524,288 values"),
     ],
 )
-async def test_a_server_that_sends_too_much_over_http_fails_at_once_and_by_name(
+async def test_a_server_that_sends_too_much_fails_at_once_and_says_why(
     hostile: Any, way: str, behavior: str, reason: str
 ):
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     target = await hostile(way, behavior)
+    forget_peak_memory()
+    before = peak_memory()
     with anyio.fail_after(60), pytest.raises(ServerError, match=reason):
         await searched(target)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 128 * 1024
+    assert peak_memory() - before < 128 * 1024
+
+
+@pytest.mark.parametrize("behavior", ["endless", "large-description"])
+async def test_a_server_that_sends_too_much_costs_the_others_nothing(hostile: Any, liar: Any, behavior: str):
+    entries = (ServerEntry("fine", liar().target), ServerEntry("flood", await hostile("stdio", behavior)))
+    with anyio.fail_after(60):
+        async with open_federation(Configuration(entries)) as federation:
+            found = await federation.search("alpha", deadline=None)
+            assert [tool.name for tool in found.tools][:1] == ["fine__make_alpha"]
+            fine, flood = found.servers
+            assert fine.failure is None
+            assert flood.failure is not None
+            assert "it sent a line of more than 16 MiB" in flood.failure.message
+            assert not (await federation.call("fine__make_alpha")).is_error
+
+
+async def test_a_server_that_ends_during_a_request_is_quoted_with_how_it_ended(liar: Any):
+    with anyio.fail_after(30):
+        async with open_server(liar("dies").target) as tools:
+            with pytest.raises(ServerUnavailable, match="it ended with exit code 3; it last said: out of cheese"):
+                await tools.search("alpha")
+
+
+async def test_a_server_that_prints_without_end_what_is_no_message_is_given_up():
+    said = await refused(StdioTarget("yes", ("no message",)))
+    assert "it sent 100 lines in a row that are no messages of the protocol" in said
+    assert "no message (on standard output, where only messages belong)" in said
+
+
+def forget_peak_memory() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_memory() -> int:
+    """Return the most memory that this process has had since then, in kB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
 
 
 async def searched(target: StdioTarget | HttpTarget) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Literal
 
 import anyio
 from mcp import Client
 from mcp.client.session import IncomingMessage, MessageHandlerFnT
 from mcp_ext_tools_search.client import TOOLS_SEARCH
+from mcp_ext_tools_search.client.child_process import StrayLineError
+from mcp_ext_tools_search.client.endings import Ending
 from mcp_ext_tools_search.hosts import Target
 from mcp_types import Implementation, JSONRPCMessage
-from pydantic import ValidationError
 
 from tools_search_client.changes import ListChanges, announces_changes
 from tools_search_client.diagnostics import Diagnostics, kept_diagnostics
@@ -78,15 +80,16 @@ async def open_server(
     changes = ListChanges()
     raised: Exception | None = None
     with nullcontext(diagnostics) if diagnostics else kept_diagnostics() as kept:
+        ended = Ending()
         transport = open_transport(
-            target, diagnostics=kept.file, observer=_Watch(options.observer, on_close or _nothing)
+            target, ended, diagnostics=kept.file, observer=_Watch(options.observer, on_close or _nothing)
         )
         try:
             async with (
                 _client(transport, options, _listener(changes, kept)) as client,
                 anyio.create_task_group() as tasks,
             ):
-                tools = ServerTools(client, options.discovery)
+                tools = ServerTools(client, options.discovery, ended=partial(_reason, ended, kept))
                 changes.on_change = _both(tools.forget, on_change or _nothing)
                 if options.follow_changes and announces_changes(client):
                     tasks.start_soon(changes.listen, client)
@@ -97,7 +100,7 @@ async def open_server(
                 tasks.cancel_scope.cancel()
         except Exception as error:
             if raised is None:
-                raise _explained(as_server_error(error), kept) from error
+                raise _explained(as_server_error(error, ended.reason), kept) from error
     if raised is not None:
         raise raised
 
@@ -118,12 +121,16 @@ def _listener(changes: ListChanges, diagnostics: Diagnostics) -> MessageHandlerF
     """Return what hears the notifications of a server, and the lines of it that are no messages."""
 
     async def on_message(message: IncomingMessage) -> None:
-        if isinstance(message, ValidationError):
-            line = message.errors(include_url=False)[0]["input"]
-            diagnostics.note_stray(shorten(str(line), _STRAY_CHARS))
+        if isinstance(message, StrayLineError):
+            diagnostics.note_stray(shorten(message.line, _STRAY_CHARS))
         await changes.on_message(message)
 
     return on_message
+
+
+def _reason(ended: Ending, diagnostics: Diagnostics) -> str:
+    """Return why the connection ended, in the words of the server as well; empty where that cannot be seen."""
+    return ended.reason and f"{ended.reason}{diagnostics.quotation()}"
 
 
 def _explained(error: ServerError, diagnostics: Diagnostics) -> ServerError:

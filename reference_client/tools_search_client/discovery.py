@@ -101,10 +101,14 @@ class ServerTools:
     Args:
         client: Connected, and declaring the extension (`extensions=[TOOLS_SEARCH]`); `open_server` sees to both.
         options: How to search.
+        ended: Returns why the connection ended, for the errors that say so; empty where that is not known.
     """
 
-    def __init__(self, client: Client, options: DiscoveryOptions | None = None) -> None:
+    def __init__(
+        self, client: Client, options: DiscoveryOptions | None = None, *, ended: Callable[[], str] = str
+    ) -> None:
         self._client = client
+        self._ended = ended
         self._options = options or DiscoveryOptions()
         self._settings = server_settings(client)
         # Read now, since a client forgets them when its connection ends, and reports are written after that.
@@ -327,7 +331,7 @@ class ServerTools:
 
     @asynccontextmanager
     async def _deadline(self, seconds: float | None) -> AsyncGenerator[anyio.CancelScope]:
-        with server_faults(), anyio.fail_after(seconds) as scope:
+        with server_faults(self._ended), anyio.fail_after(seconds) as scope:
             self._require_connection()
             yield scope
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import cast
 
@@ -26,8 +26,12 @@ __all__ = ["as_server_error", "server_faults"]
 
 
 @contextmanager
-def server_faults() -> Generator[None]:
-    """Raise what a server did wrong inside the block as a `ServerError`."""
+def server_faults(ended: Callable[[], str] = str) -> Generator[None]:
+    """Raise what a server did wrong inside the block as a `ServerError`.
+
+    Args:
+        ended: Returns why the connection ended; empty where that is not known.
+    """
     try:
         yield
     except ServerError:
@@ -42,12 +46,17 @@ def server_faults() -> Generator[None]:
         anyio.ClosedResourceError,
         anyio.BrokenResourceError,
     ) as error:
-        raise as_server_error(error) from error
+        raise as_server_error(error, ended()) from error
 
 
-def as_server_error(error: BaseException) -> ServerError:
-    """Return the `ServerError` that says what `error` means; a group is judged by its most telling member."""
-    faults = [_single(leaf) for leaf in _leaves(error)]
+def as_server_error(error: BaseException, ended: str = "") -> ServerError:
+    """Return the `ServerError` that says what `error` means; a group is judged by its most telling member.
+
+    Args:
+        error: What was raised.
+        ended: Why the connection ended; empty while it lasts, and where that is not known.
+    """
+    faults = [_single(leaf, ended) for leaf in _leaves(error)]
     told = [fault for fault in faults if fault.args[0]]
     return (told or faults or [ServerUnavailable("the connection ended")])[0]
 
@@ -61,18 +70,20 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-def _single(error: BaseException) -> ServerError:
+def _single(error: BaseException, ended: str) -> ServerError:
     match error:
         case ServerError():
             return error
         case MCPError():
-            return _of_an_answer(error)
+            return _of_an_answer(error, ended)
         case TimeoutError():
             return ServerTimedOut("no answer in time")
         case ValidationError():
             return InvalidServerResult(f"the answer has the wrong shape: {_first_problem(error)}")
         case InvalidSearchResult():
             return InvalidServerResult(str(error))
+        case anyio.ClosedResourceError() | anyio.BrokenResourceError() if ended:
+            return ServerUnavailable(f"the connection ended: {ended}")
         case _:
             return ServerUnavailable(_unreached(error))
 
@@ -104,11 +115,11 @@ def _unanswered(error: httpx2.ConnectError) -> str | None:
     return f"{url.scheme}://{url.netloc.decode('ascii').rpartition('@')[2]}"
 
 
-def _of_an_answer(error: MCPError) -> ServerError:
+def _of_an_answer(error: MCPError, ended: str) -> ServerError:
     if timed_out(error):
         return ServerTimedOut("no answer in time")
     if connection_ended(error):
-        return ServerUnavailable(f"the connection ended: {error.message}")
+        return ServerUnavailable(f"the connection ended: {ended or error.message}")
     if malformed(error):
         return InvalidServerResult(error.message)
     return ServerRefused(error.code, error.message, error.data)

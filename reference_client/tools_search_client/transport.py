@@ -1,4 +1,4 @@
-"""Transports for configured targets: the SDK's own, set up for servers that nobody vouches for."""
+"""Transports for configured targets, set up for servers that nobody vouches for."""
 
 from __future__ import annotations
 
@@ -8,35 +8,31 @@ from contextlib import asynccontextmanager
 from functools import cache, partial
 from typing import Any, Final, TextIO
 
-import anyio
 import httpx2
 from mcp.client.sse import sse_client
-from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_ext_tools_search.client.bounded_http import ACCEPTED_ENCODING, BoundedHttp
+from mcp_ext_tools_search.client.child_process import child_streams
+from mcp_ext_tools_search.client.endings import Ending
 from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target, UnusableTarget
-from mcp_ext_tools_search.hosts.descendants import Descendants
-from mcp_ext_tools_search.hosts.environment import handed_down
 
 from tools_search_client.errors import ServerUnavailable
-from tools_search_client.wire import Streams, WireObserver, mended, read_whole, watched
+from tools_search_client.wire import Streams, WireObserver, exchanged, mended, watched
 
 __all__ = ["open_transport"]
-
-_GRACE_SECONDS: Final = 0.8
-"""How long what a server started and left behind has to end before it is killed."""
 
 _HTTP_TIMEOUT: Final = httpx2.Timeout(30.0, read=300.0)
 
 
 @asynccontextmanager
 async def open_transport(
-    target: Target, *, diagnostics: TextIO, observer: WireObserver | None = None
+    target: Target, ended: Ending, *, diagnostics: TextIO, observer: WireObserver | None = None
 ) -> AsyncGenerator[Streams]:
     """Reach `target` and hand over the two streams.
 
     Args:
         target: A program to start or an address.
+        ended: Given the reason why the connection ended, where that can be seen.
         diagnostics: A real file, for the standard error of a started program and the HTTP errors of an address.
         observer: Told of every message and of the end.
 
@@ -52,38 +48,26 @@ async def open_transport(
         diagnostics.write(f"{text}\n")
         diagnostics.flush()
 
-    is_old = isinstance(target, HttpTarget) and target.transport == "sse"
-    bounded = BoundedHttp(on_excess=note, on_malformed=lambda _: None, answers_in_body=not is_old)
     if isinstance(target, StdioTarget):
-        opened = _started(target, diagnostics)
-    elif is_old:
-        opened = sse_client(target.url, dict(target.headers), httpx_client_factory=partial(_http_client, bounded, note))
+        opened = child_streams(target, ended, errors=diagnostics)
     else:
-        opened = _streamable_http(target, bounded, note)
-    async with opened as opened_streams:
-        streams = read_whole(opened_streams, bounded)
+        opened = _over_http(target, ended, note)
+    async with opened as streams:
         yield mended(streams if observer is None else watched(streams, observer))
 
 
 @asynccontextmanager
-async def _started(target: StdioTarget, diagnostics: TextIO) -> AsyncGenerator[Streams]:
-    family = Descendants()
-    parameters = StdioServerParameters(
-        command=target.command,
-        args=list(target.args),
-        env=handed_down() | dict(target.env) | family.environment,
-        cwd=target.cwd,
-        encoding_error_handler="replace",
-    )
-    try:
-        async with stdio_client(parameters, errlog=diagnostics) as streams:
-            try:
-                yield streams
-            finally:
-                family.find()
-    finally:
-        with anyio.CancelScope(shield=True):
-            await family.end(_GRACE_SECONDS)
+async def _over_http(target: HttpTarget, ended: Ending, note: Callable[[str], None]) -> AsyncGenerator[Streams]:
+    is_old = target.transport == "sse"
+    # Where each request has a response of its own, one that is too long ends that request and not the connection.
+    on_excess = partial(ended.set, is_excess=True) if is_old else note
+    bounded = BoundedHttp(on_excess=on_excess, on_malformed=lambda _: None, answers_in_body=not is_old)
+    if is_old:
+        opened = sse_client(target.url, dict(target.headers), httpx_client_factory=partial(_http_client, bounded, note))
+    else:
+        opened = _streamable_http(target, bounded, note)
+    async with opened as streams:
+        yield exchanged(streams, bounded)
 
 
 @asynccontextmanager

@@ -8,18 +8,10 @@ from typing import Any, Protocol, Self, TypeAlias, TypeVar
 import anyio
 from mcp.shared.message import SessionMessage
 from mcp_ext_tools_search.client.bounded_http import BoundedHttp
-from mcp_ext_tools_search.client.messages import (
-    MalformedMessageError,
-    MessageTooLargeError,
-    failed_answer,
-    read_message,
-)
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import JSONRPCMessage, JSONRPCResponse
-from pydantic import ValidationError
-from pydantic_core import to_json
 
-__all__ = ["Reading", "Streams", "WireObserver", "Writing", "mended", "read_whole", "watched"]
+__all__ = ["Reading", "Streams", "WireObserver", "Writing", "exchanged", "mended", "watched"]
 
 Item_co = TypeVar("Item_co", covariant=True)
 Item_contra = TypeVar("Item_contra", contravariant=True)
@@ -68,13 +60,10 @@ class Writing(Protocol[Item_contra]):
 Streams: TypeAlias = tuple[Reading[SessionMessage | Exception], Writing[SessionMessage]]
 
 
-def read_whole(streams: Streams, bounded: BoundedHttp) -> Streams:
-    """Return streams that behave like those of the SDK's transports, except that every message arrives as it is.
-
-    Over HTTP it is exchanged for its stand-in; over stdio an answer that cannot be read fails its request.
-    """
+def exchanged(streams: Streams, bounded: BoundedHttp) -> Streams:
+    """Return streams that behave like `streams`, with each stand-in exchanged for the message that it stands for."""
     reading, writing = streams
-    return _WholeReading(reading, bounded), writing
+    return _ExchangedReading(reading, bounded), writing
 
 
 def watched(streams: Streams, observer: WireObserver) -> Streams:
@@ -126,31 +115,14 @@ class _PassedReading:
         return await self._inner.__aexit__(exc_type, exc_val, exc_tb)
 
 
-class _WholeReading(_PassedReading):
+class _ExchangedReading(_PassedReading):
     def __init__(self, inner: Reading[SessionMessage | Exception], bounded: BoundedHttp) -> None:
         super().__init__(inner)
         self._bounded = bounded
 
     async def receive(self) -> SessionMessage | Exception:
         item = await self._inner.receive()
-        if isinstance(item, SessionMessage):
-            return self._bounded.exchange(item)
-        if isinstance(item, ValidationError) and (failure := _failure(item)) is not None:
-            return SessionMessage(failure)
-        return item
-
-
-def _failure(error: ValidationError) -> JSONRPCMessage | None:
-    """Return what fails the request to which a line was the answer that the SDK could not read, if that can be seen."""
-    wholes: list[Any] = [each["input"] for each in error.errors() if isinstance(each["input"], dict | str)]
-    whole = wholes[0] if wholes else ""
-    try:
-        read_message(whole.encode() if isinstance(whole, str) else to_json(whole))
-    except MalformedMessageError as malformed:
-        return None if malformed.answers is None else failed_answer(malformed.answers, str(malformed))
-    except MessageTooLargeError:
-        return None
-    return None
+        return self._bounded.exchange(item) if isinstance(item, SessionMessage) else item
 
 
 class _WatchedReading(_PassedReading):

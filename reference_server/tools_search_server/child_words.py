@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import anyio
@@ -11,7 +12,7 @@ from anyio.abc import ByteReceiveStream
 
 from tools_search_server.revealing import Secrets
 
-__all__ = ["ChildWords"]
+__all__ = ["passed_on"]
 
 logger = logging.getLogger(__name__)
 
@@ -26,15 +27,31 @@ _MAX_LINES: Final = 500
 
 _FLOOD_PAUSE: Final = 0.05
 
+_LAST_WORDS_SECONDS: Final = 0.5
+"""For the last words of a process that has ended; a grandchild may hold the stream open for longer."""
 
-class ChildWords:
-    """Passes on the standard error of one process.
+
+@asynccontextmanager
+async def passed_on(stream: ByteReceiveStream, *, server: str, secrets: Secrets) -> AsyncGenerator[None]:
+    """Log the standard error of a process until the block is left, the last words included.
 
     Args:
         stream: Where it comes from.
         server: The server's name.
         secrets: What is not to be logged.
     """
+    words = _Words(stream, server, secrets)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(words.pass_on)
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                await words.finish(_LAST_WORDS_SECONDS)
+
+
+class _Words:
+    """The standard error of one process."""
 
     def __init__(self, stream: ByteReceiveStream, server: str, secrets: Secrets) -> None:
         self._stream = stream
@@ -69,7 +86,7 @@ class ChildWords:
         self._ended.set()
 
     async def finish(self, seconds: float) -> None:
-        """Wait for the last words of a process that has ended; a grandchild may hold the stream open for longer."""
+        """Wait for the end of the stream, but no longer than `seconds`."""
         with anyio.move_on_after(seconds):
             await self._ended.wait()
         self._scope.cancel()

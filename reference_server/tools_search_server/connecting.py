@@ -18,13 +18,13 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_ext_tools_search.client.bounded_http import ACCEPTED_ENCODING, BoundedHttp
-from mcp_ext_tools_search.client.endings import connection_ended, malformed
+from mcp_ext_tools_search.client.child_process import child_streams
+from mcp_ext_tools_search.client.endings import Ending, connection_ended, malformed
 from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target, UnusableTarget
 from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
 from pydantic import ValidationError
 
-from tools_search_server.child_process import child_streams
-from tools_search_server.ending import Ending
+from tools_search_server.child_words import passed_on
 from tools_search_server.revealing import Secrets, printable, quoted
 from tools_search_server.upstream_listing import ListingError
 
@@ -72,8 +72,15 @@ async def open_transport(
     )
     match target:
         case StdioTarget():
-            child = child_streams(target, ended, note_malformed, max_line_bytes=max_message_bytes, server=server)
-            async with child as streams:
+            logged = partial(passed_on, server=server or target.command, secrets=Secrets(target))
+            async with child_streams(
+                target,
+                ended,
+                note_malformed,
+                errors=logged,
+                errors_are="in the log",
+                max_line_bytes=max_message_bytes,
+            ) as streams:
                 yield streams
         case HttpTarget(transport="sse"):
             bounding = partial(_client, event_hooks={"response": [bounded.guard]})

@@ -25,10 +25,9 @@ from typing import Final
 
 import anyio
 from mcp import Client, MCPError
-from mcp_ext_tools_search.client.endings import connection_ended
+from mcp_ext_tools_search.client.endings import Ending, connection_ended
 from mcp_ext_tools_search.client.raw import raw_request
 
-from tools_search_server.ending import Ending
 from tools_search_server.upstream_session import is_modern, is_session_gone
 
 __all__ = ["Liveness"]

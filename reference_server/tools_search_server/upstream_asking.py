@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcp import Client, MCPError
-from mcp_ext_tools_search.client.endings import connection_ended
+from mcp_ext_tools_search.client.endings import Ending, connection_ended
 from mcp_ext_tools_search.client.raw import raw_request
 
-from tools_search_server.ending import Ending
 from tools_search_server.upstream_session import is_session_gone
 from tools_search_server.upstream_state import Forgotten, Unavailable
 

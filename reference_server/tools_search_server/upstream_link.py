@@ -10,10 +10,10 @@ from typing import Any, Final, TypeAlias
 
 import anyio
 from mcp import Client
+from mcp_ext_tools_search.client.endings import Ending
 from mcp_ext_tools_search.hosts import HttpTarget, Target, UnusableTarget
 
 from tools_search_server.connecting import explain, first_error, open_transport
-from tools_search_server.ending import Ending
 from tools_search_server.revealing import Secrets, masked_streams
 from tools_search_server.upstream_listing import ListingTooLargeError
 

@@ -1,4 +1,4 @@
-"""Telling the SDK's own errors from answers of a server that carry the same code.
+"""How connections end: what is known of it where the bytes are, and which errors of the SDK say so.
 
 -32000 and -32001 are how the SDK says that a connection ended and that time ran out. Servers answer with both codes for
 errors of their own, and are none the worse for it: nothing but the text tells the two apart. The canary is
@@ -7,17 +7,49 @@ errors of their own, and are none the worse for it: nothing but the text tells t
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable
 from typing import Final
 
+import anyio
 from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT
 
-__all__ = ["connection_ended", "malformed", "timed_out"]
+__all__ = ["Ending", "connection_ended", "malformed", "timed_out"]
 
 _ENDED: Final = re.compile(r"Connection closed\Z|SSE stream (?:failed|ended)\b")
 _MALFORMED: Final = re.compile(r"its answer is malformed: ")
 _TIMED_OUT: Final = re.compile(r"Request '[^']*' timed out\Z|Timed out after ")
+
+
+class Ending:
+    """The end of one connection, noticed where the bytes are and awaited where it matters."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+        """Why it ended; empty while it lasts, and where nothing more is known."""
+        self.http_status: int | None = None
+        """With which HTTP status the last message was refused; `None` where it was not."""
+        self.has_spoken = False
+        """Whether a message came over HTTP."""
+        self.is_excess = False
+        """Whether the server sent more than is read: it would do so again if it were asked again soon."""
+        self.heard = -math.inf
+        """When something came from the server for the last time."""
+        self.is_suspended: Callable[[], bool] = lambda: False
+        """Tells whether the server is a process that is suspended, where that can be seen."""
+        self._event = anyio.Event()
+
+    def set(self, reason: str = "", *, is_excess: bool = False) -> None:
+        """Say that the connection has ended; the first reason that is known counts."""
+        if not self.reason:
+            self.reason, self.is_excess = reason, is_excess
+        self._event.set()
+
+    async def wait(self) -> None:
+        """Return as soon as the connection has ended."""
+        await self._event.wait()
 
 
 def connection_ended(error: MCPError) -> bool:

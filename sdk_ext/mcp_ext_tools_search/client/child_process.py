@@ -1,8 +1,8 @@
 """A server as a child process, spoken to over its standard streams: bounded, and gone for certain afterwards.
 
-The SDK's own transport does the same for a server that can be trusted. This one tells how a server ended, bounds what
+The SDK's own transport does the same for a server that can be trusted. This one says how a server ended, bounds what
 is kept of a line that does not end, gives up on a server that sends nothing but noise, and stops it and all that it
-started within the time that hosts give this program to stop.
+started within the time that hosts give the program that started it.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ import os
 import signal
 import subprocess
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias, cast
+from typing import Final, TextIO, TypeAlias, cast
 
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
+
+from mcp_ext_tools_search.client.endings import Ending
 from mcp_ext_tools_search.client.messages import (
     MAX_MESSAGE_BYTES,
     MalformedMessageError,
@@ -33,11 +35,7 @@ from mcp_ext_tools_search.hosts import StdioTarget
 from mcp_ext_tools_search.hosts.descendants import Descendants
 from mcp_ext_tools_search.hosts.environment import handed_down
 
-from tools_search_server.child_words import ChildWords
-from tools_search_server.ending import Ending
-from tools_search_server.revealing import Secrets
-
-__all__ = ["child_streams"]
+__all__ = ["StrayLineError", "child_streams"]
 
 _MAX_STRAY_LINES: Final = 100
 """Lines in a row that are no message; a server that prints now and then is borne with."""
@@ -45,11 +43,23 @@ _MAX_STRAY_LINES: Final = 100
 _GRACE_SECONDS: Final = 0.8
 """For the end of the input, and again for SIGTERM: hosts give the program that stops all servers as little as 2 s."""
 
-_LAST_WORDS_SECONDS: Final = 0.5
+_LAST_MOMENTS_SECONDS: Final = 0.5
+"""For a server that closed its standard output to end, so that it can be said how."""
+
 _LOOK_SECONDS: Final = 0.01
+_MAX_QUOTED_BYTES: Final = 200
 
 _Incoming: TypeAlias = SessionMessage | Exception
 _Streams: TypeAlias = tuple[MemoryObjectReceiveStream[_Incoming], MemoryObjectSendStream[SessionMessage]]
+_Listen: TypeAlias = Callable[[ByteReceiveStream], AbstractAsyncContextManager[None]]
+
+
+class StrayLineError(Exception):
+    """A line on standard output that is no message; `line` is its beginning."""
+
+    def __init__(self, reason: str, line: bytes | bytearray) -> None:
+        super().__init__(reason)
+        self.line = line[:_MAX_QUOTED_BYTES].decode("utf-8", "replace")
 
 
 @asynccontextmanager
@@ -58,49 +68,62 @@ async def child_streams(
     ended: Ending,
     on_malformed: Callable[[str], None] = lambda _: None,
     *,
+    errors: TextIO | _Listen | None = None,
+    errors_are: str = "",
     max_line_bytes: int = MAX_MESSAGE_BYTES,
-    server: str = "",
 ) -> AsyncGenerator[_Streams]:
     """Start a server and yield its messages and where to send others; stop it and all that it started at the end.
+
+    A line that is no message arrives as a `StrayLineError`. The stop takes at most about 3 s, and less than 1 s where
+    the server ends with its standard input.
 
     Args:
         target: What to start.
         ended: Set with the reason as soon as the server has nothing more to say.
         on_malformed: Called with what is wrong with each answer that cannot be read; it fails its request.
+        errors: The file that its standard error goes to, or what reads it: entered with the stream when the server
+            has been started, and left when it is gone. Discarded unless given.
+        errors_are: Where people find its standard error, for the reason why it ended.
         max_line_bytes: Of a line; a longer one is the end of the server.
-        server: Its name, under which its standard error is logged; that of the program unless given.
 
     Raises:
         OSError: It cannot be started.
     """
     family = Descendants()
-    process = await _start(target, family)
-    ended.is_suspended = partial(_is_suspended, process.pid, group=process.pid)
-    words = ChildWords(cast("ByteReceiveStream", process.stderr), server or target.command, Secrets(target))
-    to_us, incoming = anyio.create_memory_object_stream[_Incoming]()
-    outgoing, to_it = anyio.create_memory_object_stream[SessionMessage]()
-    async with anyio.create_task_group() as listening:
-        listening.start_soon(words.pass_on)
-        try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_read, process, to_us, ended, on_malformed, max_line_bytes)
-                tasks.start_soon(_write, process, to_it)
-                with incoming, outgoing:
-                    yield incoming, outgoing
-                tasks.cancel_scope.cancel()
-        finally:
-            with anyio.CancelScope(shield=True):
-                await _stop(process, family, words)
+    process = await _start(target, family, errors)
+    try:
+        ended.is_suspended = partial(_is_suspended, process.pid, group=process.pid)
+        to_us, incoming = anyio.create_memory_object_stream[_Incoming]()
+        outgoing, to_it = anyio.create_memory_object_stream[SessionMessage]()
+        async with _listening(process, errors):
+            try:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(_read, process, to_us, ended, on_malformed, max_line_bytes, errors_are)
+                    tasks.start_soon(_write, process, to_it)
+                    with incoming, outgoing:
+                        yield incoming, outgoing
+                    tasks.cancel_scope.cancel()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await _stop(process, family)
+    finally:
+        with anyio.move_on_after(_GRACE_SECONDS, shield=True):
+            await process.aclose()
 
 
-async def _start(target: StdioTarget, family: Descendants) -> Process:
+async def _start(target: StdioTarget, family: Descendants, errors: TextIO | _Listen | None) -> Process:
+    is_read = callable(errors)
     return await anyio.open_process(
         [target.command, *target.args],
         env={**get_default_environment(), **handed_down(), **target.env, **family.environment},
         cwd=target.cwd,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.PIPE if is_read else errors or subprocess.DEVNULL,
         start_new_session=True,
     )
+
+
+def _listening(process: Process, errors: TextIO | _Listen | None) -> AbstractAsyncContextManager[None]:
+    return errors(process.stderr) if callable(errors) and process.stderr is not None else nullcontext()
 
 
 async def _read(
@@ -109,6 +132,7 @@ async def _read(
     ended: Ending,
     on_malformed: Callable[[str], None],
     max_line_bytes: int,
+    errors_are: str,
 ) -> None:
     stdout = cast("ByteReceiveStream", process.stdout)  # piped, by _start
     buffer = bytearray()
@@ -131,17 +155,17 @@ async def _read(
             # Before the messages end, so that whoever waits for one knows why none comes.
             ended.set(f"it sent {error}", is_excess=True)
         except anyio.EndOfStream:
-            ended.set(await _how_it_ended(process))
+            ended.set(await _how_it_ended(process, errors_are))
         else:
             ended.set(f"it sent {stray} lines in a row that are no messages of the protocol")
 
 
-async def _how_it_ended(process: Process) -> str:
-    if not await _exits_within(process, _LAST_WORDS_SECONDS):
+async def _how_it_ended(process: Process, errors_are: str) -> str:
+    if not await _exits_within(process, _LAST_MOMENTS_SECONDS):
         return "it closed its standard output"
     code = process.returncode or 0
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return f"it {how}; its last words are in the log"
+    return f"it {how}; its last words are {errors_are}" if errors_are else f"it {how}"
 
 
 def _is_suspended(pid: int, *, group: int) -> bool:
@@ -168,7 +192,7 @@ def _read_line(line: bytearray, max_bytes: int, on_malformed: Callable[[str], No
         return SessionMessage(read_message(line, max_bytes))
     except MalformedMessageError as error:
         if error.answers is None:
-            return error
+            return StrayLineError(str(error), line)
         on_malformed(str(error))
         return SessionMessage(failed_answer(error.answers, str(error)))
 
@@ -181,7 +205,7 @@ async def _write(process: Process, messages: MemoryObjectReceiveStream[SessionMe
             await _pipe_to(process).send(text.encode() + b"\n")
 
 
-async def _stop(process: Process, family: Descendants, words: ChildWords) -> None:
+async def _stop(process: Process, family: Descendants) -> None:
     """End a server as the protocol says (standard input first, then signals), and with it whatever it started."""
     family.find()
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -191,9 +215,6 @@ async def _stop(process: Process, family: Descendants, words: ChildWords) -> Non
     await family.end(_GRACE_SECONDS)
     await _exits_within(process, _GRACE_SECONDS)  # where its descendants cannot be found
     _signal_group(process, signal.SIGKILL)
-    await words.finish(_LAST_WORDS_SECONDS)
-    with anyio.move_on_after(_GRACE_SECONDS):
-        await process.aclose()
 
 
 def _pipe_to(process: Process) -> ByteSendStream:
