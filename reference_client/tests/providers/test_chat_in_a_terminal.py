@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -281,3 +282,39 @@ def test_ctrl_c_twice_leaves_with_what_was_saved(tmp_path: Path, liar: Any):
         terminal.close()
     assert code == 0
     assert "0 requests" in shown
+
+
+@pytest.mark.parametrize("provider", list(SEARCH))
+def test_a_model_that_loads_more_tools_than_the_provider_takes_goes_on_and_reset_empties_what_it_found(
+    provider: str, tmp_path: Path
+):
+    names = [f"tool_{number}" for number in range(200)]
+    lines = [{"server": "many", "name": name, "inputSchema": {"type": "object"}} for name in names]
+    (tmp_path / "tools.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    listing = str(Path(__file__).parents[1] / "servers" / "listing.py")
+    many = {"command": sys.executable, "args": [listing, str(tmp_path / "tools.jsonl"), "many"], "defer_loading": True}
+    configuration = tmp_path / "mcp.json"
+    configuration.write_text(json.dumps({"mcpServers": {"many": many}, "tool_discovery": {"enabled": True}}))
+    searches = [Play(calls=[(SEARCH[provider], {"tool_names": names[at : at + 5]})]) for at in range(0, 150, 5)]
+    with stage() as played:
+        played.steps = (*searches, Play("All loaded."), Play("Still here."))
+        url = played.url.removesuffix("/v1") if provider == "anthropic" else played.url
+        key = ("--api-key-env", "CHAT_KEY", "--max-rounds", "60")
+        options = ["--provider", provider, "--base-url", url, *key]
+        terminal = Terminal([*CHAT, str(configuration), *options], {"CHAT_KEY": "secret"})
+        try:
+            terminal.until_prompt()
+            terminal.enter("load them all")
+            assert "All loaded." in terminal.until_prompt()
+            terminal.enter("/reset")
+            terminal.until_prompt()
+            terminal.enter("hello")
+            assert "Still here." in terminal.until_prompt()
+            assert played.faults == []
+            sent = json.dumps(played.requests[-1])
+            assert "tool_149" in json.dumps(played.requests[-2])
+            assert [name for name in ("many__tool_149", "many__tool_1") if f'"{name}"' in sent] == []
+            terminal.type("\x04")
+            assert terminal.until_end()[0] == 0
+        finally:
+            terminal.close()
