@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import ssl
 import sys
@@ -16,7 +17,15 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from mcp import MCPError
 from mcp_ext_tools_search.hosts import HttpTarget, ServerEntry, StdioTarget
-from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
+from mcp_types import (
+    CONNECTION_CLOSED,
+    REQUEST_TIMEOUT,
+    CallToolResult,
+    JSONRPCMessage,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    TextContent,
+)
 from tools_search_client.configuration import Configuration
 from tools_search_client.connection import ConnectionOptions, open_server
 from tools_search_client.discovery import ServerTools
@@ -186,8 +195,8 @@ async def hostile(free_tcp_port: int) -> AsyncGenerator[Callable[..., Any]]:
     """Return the target of a hostile server, started where it is reached over HTTP."""
     async with AsyncExitStack() as running:
 
-        async def start(way: str, behavior: str, **env: str) -> StdioTarget | HttpTarget:
-            arguments = (str(HOSTILE), way, "legacy", behavior, str(free_tcp_port))
+        async def start(way: str, behavior: str, era: str = "legacy", **env: str) -> StdioTarget | HttpTarget:
+            arguments = (str(HOSTILE), way, era, behavior, str(free_tcp_port))
             if way == "stdio":
                 return StdioTarget(sys.executable, arguments, env)
             process = await anyio.open_process(
@@ -205,6 +214,63 @@ async def hostile(free_tcp_port: int) -> AsyncGenerator[Callable[..., Any]]:
                     return HttpTarget(f"http://127.0.0.1:{free_tcp_port}/mcp", {}, transport)
 
         yield start
+
+
+GOOD = {"type": "text", "text": "DELETED"}
+BAD_BLOCKS = [{"type": "image", "data": "aGk="}, {"type": "video"}, {"type": "text", "text": 5}, 7, None]
+
+each_way_and_era = pytest.mark.parametrize(
+    ("way", "era"),
+    [(way, era) for way in ("stdio", "json", "events") for era in ("legacy", "modern")] + [("old-sse", "legacy")],
+)
+
+
+async def said(tools: ServerTools, **members: Any) -> CallToolResult:
+    result = {"resultType": "complete", **members} if tools.era == "modern" else members
+    answer = {"jsonrpc": "2.0", "id": 0, "result": result}
+    return await tools.call("say", {"answer": json.dumps(answer).replace('"id": 0', '"id": ID')})
+
+
+def texts(result: CallToolResult) -> list[str]:
+    return [block.text for block in result.content if isinstance(block, TextContent)]
+
+
+@each_way_and_era
+async def test_a_bad_content_block_costs_neither_the_good_ones_nor_what_the_result_says_of_itself(
+    hostile: Any, way: str, era: str
+):
+    with anyio.fail_after(60):
+        async with open_server(await hostile(way, "good", era=era)) as tools:
+            assert tools.era == era
+            for bad in BAD_BLOCKS:
+                failed = await said(tools, content=[GOOD, bad], isError=True, structuredContent={"a": 1})
+                assert failed.is_error
+                assert failed.structured_content == {"a": 1}
+                first, note = texts(failed)
+                assert first == "DELETED"
+                assert f"revision {tools.protocol_version} does not allow; it is left out (content.1" in note
+                assert not (await said(tools, content=[GOOD, bad])).is_error
+
+
+@each_way_and_era
+async def test_a_result_of_which_nothing_can_be_read_is_an_error_that_says_so(hostile: Any, way: str, era: str):
+    nothing: list[dict[str, Any]] = [{}, {"content": 5}, {"content": [7], "isError": False}, {"inputRequests": {}}]
+    with anyio.fail_after(60):
+        async with open_server(await hostile(way, "good", era=era)) as tools:
+            for members in nothing:
+                result = await said(tools, **members)
+                assert result.is_error
+                assert "may or may not have taken effect" in texts(result)[-1]
+
+
+async def test_a_federation_keeps_what_is_good_of_a_bad_result(hostile: Any):
+    entries = (ServerEntry("odd", await hostile("stdio", "good")),)
+    answer = '{"jsonrpc": "2.0", "id": ID, "result": {"content": ["done", 7], "isError": true}}'
+    with anyio.fail_after(60):
+        async with open_federation(Configuration(entries)) as federation:
+            result = await federation.call("odd__say", {"answer": answer})
+    assert result.is_error
+    assert texts(result)[0] == "done"
 
 
 UNREADABLE = (

@@ -187,7 +187,9 @@ class ServerTools:
         """Call a tool that a search or a listing of this connection returned; nothing is listed for it.
 
         Raises:
-            ServerError: The server failed. A tool that fails is a result with `is_error`, not an exception.
+            ServerError: The server failed. A tool that fails is a result with `is_error`, not an exception; so is a
+                result of which nothing can be read. One that the protocol forbids in part keeps the rest, with a text
+                for what is left out, where the client was made by `open_server`.
         """
         report = progress
         seconds = self._options.call_timeout or math.inf
@@ -203,7 +205,7 @@ class ServerTools:
                 return await self._client.call_tool(name, arguments, progress_callback=progressed, meta=meta)
             except RuntimeError as error:
                 # The SDK's word for structured content that breaks the tool's own output schema.
-                raise InvalidServerResult(str(error)) from error
+                raise InvalidServerResult(f"{error}; the call may have taken effect") from error
 
     def forget(self) -> None:
         """Drop everything that was kept, because the server's tools changed; a refused search is tried again."""

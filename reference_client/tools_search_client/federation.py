@@ -223,7 +223,8 @@ class Federation:
 
         Raises:
             LocalMistake: The name means no tool, or several.
-            ServerError: The server failed. A tool that fails is a result with `is_error`.
+            ServerError: The server failed. A tool that fails is a result with `is_error`. A result that the protocol
+                forbids in part keeps the rest (see `ServerTools.call`).
         """
         tool = await self.resolve(name)
         tools = await self.supervised[tool.server].tools()

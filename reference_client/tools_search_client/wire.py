@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
 
 import anyio
+from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.message import SessionMessage
 from mcp_ext_tools_search.client.bounded_http import BoundedHttp
+from mcp_ext_tools_search.client.results import CALL, call_result
 from mcp_ext_tools_search.types import EXTENSION_ID
-from mcp_types import JSONRPCMessage, JSONRPCResponse
+from mcp_types import (
+    PROTOCOL_VERSION_META_KEY,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+)
 
 __all__ = ["Reading", "Streams", "WireObserver", "Writing", "exchanged", "mended", "watched"]
 
 Item_co = TypeVar("Item_co", covariant=True)
 Item_contra = TypeVar("Item_contra", contravariant=True)
+
+_MOST_WAITING: Final = 1000
+"""Calls whose answers are waited for at the same time."""
 
 
 class WireObserver(Protocol):
@@ -73,12 +86,52 @@ def watched(streams: Streams, observer: WireObserver) -> Streams:
 
 
 def mended(streams: Streams) -> Streams:
-    """Return streams that behave like `streams`, except that an advertisement which is no object never arrives.
+    """Return streams that behave like `streams`, except for answers that the SDK would refuse as a whole.
 
-    It counts as absent, and the SDK would refuse the whole server for it.
+    An advertisement that is no object never arrives: it counts as absent. Of a bad result of a tool arrives what can be
+    kept, since the call may have had its effect.
     """
     reading, writing = streams
-    return _MendedReading(reading), writing
+    asked = _Asked()
+    return _MendedReading(reading, asked), _WatchedWriting(writing, asked)
+
+
+class _Asked:
+    """The calls that wait for their answers, and which revision each of them is made in."""
+
+    def __init__(self) -> None:
+        self._calls: OrderedDict[RequestId, str | None] = OrderedDict()
+        self._agreed = ""
+
+    def sent(self, message: JSONRPCMessage) -> None:
+        if isinstance(message, JSONRPCRequest) and message.method == CALL:
+            meta: Any = (message.params or {}).get("_meta") or {}
+            self._calls[coerce_request_id(message.id)] = meta.get(PROTOCOL_VERSION_META_KEY)
+            if len(self._calls) > _MOST_WAITING:  # those that were given up without a word
+                self._calls.popitem(last=False)
+
+    def received(self, message: JSONRPCMessage) -> None:
+        """Leave of an answer what the SDK accepts."""
+        if not isinstance(message, JSONRPCResponse | JSONRPCError) or message.id is None:
+            return
+        key = coerce_request_id(message.id)
+        if isinstance(message, JSONRPCError):
+            self._calls.pop(key, None)
+        elif key in self._calls:
+            message.result = call_result(message.result, self._calls.pop(key) or self._agreed)
+        else:
+            self._agreed = str(message.result.get("protocolVersion", self._agreed))
+            _drop_invalid_advertisement(message.result)
+
+    def closed(self) -> None: ...
+
+
+def _drop_invalid_advertisement(result: dict[str, Any]) -> None:
+    capabilities: Any = result.get("capabilities")
+    for place in ("extensions", "experimental"):
+        held: Any = capabilities.get(place) if isinstance(capabilities, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
+        if isinstance(held, dict) and not isinstance(held.get(EXTENSION_ID, {}), dict):  # pyright: ignore[reportUnknownMemberType] - JSON
+            del held[EXTENSION_ID]
 
 
 class _PassedReading:
@@ -142,14 +195,14 @@ class _WatchedReading(_PassedReading):
 
 
 class _MendedReading(_PassedReading):
+    def __init__(self, inner: Reading[SessionMessage | Exception], asked: _Asked) -> None:
+        super().__init__(inner)
+        self._asked = asked
+
     async def receive(self) -> SessionMessage | Exception:
         item = await self._inner.receive()
-        if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
-            capabilities = item.message.result.get("capabilities")
-            for place in ("extensions", "experimental"):
-                held: Any = capabilities.get(place) if isinstance(capabilities, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
-                if isinstance(held, dict) and not isinstance(held.get(EXTENSION_ID, {}), dict):  # pyright: ignore[reportUnknownMemberType] - JSON
-                    del held[EXTENSION_ID]
+        if isinstance(item, SessionMessage):
+            self._asked.received(item.message)
         return item
 
 

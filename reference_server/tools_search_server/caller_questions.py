@@ -13,16 +13,14 @@ import anyio
 from mcp import MCPError
 from mcp.server import ServerRequestContext
 from mcp.shared.message import ServerMessageMetadata
+from mcp_ext_tools_search.client.results import INPUT_REQUIRED
 from mcp_types import INVALID_REQUEST, ServerRequest, methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tools_search_server.upstream_questions import ANSWER_SECONDS
 
-__all__ = ["INPUT_REQUIRED", "Unanswered", "answerable", "ask_caller", "completed"]
-
-INPUT_REQUIRED: Final = "input_required"
-"""The `resultType` of a result that asks for more."""
+__all__ = ["Unanswered", "answerable", "ask_caller", "completed"]
 
 _CAPABILITIES: Final = {
     "elicitation/create": "elicitation",

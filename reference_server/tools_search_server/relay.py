@@ -10,6 +10,7 @@ from mcp import MCPError
 from mcp.server import ServerRequestContext
 from mcp_ext_tools_search.client.endings import malformed, timed_out
 from mcp_ext_tools_search.client.raw import MODERN_ONLY
+from mcp_ext_tools_search.client.results import INPUT_REQUIRED
 from mcp_types import (
     HEADER_MISMATCH,
     INTERNAL_ERROR,
@@ -21,7 +22,7 @@ from mcp_types import (
 )
 from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 
-from tools_search_server.caller_questions import INPUT_REQUIRED, Unanswered, answerable, ask_caller, completed
+from tools_search_server.caller_questions import Unanswered, answerable, ask_caller, completed
 from tools_search_server.caller_session import connection_of
 from tools_search_server.links import with_public_links
 from tools_search_server.public_uris import public_uri
