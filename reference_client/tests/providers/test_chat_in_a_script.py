@@ -157,7 +157,7 @@ def test_a_missing_sdk_is_told_with_the_extra_that_has_it(ask: Ask, monkeypatch:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
     outcome = ask("hello", "--provider", name)
     assert outcome.code == 2
-    assert f"its extra [{name}]" in outcome.errors
+    assert f"'mcp-ext-tools-search[{name}]'" in outcome.errors
 
 
 def test_an_endpoint_that_is_not_there_is_told(ask: Ask):
