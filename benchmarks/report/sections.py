@@ -124,7 +124,7 @@ def _speed(record: Record) -> str:
         ("Times bm25s (medians over the queries that both were asked):", lambda one: _bounded(one["ratio"])),
         (
             "Seconds to build, and milliseconds until one changed tool is found:",
-            lambda one: f"{_short(one['build_seconds'])}; {_short(one['change_ms'])}",
+            lambda one: f"{_short(one['build_seconds'])}; {_short(max(one['change_ms'], 0))}",
         ),
         ("Megabytes held, and at most while it is built:", lambda one: _memory(one["memory_mb"])),
     )

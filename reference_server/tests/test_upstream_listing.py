@@ -107,7 +107,7 @@ def test_a_check_names_what_is_wrong_with_each_list(configuration: Any) -> None:
         argv, env=os.environ, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL
     )
     shown = " ".join(checked.stdout.split())
-    states = {line.split()[0]: line.split()[1] for line in reversed(checked.stdout.splitlines()) if len(line) > 99}
+    states = {line.split()[0]: line.split()[1] for line in reversed(checked.stdout.splitlines()) if line.split()[1:]}
     assert checked.returncode == 1
     assert states | {"tools": "down", "prompts": "ready", "good": "ready"} == states
     assert "its tools/list is malformed: `tools` is no array" in shown
