@@ -12,7 +12,7 @@ from benchmarks.context.requests import Request, TokenCounter
 from benchmarks.context.stand_in import MOST_SEARCHES, StandIn
 from benchmarks.context.ways.interface import Way
 
-__all__ = ["Measurement", "Turn", "first_tokens", "measure"]
+__all__ = ["Measurement", "Turn", "first_tokens", "measure", "measurement"]
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,11 @@ async def measure(
         models = [StandIn(task, catalogue) for task in tasks]
         for model in models:
             await replay(model)
+    return measurement(name, models, count)
+
+
+def measurement(name: str, models: Sequence[StandIn], count: TokenCounter) -> Measurement:
+    """Return what a way came to over conversations that have ended."""
     seconds = [second for model in models for second in model.search_seconds]
     found = [[_recall(model, searches) for model in models] for searches in range(1, MOST_SEARCHES + 1)]
     sent = [[count.everything(request) for request in model.requests] for model in models]

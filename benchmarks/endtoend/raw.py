@@ -69,11 +69,19 @@ class RawStdio:
 
 
 class RawHTTP:
-    """One connection, which is kept open until it is closed."""
+    """One connection, which is kept open until it is closed.
 
-    def __init__(self, port: int) -> None:
+    Args:
+        port: Where the server is on this machine.
+        path: Of its endpoint.
+    """
+
+    def __init__(self, port: int, path: str = "/mcp") -> None:
         self._connection = HTTPConnection("127.0.0.1", port, timeout=_DEADLINE_SECONDS)
+        self._path = path
         self._ids = count()
+        self.sent_bytes = 0
+        """Of the JSON of all requests so far."""
 
     def ask(self, method: str, params: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
         """Return the result, and how many bytes the answer had.
@@ -87,8 +95,11 @@ class RawHTTP:
             "content-type": "application/json",
             "mcp-protocol-version": LATEST_MODERN_VERSION,
             "mcp-method": method,
+            **({"mcp-name": params["name"]} if method == "tools/call" else {}),
         }
-        self._connection.request("POST", "/mcp", _request(next(self._ids), method, params), headers)
+        body = _request(next(self._ids), method, params)
+        self.sent_bytes += len(body)
+        self._connection.request("POST", self._path, body, headers)
         answer = self._connection.getresponse().read()
         return _result(answer), len(answer)
 
@@ -122,7 +133,9 @@ def _request(number: int, method: str, params: Mapping[str, Any]) -> bytes:
 
 
 def _result(answer: bytes) -> dict[str, Any]:
-    message = json.loads(answer)
+    # An answer that took long may come as an event of a stream, after events that only keep the connection.
+    lines = [line.removeprefix(b"data:") for line in answer.splitlines() if line.startswith(b"data:")]
+    message = json.loads(lines[-1] if lines else answer)
     if "result" not in message:
         raise RuntimeError(f"the server refused: {message.get('error')}")
     return message["result"]

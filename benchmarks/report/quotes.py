@@ -77,7 +77,7 @@ def _ranking(records: _Records) -> str:
     return (
         f"The default ranking of the reference takes {fielded['p50_ms']:.2g} ms (median) for a query over 10,000 tools "
         f"on one core of a small machine, and {fielded['build_seconds']:.1g} s to index them. On five public sets of "
-        f"labelled requests its nDCG@10 is {_part(ours)} in the mean; that of bm25s with a stemmer, the best of the "
+        f"labeled requests its nDCG@10 is {_part(ours)} in the mean; that of bm25s with a stemmer, the best of the "
         f"plain BM25 engines that were measured, is {_part(peer)}."
     )
 
@@ -118,6 +118,24 @@ def _context(records: _Records) -> str:
         for way in figures["ways"]
     ]
     return table(headings, rows)
+
+
+def _method(records: _Records) -> str:
+    sets: Mapping[str, _Row] = {one["dataset"]: one for one in records["method"].figures["datasets"]}
+    ways = {name: {one["way"]: one for one in figures["ways"]} for name, figures in sets.items()}
+    cells: Mapping[str, Callable[[_Row], str]] = {
+        "model turns": lambda one: f"{one['turns']:.2f}",
+        "requests on the wire": lambda one: f"{one['requests']:.2f}",
+        "kB on the wire": lambda one: f"{one['bytes'] / 1e3:,.0f}",
+        "tokens, all turns": lambda one: f"{one['tokens']:,.0f}",
+        "wire time": lambda one: f"{one['wire_ratio']['value']:.1f}",
+        "every tool found": lambda one: f"{one['complete']['mean']:.1%}",
+    }
+    rows = [
+        (way, *(" / ".join(cell(ways[name][way]) for name in sets) for cell in cells.values()))
+        for way in next(iter(ways.values()))
+    ]
+    return table((" / ".join(sets), *cells), rows)
 
 
 def _scale(records: _Records) -> str:
@@ -191,6 +209,7 @@ QUOTES: Final[Mapping[str, Callable[[_Records], str]]] = {
     "speed-ratios": _ratios,
     "federation": _federation,
     "context": _context,
+    "method": _method,
     "scale": _scale,
     "engines": _engines,
     "replicas": _replicas,

@@ -88,6 +88,11 @@ def _context(material: Material) -> Sequence[str] | None:
     return [*_each("--data", material.servers), *few] if material.servers else None
 
 
+def _method(material: Material) -> Sequence[str] | None:
+    few = ["--tasks", "2", "--rounds", "1"] if material.is_quick else []
+    return [*_each("--data", material.servers), *few] if material.servers else None
+
+
 def _federation(material: Material) -> Sequence[str] | None:
     return ["--data", str(material.servers[0]), "--split", "test"] if material.servers else None
 
@@ -120,6 +125,7 @@ STEPS: Final[Mapping[str, Step]] = {
     "speed": Step("Speed: how long does an answer take?", _speed, draws=True),
     "endtoend": Step("End to end: what does a search cost beside a request that does nothing?", _endtoend, draws=True),
     "context": Step("Context: what does finding tools on demand save in front of a model?", _context, draws=True),
+    "method": Step("Method: what does a search by request cost next to a search tool, and next to listing?", _method),
     "federation": Step("Federation: which order of many servers' answers is best?", _federation),
     "overhead": Step("Overhead: what does the gateway cost?", _overhead),
     "replicas": Step("Replicas: what do more processes give?", _replicas),

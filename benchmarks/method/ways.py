@@ -1,0 +1,136 @@
+"""The ways. Each holds one conversation with the stand-in of a model, from a cold start."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from mcp_ext_tools_search.types import METHOD
+
+from benchmarks.context.catalogue import ToolKey
+from benchmarks.context.requests import Request, answered, called, system, user
+from benchmarks.context.stand_in import StandIn
+from benchmarks.method.gateway import Gateway, Wire
+
+__all__ = ["BASE", "WAYS", "Way"]
+
+Way: TypeAlias = Callable[[Gateway, StandIn, int], None]
+"""Holds a conversation in which every search is for so many tools."""
+
+BASE: Final = "`tools/search`, delegated"
+
+_MOST_CHARACTERS: Final = 1_024
+_SEARCH: Final[Mapping[str, Any]] = {
+    "name": "search_tools",
+    "description": "Find more tools by what they do. They are then in your list of tools.",
+    "parameters": {
+        "type": "object",
+        "properties": {"query": {"type": "string", "description": "What is needed, in a few words"}},
+        "required": ["query"],
+    },
+}
+"""The host's own: no server sees a call of it."""
+
+
+def _listed(gateway: Gateway, model: StandIn, _limit: int) -> None:
+    """Hand every definition to the model."""
+    wire = gateway.plain
+    messages = _opening(wire, model)
+    tools = wire.listed()
+    request = Request([*map(_definition, tools)], messages, _keys(gateway, tools), 0)
+    if model.search_for(request) is not None:
+        raise LookupError("a tool that is needed is not in the list")
+
+
+def _delegated(gateway: Gateway, model: StandIn, limit: int) -> None:
+    """Search with the user's text before the model is asked."""
+    _by_method(gateway, model, limit, is_delegated=True)
+
+
+def _model_driven(gateway: Gateway, model: StandIn, limit: int) -> None:
+    """Send the searches of the model, and no other."""
+    _by_method(gateway, model, limit, is_delegated=False)
+
+
+def _by_method(gateway: Gateway, model: StandIn, limit: int, *, is_delegated: bool) -> None:
+    wire = gateway.plain
+    messages = _opening(wire, model)
+    found: dict[str, dict[str, Any]] = {}
+
+    def search(text: str) -> Sequence[str]:
+        page = wire.ask(METHOD, {"query": text[:_MOST_CHARACTERS], "limit": limit})
+        new = {tool["name"]: tool for tool in page["tools"] if tool["name"] not in found}
+        found.update(new)
+        return [*new]
+
+    if is_delegated:
+        search(model.task.text)
+    searches = int(is_delegated)
+    while True:
+        tools = [_SEARCH, *map(_definition, found.values())]
+        text = model.search_for(Request(tools, messages, _keys(gateway, found.values()), searches))
+        if text is None:
+            return
+        answer = f"New in your list: {', '.join(search(text)) or 'nothing'}"
+        messages = [*messages, called("search_tools", {"query": text}), answered(answer)]
+        searches += 1
+
+
+def _brief(gateway: Gateway, model: StandIn, limit: int) -> None:
+    """Search, have the schemas described, call through `call_tool`."""
+    _by_tool(gateway, model, limit, "brief")
+
+
+def _full(gateway: Gateway, model: StandIn, limit: int) -> None:
+    """Have every search answered with schemas."""
+    _by_tool(gateway, model, limit, "full")
+
+
+def _by_tool(gateway: Gateway, model: StandIn, limit: int, level: str) -> None:
+    wire = gateway.meta_tools
+    messages = _opening(wire, model)
+    tools = [*map(_definition, wire.listed())]
+    found: dict[str, ToolKey] = {}
+
+    def call(name: str, arguments: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        nonlocal messages
+        [content] = wire.ask("tools/call", {"name": name, "arguments": arguments})["content"]
+        messages = [*messages, called(name, arguments), answered(content["text"])]
+        return json.loads(content["text"])["tools"]
+
+    def request(searches: int) -> Request:
+        return Request(tools, messages, frozenset(found.values()), searches)
+
+    searches = 0
+    while (text := model.search_for(request(searches))) is not None:
+        query = {"query": text[:_MOST_CHARACTERS], "max_results": limit, "detail_level": level}
+        found |= {one["name"]: gateway.keys[one["name"]] for one in call("search_tools", query)}
+        searches += 1
+    wanted = [name for name, key in found.items() if key in model.task.needed]
+    if level != "full" and wanted:  # the request in which it would have called is the one in which it asks
+        call("describe_tools", {"names": wanted})
+        model.requests.append(request(searches))
+
+
+def _opening(wire: Wire, model: StandIn) -> list[dict[str, Any]]:
+    """Return the messages of the first turn."""
+    instructions = wire.ask("server/discover", {}).get("instructions")
+    return [*([system(instructions)] if instructions else []), user(model.task.text)]
+
+
+def _definition(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"name": tool["name"], "description": tool.get("description", ""), "parameters": tool["inputSchema"]}
+
+
+def _keys(gateway: Gateway, tools: Iterable[Mapping[str, Any]]) -> frozenset[ToolKey]:
+    return frozenset(gateway.keys[tool["name"]] for tool in tools)
+
+
+WAYS: Final[Mapping[str, Way]] = {
+    "everything listed": _listed,
+    BASE: _delegated,
+    "`tools/search`, model-driven": _model_driven,
+    "search tool, then describe": _brief,
+    "search tool, whole definitions": _full,
+}
