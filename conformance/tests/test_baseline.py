@@ -123,13 +123,28 @@ def test_a_missing_baseline_is_refused(tmp_path: Path):
 
 def test_a_run_with_a_baseline_shows_what_it_expected(target: Command, tmp_path: Path):
     file = tmp_path / "baseline.yaml"
-    file.write_text("- {check: limit-invalid, reason: being mended}\n- {check: limit-honoured, reason: never true}\n")
+    file.write_text("- {check: limit-invalid, reason: being mended}\n- {check: limit-honored, reason: never true}\n")
     asked = ["--baseline", str(file), "--only", "limit-*", "--era", MODERN, "--out", str(tmp_path / "report")]
     command = ["server", *asked, "--", *target("miniature", "--fault", "limit-zero-served")]
     ended = click.testing.CliRunner().invoke(cli.cli, command)
     assert ended.exit_code == 1
     assert "expected  tools-search-server-limit-invalid  (stdio-2026-07-28)\n      being mended" in ended.output
-    assert "STALE  tools-search-server-limit-honoured passes in stdio-2026-07-28: take it off" in ended.output
+    assert "STALE  tools-search-server-limit-honored passes in stdio-2026-07-28: take it off" in ended.output
+
+
+@pytest.mark.parametrize("fault", [[], ["--fault", "cursor-empty"]])
+def test_an_entry_about_advice_changes_nothing(target: Command, tmp_path: Path, fault: list[str]):
+    file = tmp_path / "baseline.yaml"
+    file.write_text("- {check: cursor-nonempty, reason: since the first edition, expires: 2026-01-01}\n")
+    asked = ["--baseline", str(file), "--only", "cursor-nonempty", "--era", MODERN, "--out", str(tmp_path / "report")]
+    ended = click.testing.CliRunner().invoke(cli.cli, ["server", *asked, "--", *target("miniature", *fault)])
+    assert ended.exit_code == 0, ended.output
+    document = json.loads((tmp_path / "report" / "report.json").read_bytes())
+    (result,) = document["results"]
+    assert result["status"] == ("advice" if fault else "pass")
+    assert "expected" not in result
+    assert document["staleBaseline"] == []
+    assert yaml.safe_load(baseline_for(document)) == []
 
 
 def test_a_report_is_made_into_a_baseline_by_which_it_would_have_passed(tmp_path: Path):

@@ -42,7 +42,7 @@ def test_a_conformant_server_ends_in_0(run: Run, target: Command, tmp_path: Path
 
 
 def test_chosen_checks_that_pass_are_no_verdict_on_the_whole(run: Run, target: Command, tmp_path: Path):
-    result = run("server", "--only", "limit-invalid", "--only", "limit-honoured", "--", *target("miniature"))
+    result = run("server", "--only", "limit-invalid", "--only", "limit-honored", "--", *target("miniature"))
     assert "PASSED, BUT NOT EVERY CHECK WAS CHOSEN: 2 MUST checks passed, in 2 cells" in result.output
     assert json.loads((tmp_path / "report" / "report.json").read_text())["verdict"]["partial"] is True
 
@@ -203,16 +203,24 @@ def test_the_checks_are_listed(run: Run):
     listed = run("list").output
     assert "MUST    tools-search-server-advertised" in listed
     assert "SHOULD  tools-search-server-default-limit" in listed
+    assert "ADVICE  tools-search-server-cursor-nonempty" in listed
     entries: list[dict[str, Any]] = json.loads(run("list", "--json").output)
     assert len(entries) >= 50
     assert all(entry["requirements"] for entry in entries)
 
 
 def test_a_check_is_explained_with_its_sentence(run: Run):
-    explained = run("explain", "limit-honoured").output
-    assert '"A server MUST NOT return a page of more than `limit` tools."' in explained
+    explained = run("explain", "limit-honored").output
+    assert '"A server MUST NOT return more than `limit` tools in a page."' in explained
     assert "spec/draft/tools-search.md#" in explained
     assert "sent " in explained
+
+
+def test_advice_is_explained_with_the_sentence_of_the_guide(run: Run):
+    explained = run("explain", "cursor-nonempty").output
+    assert '"Do not issue an empty string as a cursor: some clients take it for the end."' in explained
+    assert "spec/guides/servers.md#cursors (R-PAG-05)" in explained
+    assert "level   ADVICE, which no verdict counts\n" in explained
 
 
 @pytest.mark.parametrize("in_a_task", [False, True])

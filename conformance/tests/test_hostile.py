@@ -167,8 +167,8 @@ MARKED: Final = Case(
     "NOT CONFORMANT",
     frozenset(
         {
-            "advertised", "cursor-nonempty", "limit-integral-float", "list-unchanged", "no-match-empty", "pages-end",
-            "query-long", "settings-shape",
+            "advertised", "busy-refusal", "cursor-nonempty", "limit-integral-float", "list-unchanged",
+            "no-match-empty", "pages-end", "query-long", "settings-shape",
         }
     ),
     "--profile live --timeout 10",

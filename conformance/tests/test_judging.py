@@ -80,7 +80,7 @@ async def test_a_check_that_tests_nothing_is_an_error_of_the_suite(judge: Judge)
     assert "vacuous" in result.message
 
 
-@pytest.mark.parametrize(("level", "status"), [("MUST", "fail"), ("SHOULD", "warn")])
+@pytest.mark.parametrize(("level", "status"), [("MUST", "fail"), ("SHOULD", "warn"), ("ADVICE", "advice")])
 async def test_an_expectation_that_does_not_hold_is_as_bad_as_its_level(judge: Judge, level: str, status: str):
     async def body(bench: Bench) -> None:
         exchange = await bench.search({"query": "lumenfield"})
@@ -89,6 +89,7 @@ async def test_an_expectation_that_does_not_hold_is_as_bad_as_its_level(judge: J
     result = await judge(body, level=level)
     assert (result.status, result.message, result.evidence.case) == (status, "it is so", "query 'lumenfield'")
     assert result.evidence.decisive is not None
+    assert result.evidence.requests
 
 
 async def test_a_mended_request_that_is_refused_as_well_shows_nothing(judge: Judge):
@@ -193,14 +194,17 @@ async def test_a_target_that_keeps_dying_is_given_up(target: Command, tmp_path: 
             await body(bench)
 
 
-async def test_a_target_that_ends_by_itself_fails_whatever_the_check_was_about(target: Command, tmp_path: Path):
+@pytest.mark.parametrize(("level", "status"), [("MUST", "fail"), ("SHOULD", "warn"), ("ADVICE", "advice")])
+async def test_a_target_that_ends_by_itself_breaks_the_rule_whatever_it_is_about(
+    target: Command, tmp_path: Path, level: str, status: str
+):
     async def body(bench: Bench) -> None:
         await bench.search({"query": "anything"})
         bench.applies(False, "there is nothing to see here")
 
     async with bench_of(target("nulls", "crash_on_search"), tmp_path) as bench:
-        result = await run_check(a_check(body), bench, deadline=time.monotonic() + 30)
-    assert result.status == "fail"
+        result = await run_check(a_check(body, level=level), bench, deadline=time.monotonic() + 30)
+    assert result.status == status
     ended = "the process ended with exit status 3; stderr: about to crash"
     assert result.message == f"the target ended in the middle of this check: {ended}"
     assert result.evidence.decisive is not None

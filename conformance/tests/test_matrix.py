@@ -16,10 +16,10 @@ Command = Callable[..., tuple[str, ...]]
 @pytest.fixture(scope="module")
 def reports(target: Command, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     made: dict[str, Path] = {}
-    for name, fault in (("sound", []), ("broken", ["--fault", "limit-zero-served"])):
+    for name, fault in (("sound", "none"), ("broken", "limit-zero-served"), ("unadvised", "cursor-empty")):
         folder = tmp_path_factory.mktemp("reports") / name
-        asked = ["--only", "limit-invalid", "--only", "advertised", "--out", str(folder)]
-        CliRunner().invoke(cli, ["server", *asked, "--", *target("miniature", *fault)])
+        only = [f"--only={rule}" for rule in ("limit-invalid", "advertised", "cursor-nonempty")]
+        CliRunner().invoke(cli, ["server", *only, "--out", str(folder), "--", *target("miniature", "--fault", fault)])
         made[name] = folder / "report.json"
     return made
 
@@ -37,6 +37,17 @@ def test_each_implementation_has_its_column(reports: dict[str, Path], tmp_path: 
     assert "2 implementations of tools/search" in page
     assert "limit 0 was answered by a result instead of error -32602" in page
     assert "<script" not in page
+
+
+def test_advice_that_is_not_taken_has_a_mark_of_its_own_and_no_part_in_the_verdict(
+    reports: dict[str, Path], tmp_path: Path
+):
+    merged = [str(reports["sound"]), str(reports["unadvised"])]
+    assert CliRunner().invoke(cli, ["report", "merge", "--out", str(tmp_path), *merged]).exit_code == 0
+    table = (tmp_path / "matrix.md").read_text(encoding="utf-8").splitlines()
+    assert "| tools-search-server-cursor-nonempty | ✓ | ~ |" in table
+    assert table[-1] == f"| **Verdict** |{' PASSED, BUT NOT EVERY CHECK WAS CHOSEN |' * 2}"
+    assert "advice not taken" in (tmp_path / "matrix.html").read_text(encoding="utf-8")
 
 
 def test_servers_and_clients_stand_apart(reports: dict[str, Path], target: Command, tmp_path: Path):

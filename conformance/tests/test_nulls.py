@@ -18,7 +18,8 @@ Command = Callable[..., tuple[str, ...]]
 OPENED: Final = {"advertised", "advertised-legacy-both", "declaration-not-object", "settings-shape"}
 SPEAKS: Final = {"response-shape", "stdin-closed-exits", "stdout-messages-only", "valid-json"}
 FINDS_NOTHING: Final = {
-    "cursor-nonempty", "limit-integral-float", "list-unchanged", "no-match-empty", "pages-end", "query-long",
+    "busy-refusal", "cursor-nonempty", "limit-integral-float", "list-unchanged", "no-match-empty", "pages-end",
+    "query-long",
 }  # fmt: skip
 
 

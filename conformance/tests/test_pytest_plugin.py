@@ -49,6 +49,13 @@ def test_a_server_that_does_not_conform_fails_unless_that_is_known(baseline: str
         assert Path(replay.split()[-1]).exists()
 
 
+def test_advice_that_is_not_taken_fails_no_test(tmp_path: Path):
+    chosen = "'miniature', '--fault', 'cursor-empty', only=['cursor-nonempty'], strict=True"
+    call = f"run = judge_tools_search({sys.executable!r}, {str(TARGET)!r}, {chosen})"
+    done = run_project(tmp_path, f"{call}\n    assert {{result.status for result in run.results}} == {{'advice'}}")
+    assert done.returncode == 0, done.stdout
+
+
 @pytest.mark.parametrize(("fault", "outcome"), [("none", "1 passed"), ("probes", "1 failed")])
 def test_a_client_passes_if_it_conforms_and_fails_if_not(fault: str, outcome: str, tmp_path: Path):
     driver = f"{sys.executable!r}, {str(TARGET)!r}, 'miniature_client', '--fault', {fault!r}"

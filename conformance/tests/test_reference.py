@@ -25,7 +25,8 @@ PAGED = (sys.executable, "-m", "tools_search_server", "--page-size", "20")
 def assert_green(run: Run) -> None:
     assert {cell.name for cell in run.cells} == CELLS
     assert [
-        (result.check, result.cell.name, result.message) for result in run.of("fail", "warn", "unverified", "error")
+        (result.check, result.cell.name, result.message)
+        for result in run.of("fail", "warn", "advice", "unverified", "error")
     ] == []
     assert exit_status(run) == 0
     assert run.unavailable == ()
@@ -56,6 +57,21 @@ async def test_the_reference_server_serving_tools_of_its_own_is_green(options: C
     assert_green(run)
 
 
+async def test_the_reference_server_is_green_where_it_is_too_busy_for_most_of_a_burst(
+    options: Callable[..., Options], tmp_path: Path
+):
+    bounded = (*PAGED, "--searches-at-once", "3")
+    at_once = ("busy-refusal", "concurrent-searches", "id-echoed", "exact-name-first")
+    with anyio.fail_after(300):
+        both = {"argv": bounded, "http_argv": (*bounded, "--http", "127.0.0.1:0")}
+        slow = {"TOOLS_SEARCH_DELAY_MS": "50"}  # without it a search is over before the next one is read
+        chosen = options(*at_once, **both, env=slow, timeout=20, start_timeout=60)
+        run = await judge_servers(chosen, lambda _: None)
+    assert_green(run)
+    logs = [path.read_text(encoding="utf-8") for path in (tmp_path / "report").rglob("*.jsonl")]
+    assert [log for log in logs if '"retryAfterMs":1000' in log] == logs != []
+
+
 async def test_the_miniature_is_green(target: Command, options: Callable[..., Options]):
     with anyio.fail_after(120):
         both = {"argv": target("miniature"), "http_argv": target("miniature", "--http")}
@@ -73,5 +89,5 @@ async def test_a_server_of_next_to_nothing_is_not_found_wanting(
     variable = {"TOOLS_SEARCH_CATALOG": str(catalogs.write(catalog, tmp_path))}
     with anyio.fail_after(60):
         run = await judge_servers(options(argv=target("miniature"), profile="live", env=variable), lambda _: None)
-    assert run.of("fail", "error", "warn") == []
+    assert run.of("fail", "error", "warn", "advice") == []
     assert exit_status(run) == 0

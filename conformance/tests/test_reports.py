@@ -32,7 +32,7 @@ EVIL = '\x1b[2J</script>\u202e[red]\ud800"\n'
 
 
 def result(
-    status: Status, *, cell: Cell = FIRST, rule: str = "limit-honoured", level: Any = "MUST", size: int = 1
+    status: Status, *, cell: Cell = FIRST, rule: str = "limit-honored", level: Any = "MUST", size: int = 1
 ) -> Result:
     message = {"jsonrpc": "2.0", "id": 1, "result": {"tools": [EVIL] * size}}
     exchange = Exchange(
@@ -72,7 +72,14 @@ def run_of(*results: Result, profile: Any = "fixture", **rest: Any) -> Run:
     )
 
 
-EVERY: tuple[Status, ...] = ("pass", "fail", "warn", "unverified", "skip", "info", "error")
+ADVICE = (
+    result("advice", rule="cursor-nonempty", level="ADVICE"),
+    result("advice", rule="last-page-nonempty", level="ADVICE"),
+    result("advice", rule="last-page-nonempty", level="ADVICE", cell=SECOND),
+    result("unverified", rule="surrogates-survived", level="ADVICE"),
+)
+RULES = ("cursor-nonempty", "last-page-nonempty", "surrogates-survived")
+EVERY: tuple[Status, ...] = ("pass", "fail", "warn", "advice", "unverified", "skip", "info", "error")
 
 
 @pytest.mark.parametrize("status", EVERY)
@@ -82,7 +89,7 @@ def test_a_report_is_valid_by_its_schema(status: Status, tmp_path: Path):
     Draft202012Validator.check_schema(report_schema())
     Draft202012Validator(report_schema()).validate(written)  # pyright: ignore[reportUnknownMemberType] - untyped
     assert written["results"][0]["requirements"][0].startswith("R-")
-    assert written["cells"][0]["counts"]["MUST"] == {status: 1}
+    assert written["cells"][0]["counts"] == {"MUST": {status: 1}, "SHOULD": {}, "ADVICE": {}}
 
 
 def test_of_an_exchange_beyond_all_bounds_the_beginning_is_shown():
@@ -101,6 +108,8 @@ def test_of_an_exchange_beyond_all_bounds_the_beginning_is_shown():
         ("unverified", "MUST", "fixture", 1),
         ("unverified", "MUST", "live", 0),
         ("unverified", "SHOULD", "fixture", 0),
+        ("advice", "ADVICE", "fixture", 0),
+        ("unverified", "ADVICE", "fixture", 0),
         ("skip", "MUST", "fixture", 0),
         ("info", "MUST", "fixture", 0),
         ("error", "MUST", "live", 4),
@@ -120,6 +129,8 @@ def test_the_exit_status_follows_from_the_results(status: Status, level: str, pr
         ("warn", "SHOULD", "WARNING"),
         ("unverified", "MUST", "FAILURE"),
         ("unverified", "SHOULD", "WARNING"),
+        ("advice", "ADVICE", "INFO"),
+        ("unverified", "ADVICE", "INFO"),
         ("skip", "MUST", "SKIPPED"),
         ("info", "MUST", "INFO"),
         ("error", "MUST", "FAILURE"),
@@ -143,8 +154,8 @@ def test_nothing_that_a_target_sent_reaches_the_terminal_as_it_is(
     shown = capsys.readouterr().out
     assert not {"\x1b", "\u202e", "\ud800"} & set(shown)
     assert "CONFORMANT" in shown or "NO VERDICT" in shown
-    assert (status.upper() + "  tools-search-server-limit-honoured" in shown) is (
-        status in {"fail", "warn", "unverified", "error"}
+    assert (status.upper() + "  tools-search-server-limit-honored" in shown) is (
+        status in {"fail", "warn", "advice", "unverified", "error"}
     )
 
 
@@ -161,10 +172,55 @@ def test_nothing_that_a_target_sent_reaches_the_terminal_as_it_is(
             "CONFORMANT: 1 recommendation not followed, 1 MUST check passed, in 2 cells",
         ),
         ([result("error"), result("fail", rule="callable")], "NO VERDICT: 1 check hit a fault of the suite, 1 check"),
+        ([*ADVICE, result("pass")], "CONFORMANT: 1 MUST check passed, 2 pieces of advice not taken, in 2 cells"),
+        ([ADVICE[0], result("fail")], "NOT CONFORMANT: 1 check failed, 1 piece of advice not taken, in 2 cells"),
+        ([result("pass", level="ADVICE")], "CONFORMANT: 1 check passed, in 2 cells"),
     ],
 )
 def test_the_verdict_counts_each_check_once_as_the_worst_it_came_to(results: list[Result], line: str):
     assert verdict_line(run_of(*results)).startswith(line)
+
+
+def test_advice_counts_against_nobody_in_a_strict_run_either(tmp_path: Path):
+    run = run_of(*ADVICE, result("pass"), strict=True)
+    assert exit_status(run) == 0
+    assert verdict_line(run).startswith("CONFORMANT (--strict): 1 MUST check passed, 2 pieces of advice not taken")
+    assert 'failures="0"' in junit(report(run))
+
+
+def test_advice_is_shown_apart_and_after_what_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    print_run(run_of(*ADVICE, result("warn", rule="error-data", level="SHOULD"), result("fail")), tmp_path)
+    shown = capsys.readouterr().out
+    assert shown.index("FAIL  ") < shown.index("WARN  ") < shown.index("ADVICE  tools-search-server-cursor-nonempty")
+    assert '"Do not issue an empty string as a cursor: some clients take it for the end."' in shown
+    assert "spec/guides/servers.md#cursors (R-PAG-05)" in shown
+    assert "UNVERIFIED" not in shown
+    (counts,) = (line for line in shown.splitlines() if line.startswith(f"{FIRST.name} "))
+    assert counts.split("   ")[-1] == "ADVICE 1 unverified, 2 not taken"
+
+
+def test_the_summary_and_the_page_have_advice_apart():
+    document = report(run_of(*ADVICE, result("fail")))
+    wrong, apart = summary(document).split("Advice of the guides that was not taken")
+    assert "| fail | tools-search-server-limit-honored |" in wrong
+    assert "nonempty" not in wrong
+    assert apart.index("tools-search-server-cursor-nonempty") < apart.index("tools-search-server-last-page-nonempty")
+    assert "surrogates-survived" not in apart
+    assert "| stdio-2026-07-28 | 1 fail | none | 1 unverified, 2 advice |" in wrong
+    shown = page(document)
+    assert (shown.count('<tr class="advice settled">'), shown.count('<tr class="must ">')) == (3, 1)
+    problems, advice = shown.split('id="problems"')[1].split('id="checks"')[0].split('id="advice"')
+    assert problems.count("<article") == 1
+    assert [advice.count(f'<article id="tools-search-server-{rule}"') for rule in RULES] == [1, 1, 0]
+
+
+def test_a_fault_of_the_suite_is_never_taken_for_advice(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    run = run_of(result("error", rule="cursor-nonempty", level="ADVICE"))
+    assert exit_status(run) == 4
+    print_run(run, tmp_path)
+    assert "ERROR  tools-search-server-cursor-nonempty" in capsys.readouterr().out
+    assert "| error | tools-search-server-cursor-nonempty |" in summary(report(run))
+    assert 'id="problems"' in page(report(run))
 
 
 def test_an_interrupted_run_has_no_verdict():
@@ -175,7 +231,7 @@ def test_an_interrupted_run_has_no_verdict():
 
 
 def test_one_reason_of_many_failures_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    rules = ["limit-honoured", "query-long", "callable", "no-duplicates"]
+    rules = ["limit-honored", "query-long", "callable", "no-duplicates"]
     gone = [replace(result("fail", rule=rule), message="the target is gone") for rule in rules]
     print_run(run_of(*gone, result("fail", rule="advertised")), tmp_path)
     shown = capsys.readouterr().out
@@ -236,6 +292,7 @@ def test_the_page_shows_what_a_target_sent_as_text_and_asks_for_nothing(status: 
     assert not {"\x1b", "\u202e", "\ud800"} & set(shown)
     assert "&lt;/script&gt;" in shown
     assert ('id="problems"' in shown) is (status in {"fail", "warn", "unverified", "error"})
+    assert ('id="advice"' in shown) is (status == "advice")
 
 
 class Page(HTMLParser):
@@ -286,6 +343,8 @@ def test_junit_counts_what_counts_against_the_target():
         result("unverified", rule="error-data", level="SHOULD"),
         result("warn", rule="default-limit", level="SHOULD"),
         result("skip", rule="callable"),
+        *ADVICE[:2],
+        ADVICE[-1],
         result("error", rule="no-duplicates"),
         result("pass", rule="query-type"),
         result("pass", cell=SECOND),
@@ -293,7 +352,7 @@ def test_junit_counts_what_counts_against_the_target():
     tree = ElementTree.fromstring(junit(report(run)))  # noqa: S314 - our own
     first, second, missing = tree.findall("testsuite")
     assert {name: first.get(name) for name in ("name", "tests", "failures", "errors", "skipped")} == {
-        "name": "stdio-2026-07-28", "tests": "7", "failures": "2", "errors": "1", "skipped": "3",
+        "name": "stdio-2026-07-28", "tests": "10", "failures": "2", "errors": "1", "skipped": "6",
     }  # fmt: skip
     assert (second.get("tests"), second.get("failures")) == ("1", "0")
     assert missing.get("name") == "http-2026-07-28"
@@ -307,7 +366,7 @@ def test_junit_of_a_live_server_fails_nothing_that_could_not_be_verified():
 
 def test_the_summary_says_what_is_wrong_in_text_that_markdown_leaves_alone():
     text = summary(report(run_of(result("fail"), result("fail", cell=SECOND), result("pass", rule="callable"))))
-    assert "| stdio-2026-07-28 | 1 pass, 1 fail | none |" in text
+    assert "| stdio-2026-07-28 | 1 pass, 1 fail | none | none |" in text
     (row,) = (line for line in text.splitlines() if line.startswith("| fail"))
     assert row.endswith("| stdio-2026-07-28, http-2025-11-25 |")
     assert "\\<" in row
@@ -320,6 +379,7 @@ def test_the_summary_says_what_is_wrong_in_text_that_markdown_leaves_alone():
         (run_of(result("pass"), result("skip", rule="callable")), "1/1 MUST", "2e7d32"),
         (run_of(result("pass"), result("fail", cell=SECOND)), "0/1 MUST", "c62828"),
         (run_of(result("pass"), result("unverified", rule="callable"), profile="live"), "1/2 MUST", "616161"),
+        (run_of(result("pass"), *ADVICE), "1/1 MUST", "2e7d32"),
         (run_of(result("pass"), partial=True), "1/1 MUST", "616161"),
         (run_of(interrupted=2), "0/0 MUST", "616161"),
     ],

@@ -51,10 +51,10 @@ async def test_a_quick_run_starts_a_server_once_a_cell_and_its_verdict_says_that
 
 
 async def test_a_quick_run_asks_over_http_what_takes_no_other_start(options: Build, target: Command):
-    rules = ("search-unlisted", "no-match-empty", "max-limit-honoured")
+    rules = ("search-unlisted", "no-match-empty", "max-limit-honored")
     run = await judge(options(*rules, http_argv=target("miniature", "--http"), era="2026-07-28", brief=None))
     assert [result.status for result in run.results if result.check.endswith(rules[0])] == ["pass"]
-    assert [result.check.removeprefix("tools-search-server-") for result in left_out(run)] == ["max-limit-honoured"]
+    assert [result.check.removeprefix("tools-search-server-") for result in left_out(run)] == ["max-limit-honored"]
 
 
 async def test_fixtures_are_judged_over_both_transports_side_by_side_and_reported_one_after_the_other(

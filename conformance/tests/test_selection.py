@@ -40,13 +40,17 @@ def test_without_criteria_every_check_is_wanted_in_every_cell():
 @pytest.mark.parametrize("anchor", ["#pagination", "pagination", "#pagi*"])
 def test_a_section_is_named_with_or_without_its_mark(anchor: str):
     named = chosen(sections=[anchor])
-    assert {"pages-complete", "last-page-nonempty"} <= rules(named)
+    assert {"pages-complete", "pages-disjoint"} <= rules(named)
     assert named.partial
 
 
+def test_a_section_of_a_guide_is_named_as_one_of_the_draft():
+    assert rules(chosen(sections=["cursors"])) == {"cursor-nonempty", "last-page-nonempty"}
+
+
 def test_kinds_all_hold_and_patterns_of_one_kind_are_alternatives():
-    selection = chosen(requirements=["R-PAG-*", "R-REF-*"], levels=["SHOULD"], cells=["stdio-2026*"])
-    assert rules(selection) == {"last-page-nonempty", "error-data", "invalid-params-status"}
+    selection = chosen(requirements=["R-PAG-*", "R-REF-*"], levels=["ADVICE"], cells=["stdio-2026*"])
+    assert rules(selection) == {"cursor-nonempty", "last-page-nonempty", "invalid-params-status"}
     assert {cell for _, cell in selection.pairs} == {"stdio-2026-07-28"}
 
 
@@ -70,11 +74,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"checks": ["limt-invalid"]}, "'limt-invalid' matches no check; near it: limit-invalid"),
     ({"sections": ["pagnation"]}, "'#pagnation' matches no section; near it: #pagination"),
     ({"requirements": ["R-PGA-01"]}, "'R-PGA-01' matches no requirement; near it: R-PAG-01"),
-    ({"requirements": ["R-ID-01"]}, "R-ID-01: It binds the authors"),
-    ({"requirements": ["R-ADV-06"]}, "tools-search-client-advertisement-either-place decides it"),
+    ({"requirements": ["R-ID-01"]}, "R-ID-01: It bound the authors"),
+    ({"requirements": ["R-CUR-01"]}, "tools-search-client-query-repeated decides it"),
     ({"cells": ["pipe"]}, "'pipe' matches no cell; there are stdio-2026-07-28, "),
     ({"checks": ["limit-*", "qqqq"]}, "see `tools-search-conformance list`"),
-    ({"checks": ["limit-honoured"], "levels": ["SHOULD"]}, "no check meets all"),
+    ({"checks": ["limit-honored"], "levels": ["SHOULD"]}, "no check meets all"),
     ({"reports": [{"results": []}]}, "nothing to run again"),
 ]
 
@@ -93,6 +97,7 @@ def test_what_did_not_pass_is_chosen_where_it_did_not():
         for cell, status in statuses.items()
     ]
     results.append({"check": "tools-search-server-error-data", "cell": "http-2025-11-25", "status": "warn"})
+    results.append({"check": "tools-search-server-cursor-nonempty", "cell": "http-2025-11-25", "status": "advice"})
     selection = chosen(reports=[{"results": results}])
     assert selection.pairs == {
         ("tools-search-server-limit-invalid", "stdio-2026-07-28"),
@@ -103,7 +108,7 @@ def test_what_did_not_pass_is_chosen_where_it_did_not():
 def test_a_run_over_what_failed_before_runs_that_alone_and_is_partial(target: Command, tmp_path: Path):
     first, again = tmp_path / "first", tmp_path / "again"
     broken = ["--", *target("miniature", "--fault", "limit-zero-served")]
-    asked = ["--section", "refused-parameters", "--level", "must", "--cell", "stdio-2026*"]
+    asked = ["--section", "request", "--level", "must", "--cell", "stdio-2026*"]
     assert invoke("server", *asked, "--out", str(first), *broken).exit_code == 1
     second = invoke("server", "--failed-from", str(first / "report.json"), "--json", "--out", str(again), *broken)
     report = json.loads(second.output)
@@ -128,10 +133,11 @@ def test_a_list_tells_what_would_be_run_and_runs_nothing(party: str):
     ]
 
 
-def test_a_list_can_be_read_by_programs():
-    entries = json.loads(invoke("client", "--list", "--json", "--level", "should", "--transport", "http").output)
-    assert {entry["level"] for entry in entries} == {"SHOULD"}
-    assert {entry["id"] for entry in entries} == {check.id for check in client_checks() if check.level == "SHOULD"}
+@pytest.mark.parametrize("level", ["SHOULD", "ADVICE"])
+def test_a_list_can_be_read_by_programs(level: str):
+    entries = json.loads(invoke("client", "--list", "--json", "--level", level.lower(), "--transport", "http").output)
+    assert {entry["level"] for entry in entries} == {level}
+    assert {entry["id"] for entry in entries} == {check.id for check in client_checks() if check.level == level}
     assert {cell for entry in entries for cell in entry["cells"]} == {"http-2026-07-28", "http-2025-11-25"}
 
 
@@ -150,3 +156,19 @@ def test_a_recommendation_counts_only_in_a_strict_run(
     assert ended.exit_code == status
     assert verdict in ended.output
     assert f'failures="{status}"' in (tmp_path / "junit.xml").read_text()
+
+
+@pytest.mark.parametrize("strict", [[], ["--strict"]])
+def test_advice_that_is_not_taken_counts_in_no_run(target: Command, tmp_path: Path, strict: list[str]):
+    asked = ["--level", "advice", "--only", "*-nonempty", "--cell", "stdio-2026", "--out", str(tmp_path), *strict]
+    ended = invoke("server", *asked, "--", *target("miniature", "--fault", "cursor-empty"))
+    assert ended.exit_code == 0, ended.output
+    assert "ADVICE  tools-search-server-cursor-nonempty" in ended.output
+    assert "PASSED, BUT NOT EVERY CHECK WAS CHOSEN" in ended.output
+    assert "1 check passed, 1 piece of advice not taken, in 1 cell" in ended.output
+    report = json.loads((tmp_path / "report.json").read_bytes())
+    assert {entry["check"].rpartition("server-")[2]: entry["status"] for entry in report["results"]} == {
+        "cursor-nonempty": "advice",
+        "last-page-nonempty": "pass",
+    }
+    assert 'failures="0"' in (tmp_path / "junit.xml").read_text()

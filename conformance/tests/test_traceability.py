@@ -17,21 +17,22 @@ from tools_search_conformance import catalogs
 from tools_search_conformance.checks import registered
 from tools_search_conformance.cli import cli
 from tools_search_conformance.clients.checks import client_checks
-from tools_search_conformance.explain import rows_of
+from tools_search_conformance.explain import level_of, rows_of
 from tools_search_conformance.model import Check
-from tools_search_spec import base_rules, requirements
+from tools_search_spec import advice, base_rules, requirements
 
 EVERY = (*registered(), *client_checks())
 
 
 def test_every_check_that_a_row_names_is_registered():
-    named = {check for row in (*requirements(), *base_rules()) for check in row.checks}
+    named = {check for row in (*requirements(), *base_rules(), *advice()) for check in row.checks}
     assert named == {check.id for check in EVERY}
 
 
 @pytest.mark.parametrize("check", EVERY, ids=lambda check: check.id)
-def test_a_check_is_as_binding_as_its_sentences(check: Check):
-    assert {row.level.removesuffix(" NOT") for row in rows_of(check.id)} == {check.level}
+def test_a_check_is_as_binding_as_the_most_binding_of_its_sentences(check: Check):
+    levels = {level_of(row).removesuffix(" NOT") for row in rows_of(check.id)}
+    assert next(level for level in ("MUST", "SHOULD", "ADVICE") if level in levels) == check.level
 
 
 def test_a_rule_of_the_base_protocol_is_judged_in_the_eras_whose_revision_has_it():
@@ -84,8 +85,17 @@ def test_a_broken_rule_of_the_base_protocol_is_shown_with_its_place(
 
 @pytest.fixture
 def judged(target: Callable[..., tuple[str, ...]], tmp_path: Path) -> Path:
-    asked = ["--only", "limit-invalid", "--only", "limit-honoured", "--era", "2026-07-28", "--out", str(tmp_path)]
-    command = ["server", *asked, "--", *target("miniature", "--fault", "limit-zero-served")]
+    only = [f"--only={rule}" for rule in ("limit-invalid", "limit-honored", "cursor-nonempty")]
+    command = [
+        "server",
+        *only,
+        "--era",
+        "2026-07-28",
+        "--out",
+        str(tmp_path),
+        "--",
+        *target("miniature", "--fault", "limit-zero-served"),
+    ]
     assert CliRunner().invoke(cli, command).exit_code == 1
     return tmp_path / "report.json"
 
@@ -93,19 +103,32 @@ def judged(target: Callable[..., tuple[str, ...]], tmp_path: Path) -> Path:
 def test_each_sentence_is_traced_to_what_a_run_made_of_it(judged: Path):
     traced = CliRunner().invoke(cli, ["trace", str(judged), "--json"])
     rows = {row["id"]: row for row in json.loads(traced.output)}
-    assert rows.keys() == {row.id for row in (*requirements(), *base_rules())}
-    assert (rows["R-REF-04"]["status"], rows["R-LIM-01"]["status"]) == ("fail", "pass")
+    assert rows.keys() == {row.id for row in (*requirements(), *base_rules(), *advice())}
+    assert (rows["R-REF-01"]["status"], rows["R-LIM-01"]["status"]) == ("fail", "pass")
     assert rows["R-NOM-01"]["status"] == "not run"
-    assert rows["R-ID-01"]["kind"] == "not-observable"
+    assert rows["R-SEC-07"]["kind"] == "not-observable"
+    told = {name: rows["R-PAG-05"][name] for name in ("level", "place", "status")}
+    assert told == {"level": "ADVICE", "place": "spec/guides/servers.md#cursors", "status": "pass"}
 
 
 def test_a_trace_counts_what_is_decided_and_what_is_not(judged: Path):
     lines = CliRunner().invoke(cli, ["trace"]).output.splitlines()
-    sentences, rules = len(requirements()), len(base_rules())
-    assert len(lines) == sentences + rules + 2
-    assert lines[-1].startswith(f"{sentences} sentences and {rules} rules of the base protocol, ")
-    assert "R-REF-04   MUST       server  limit-invalid" in lines
-    assert "R-REF-04   MUST       server  fail  limit-invalid" in CliRunner().invoke(cli, ["trace", str(judged)]).output
+    sentences, rules, advised = len(requirements()), len(base_rules()), len(advice())
+    assert len(lines) == sentences + rules + advised + 2
+    counted = f"{sentences} sentences, {rules} rules of the base protocol and {advised} pieces of advice, "
+    assert lines[-1].startswith(counted)
+    assert "R-LIM-01   MUST NOT   server  limit-honored" in lines
+    assert "R-PAG-05   ADVICE     server  cursor-nonempty" in lines
+    traced = CliRunner().invoke(cli, ["trace", str(judged)]).output
+    assert "R-LIM-01   MUST NOT   server  pass  limit-honored" in traced
+    assert "R-PAG-05   ADVICE     server  pass  cursor-nonempty" in traced
+
+
+def test_advice_is_traced_to_what_was_not_taken_in_any_cell(target: Callable[..., tuple[str, ...]], tmp_path: Path):
+    command = ["server", "--only", "cursor-nonempty", "--out", str(tmp_path), "--"]
+    assert CliRunner().invoke(cli, [*command, *target("miniature", "--fault", "cursor-empty")]).exit_code == 0
+    traced = CliRunner().invoke(cli, ["trace", str(tmp_path / "report.json")]).output
+    assert "R-PAG-05   ADVICE     server  advice  cursor-nonempty" in traced
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}"])

@@ -21,10 +21,14 @@ Command = Callable[..., tuple[str, ...]]
 
 VARIANTS: Final = (
     "all-terms-wanted",
+    "busy-at-times",
     "everything-matches",
     "fewer-than-asked-for",
     "first-page-empty",
+    "folds-coarser",
+    "one-at-once",
     "one-tool-a-page",
+    "parameters-first",
     "strict",
     "talkative",
     "without-legacy-output-schemas",
@@ -32,7 +36,7 @@ VARIANTS: Final = (
 
 
 ON_THE_WIRE: Final = (
-    "concurrent-searches", "http-content-type", "id-echoed", "limit-honoured", "notification-unanswered", "valid-json",
+    "concurrent-searches", "http-content-type", "id-echoed", "limit-honored", "notification-unanswered", "valid-json",
     "pages-complete", "query-missing", "response-shape", "result-schema", "stdin-closed-exits", "stdout-messages-only",
 )  # fmt: skip
 
@@ -50,7 +54,8 @@ async def test_a_server_that_uses_its_freedom_is_green(variant: str, target: Com
     ("variant", "checks"),
     [
         ("otherwise-on-the-wire", ON_THE_WIRE),
-        ("few-at-once", ("concurrent-searches", "id-echoed")),
+        ("few-at-once", ("busy-refusal", "concurrent-searches", "id-echoed")),
+        ("one-at-once", ("busy-refusal", "concurrent-searches", "id-echoed")),
         ("nearest-few", ("no-match-count",)),
     ],
 )
@@ -64,6 +69,18 @@ async def test_neither_is_one_that_uses_it_on_the_wire(
     assert [(r.check, r.cell.name, r.message) for r in run.of("fail", "warn", "unverified", "error")] == []
     assert len(run.cells) == 4
     assert exit_status(run) == 0
+
+
+async def test_a_server_that_is_always_too_busy_is_told_so_and_found_wanting_in_nothing(
+    target: Command, options: Callable[..., Options]
+):
+    chosen = options(argv=target("miniature", "--variant", "always-busy"), era=MODERN)
+    with anyio.fail_after(120):
+        run = await judge_servers(chosen, lambda _: None)
+    assert [(r.check, r.message) for r in run.of("fail", "warn", "error")] == []
+    busy = {r.check.removeprefix("tools-search-server-") for r in run.of("unverified") if "too busy" in r.message}
+    assert {"busy-refusal", "exact-name-first", "limit-clamped", "no-match-empty", "query-blank"} <= busy
+    assert exit_status(run) == 1
 
 
 @pytest.mark.parametrize("catalog", ["single", "empty"])
@@ -86,7 +103,9 @@ async def test_an_empty_cursor_of_a_single_tool_is_told_once(
     chosen = options(argv=target("miniature", "--fault", "last-cursor-empty"), profile="live", env=variable)
     with anyio.fail_after(60):
         run = await judge_servers(chosen, lambda _: None)
-    assert {r.check for r in run.of("fail", "warn", "unverified", "error")} == {"tools-search-server-cursor-nonempty"}
+    assert [r.check for r in run.of("advice")] == ["tools-search-server-cursor-nonempty"] * 2
+    assert run.of("fail", "warn", "unverified", "error") == []
+    assert exit_status(run) == 0
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,11 @@ TOOLS = [
         ("cafe\u0301 crème", ("café", "crème")),
         ("a+b, c-d!", ("a", "b", "c", "d")),
         ("\U0001f527 检索", ("检索",)),
+        ("चालान भेजें", ("चालान", "भेजें")),
         ("", ()),
     ],
 )
-def test_terms_are_runs_of_letters_and_digits_after_folding(text: str, expected: tuple[str, ...]):
+def test_terms_are_runs_of_letters_marks_and_digits_after_folding(text: str, expected: tuple[str, ...]):
     assert terms(text) == expected
 
 

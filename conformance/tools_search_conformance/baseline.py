@@ -1,7 +1,7 @@
 """Baselines: failures that are known, each with a reason, so that a run tells only what is new.
 
 A baseline cannot rot unseen. An entry that names no check or no cell is refused; one whose check passes, or that has
-expired, fails the run.
+expired, fails the run. Advice counts against nobody, so that an entry about it is neither needed nor ever stale.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Baseline:
 def read_baseline(path: Path, checks: Sequence[Check] | None = None) -> Baseline:
     """Return the baseline in the YAML file at `path`: a list of entries with `check`, `reason` and, if need be, more.
 
-    The entries are about `checks`, those of servers unless given.
+    The entries are about `checks`, those of servers unless given. Those about advice are left out.
 
     Raises:
         BaselineError: it cannot be read, or an entry is malformed or names what does not exist.
@@ -74,7 +74,8 @@ def read_baseline(path: Path, checks: Sequence[Check] | None = None) -> Baseline
     if (entries := as_array(held)) is None:
         raise BaselineError(f"{path} holds no list of entries such as `- check: limit-clamped`")
     known = {name: check for check in checks or registered() for name in (check.id, check.rule)}
-    return Baseline(tuple(_entry(entry, f"{path}, entry {number}", known) for number, entry in enumerate(entries, 1)))
+    read = [_entry(entry, f"{path}, entry {number}", known) for number, entry in enumerate(entries, 1)]
+    return Baseline(tuple(entry for entry in read if known[entry.check].level != "ADVICE"))
 
 
 def _entry(held: Any, where: str, known: Mapping[str, Check]) -> Entry:
@@ -143,7 +144,7 @@ def baseline_for(document: Mapping[str, Any]) -> str:
     """Return as YAML the entries by which what a `report.json` found would be expected, reasons still to be given."""
     open_in: dict[str, list[Mapping[str, Any]]] = {}
     for result in document["results"]:
-        if result["status"] in _EXPECTABLE and "expected" not in result:
+        if result["status"] in _EXPECTABLE and result["level"] != "ADVICE" and "expected" not in result:
             open_in.setdefault(result["check"], []).append(result)
     expires = datetime.fromisoformat(document["started"]).date() + _GRACE
     entries = [

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Final
 
-from tools_search_spec import Requirement, requirements
+from tools_search_spec import Requirement, advice, requirements, retired
 
 from tools_search_conformance.explain import list_checks, place_of, rows_of
 from tools_search_conformance.model import CELLS, CLIENT_PREFIX, Check
@@ -24,19 +25,26 @@ Generated, like all that follows, by `tools-search-conformance list --markdown -
 For each check: the sentence that it decides and its row, what is sent, what passes, where it runs, and the mutants,
 implementations with one rule broken, that must turn it red. How to choose checks by any of these:
 [README](README.md#choosing-what-is-run)."""
+_ADVICE: Final = """\
+Sentences of the guides. They bind nobody: what does not take this advice is reported as `advice`, and no verdict counts
+it."""
 _BASE: Final = ""
 """Stands for the section of what the draft only builds upon."""
 
 
 def checks_page(checks: Sequence[Check], power: Power | None = None) -> str:
     """Return the page, which says nothing of mutants without `power`."""
-    sections = _by_section(checks)
-    blocks = [_HEAD.format(counts=_counts(checks, power)), "## Contents", _contents(sections)]
+    sections = _by_section(check for check in checks if check.level != "ADVICE")
+    guides = _by_guide(check for check in checks if check.level == "ADVICE")
+    blocks = [_HEAD.format(counts=_counts(checks, power)), "## Contents", _contents(sections | guides)]
     for section, of_section in sections.items():
         blocks += [f"## {_title(section)}", *(_check(check, power) for check in of_section)]
+    blocks += ["## Advice", _ADVICE]
+    for guide, of_guide in guides.items():
+        blocks += [f"### {_title(guide)}", *("#" + _check(check, power) for check in of_guide)]
     if power is not None:
         blocks += ["## Mutants of servers", _mutants(power.servers), "## Mutants of clients", _mutants(power.clients)]
-    blocks += ["## Sentences without a check", _excluded()]
+    blocks += ["## Sentences without a check", _excluded(), "## Retired ids", _retired()]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -49,8 +57,9 @@ def _counts(checks: Sequence[Check], power: Power | None) -> str:
     ]
     for party in ("server", "client"):
         of_party = [check for check in checks if _party(check) == party]
-        musts = sum(check.level == "MUST" for check in of_party)
-        told = f"- {number_of(len(of_party), 'check')} of {party}s: {musts} MUST, {len(of_party) - musts} SHOULD"
+        levels = [check.level for check in of_party]
+        told = f"- {number_of(len(of_party), 'check')} of {party}s: {levels.count('MUST')} MUST,"
+        told += f" {levels.count('SHOULD')} SHOULD, {levels.count('ADVICE')} [advice](#advice)"
         if power is not None:
             mutants = power.servers if party == "server" else power.clients
             told += f"; {number_of(len(mutants), 'mutant')} with {len(signatures(mutants))} distinct signatures"
@@ -64,6 +73,14 @@ def _by_section(checks: Iterable[Check]) -> dict[str, list[Check]]:
     for check in checks:
         found[next((place[row.id] for row in rows_of(check.id) if row.id in place), _BASE)].append(check)
     return {section: of_section for section, of_section in found.items() if of_section}
+
+
+def _by_guide(checks: Iterable[Check]) -> dict[str, list[Check]]:
+    guide = {check: row.place.partition("#")[0] for row in advice() for check in row.checks}
+    found: dict[str, list[Check]] = {}
+    for check in checks:
+        found.setdefault(f"#guide-for-{Path(guide[check.id]).stem}", []).append(check)
+    return found
 
 
 def _title(section: str) -> str:
@@ -150,6 +167,12 @@ def _excluded() -> str:
     rows = [row for row in requirements() if row.excluded is not None]
     lines = ["| Row | Binds | Sentence | Why none |", "|---|---|---|---|", *map(_exclusion, rows)]
     return "\n".join(lines)
+
+
+def _retired() -> str:
+    head = ["Ids of the first edition, each with the row that says the same now, or why none does.", ""]
+    rows = [f"| {row} | {why} |" for row, why in retired().items()]
+    return "\n".join([*head, "| Row | Now |", "|---|---|", *rows])
 
 
 def _exclusion(row: Requirement) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from tools_search_conformance.model import Cell, Check, Profile
+from tools_search_conformance.model import LEVELS, Cell, Check, Profile
 from tools_search_conformance.report.document import ReportError, read_report
 from tools_search_conformance.report.verdict import number_of
 from tools_search_conformance.selection import Criteria, Selection, UnknownCheckError, choose
@@ -24,12 +24,14 @@ _OPTIONS = (
     click.option(
         "--requirement", multiple=True, metavar="ROW", help="Run only what decides this row, such as R-PAG-*."
     ),
-    click.option("--section", multiple=True, metavar="ANCHOR", help="Run only what this section of the draft says."),
+    click.option(
+        "--section", multiple=True, metavar="ANCHOR", help="Run only what this section of the draft or of a guide says."
+    ),
     click.option(
         "--level",
         multiple=True,
-        type=click.Choice(["MUST", "SHOULD"], case_sensitive=False),
-        help="Run only what is as binding as this.",
+        type=click.Choice(LEVELS, case_sensitive=False),
+        help="Run only what is as binding as this; ADVICE binds nobody.",
     ),
     click.option("--cell", multiple=True, metavar="CELL", help="Run only in this cell, such as stdio-2026*, or http."),
     click.option(
@@ -40,7 +42,7 @@ _OPTIONS = (
         help="Run only what did not pass in this run.",
     ),
     click.option("--list", "listing", is_flag=True, help="Print what would be run, and run nothing."),
-    click.option("--strict", is_flag=True, help="Let what the draft only recommends count as well."),
+    click.option("--strict", is_flag=True, help="Let what the draft only recommends count as well; advice never does."),
 )
 
 

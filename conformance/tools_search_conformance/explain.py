@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, Final
 
-from tools_search_spec import BaseRule, Requirement, base_rules, requirements
+from tools_search_spec import Advice, BaseRule, Requirement, advice, base_rules, requirements
 
 from tools_search_conformance.model import CLIENT_PREFIX, Check
 
@@ -18,6 +18,7 @@ __all__ = [
     "Row",
     "documents",
     "explain_check",
+    "level_of",
     "list_checks",
     "place_of",
     "rows_of",
@@ -28,8 +29,8 @@ __all__ = [
 DRAFT: Final = "spec/draft/tools-search.md"
 """Where the sentences stand."""
 
-Row = Requirement | BaseRule
-"""What a check decides: a sentence of the draft, or a rule of the base protocol."""
+Row = Requirement | BaseRule | Advice
+"""What a check decides: a sentence of the draft, a rule of the base protocol, or a sentence of a guide."""
 
 
 def run_version() -> str:
@@ -42,12 +43,15 @@ def run_version() -> str:
 
 _DOCUMENTS: Final = {
     "draft": (DRAFT, "the normative text"),
+    "servers-guide": ("spec/guides/servers.md", "advice for those who write a server"),
+    "hosts-guide": ("spec/guides/hosts.md", "advice for those who write a client or a host"),
     "suite": ("conformance/README.md", "how to judge a server or a client"),
     "driver": ("conformance/DRIVER.md", "what the driver of a client has to do"),
     "skeleton": ("conformance/drivers/skeleton.py", "a driver to fill in"),
     "server": ("examples/mcpserver_search.py", "a server that can be searched"),
     "low-level-server": ("examples/lowlevel_search.py", "the same on the low-level API"),
     "fastmcp-server": ("examples/fastmcp_search.py", "the same with FastMCP"),
+    "plain-server": ("examples/plain_server.mjs", "a server in plain JavaScript, without an SDK"),
     "client": ("examples/client_search.py", "a client that searches"),
     "host": ("examples/host_in_100_lines.py", "a host that loads tools when they are needed"),
 }
@@ -68,20 +72,31 @@ def documents() -> dict[str, tuple[Path, str]]:
 @cache
 def _rows() -> dict[str, list[Row]]:
     rows: dict[str, list[Row]] = {}
-    for row in (*requirements(), *base_rules()):
+    for row in (*requirements(), *base_rules(), *advice()):
         for check in row.checks:
             rows.setdefault(check, []).append(row)
     return rows
 
 
 def rows_of(check: str) -> list[Row]:
-    """Return the requirements that the check `check` decides, those of the draft first."""
+    """Return the rows that the check `check` decides, those of the draft first."""
     return _rows().get(check, [])
 
 
 def place_of(row: Row) -> str:
-    """Return where a requirement stands: in the draft, or in the newest revision of the base protocol that has it."""
-    return f"{DRAFT}{row.section}" if isinstance(row, Requirement) else next(iter(row.links.values()))
+    """Return where a row stands: the draft, a guide, or the newest revision of the base protocol that has it."""
+    match row:
+        case Requirement():
+            return f"{DRAFT}{row.section}"
+        case Advice():
+            return f"spec/{row.place}"
+        case BaseRule():
+            return next(iter(row.links.values()))
+
+
+def level_of(row: Row) -> str:
+    """Return the keyword of a row, or `ADVICE`."""
+    return "ADVICE" if isinstance(row, Advice) else row.level
 
 
 def sentences_of(check: str) -> list[tuple[str, str]]:
@@ -130,7 +145,7 @@ def explain_check(check: Check) -> str:
             subsequent_indent="          ",
         ),
         fill(f"passes  {check.passes}", 100, initial_indent="  ", subsequent_indent="          "),
-        f"  level   {check.level}",
+        f"  level   {check.level}{', which no verdict counts' if check.level == 'ADVICE' else ''}",
         "  cells   "
         + "; ".join(" and ".join(each) for each in (check.transports, check.eras, check.profiles, check.efforts)),
         "",

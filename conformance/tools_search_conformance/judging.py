@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, Protocol
 
 import anyio
 
-from tools_search_conformance.model import Cell, Check, Effort, Evidence, Profile, Result, SkipReason, Status
+from tools_search_conformance.model import Cell, Check, Effort, Evidence, Level, Profile, Result, SkipReason, Status
 from tools_search_conformance.setting import Setting
 from tools_search_conformance.verdict import InapplicableError, UnverifiableError, VerdictError, ViolationError
 from tools_search_conformance.wire.connection import RefusedError
@@ -25,6 +26,7 @@ _DECISIVE_BYTES: Final = 256 * 1024
 _CHECK_SECONDS: Final[dict[Effort, float]] = {"quick": 30, "default": 60, "deep": 600}
 _USUAL_MILLISECONDS: Final = 50
 _MOST_PATIENCE: Final = 6
+_BROKEN: Final[Mapping[Level, Status]] = {"MUST": "fail", "SHOULD": "warn", "ADVICE": "advice"}
 
 
 class Workbench(Protocol):
@@ -73,7 +75,7 @@ async def run_check(check: Check, bench: Workbench, *, deadline: float) -> Resul
     if bench.deaths and status in {"pass", "unverified", "skip"}:
         ended, exchange = bench.deaths[0]
         verdict = ViolationError(f"the target ended in the middle of this check: {ended}", exchange)
-        status = "fail" if check.level == "MUST" else "warn"
+        status = _BROKEN[check.level]
     return Result(
         check=check.id,
         level=check.level,
@@ -92,7 +94,7 @@ async def _judge(check: Check, bench: Workbench, left: float) -> tuple[Status, V
         with anyio.fail_after(seconds):
             await check.run(bench)
     except ViolationError as verdict:
-        return ("fail" if check.level == "MUST" else "warn"), verdict
+        return _BROKEN[check.level], verdict
     except UnverifiableError as verdict:
         return "unverified", verdict
     except InapplicableError as verdict:
@@ -124,7 +126,7 @@ def _evidence(bench: Workbench, status: Status, verdict: VerdictError | None) ->
 
 
 def _requests(bench: Workbench, status: Status, verdict: VerdictError | None) -> tuple[Exchange, ...]:
-    if verdict is None or verdict.exchange is None or status not in {"fail", "warn"}:
+    if verdict is None or verdict.exchange is None or status not in _BROKEN.values():
         return ()
     return tuple(map(_repeatable, verdict.steps or bench.recorder.leading_to(verdict.exchange)))
 

@@ -12,6 +12,7 @@ from tools_search_spec import METHOD
 from tools_search_conformance.model import Cell, Profile
 from tools_search_conformance.patience import Patience
 from tools_search_conformance.setting import Opening, Setting
+from tools_search_conformance.shape import complaint
 from tools_search_conformance.target import Target
 from tools_search_conformance.verdict import UnverifiableError
 from tools_search_conformance.wire.codec import JsonObject
@@ -21,13 +22,23 @@ from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Exchange, Recorder
 from tools_search_conformance.wire.stdio import StdioTransport
 
-__all__ = ["Link", "Params"]
+__all__ = ["Link", "Params", "busy_seconds"]
 
 Params = Mapping[str, Any]
 
-_MOST_STARTS: Final = 40
+_INTERNAL: Final = -32603
+_BUSY_REPEATS: Final = 5
+"""How often a search is sent again that a server was too busy for."""
+_MOST_STARTS: Final = 60
 _MOST_HELD: Final = 96 * 1024 * 1024
 """How many bytes of memory a target's answers may take of one check, about."""
+
+
+def busy_seconds(exchange: Exchange) -> float | None:
+    """Return how long a server that was too busy for a search wants to be left alone; `None` for any other answer."""
+    if exchange.error is None or exchange.error.code != _INTERNAL or complaint(exchange.error.data, "BusyData"):
+        return None
+    return float(exchange.error.data["retryAfterMs"]) / 1000
 
 
 class Link:
@@ -230,5 +241,20 @@ class Link:
             raise UnverifiableError(f"the target's answers take more than {_MOST_HELD // 1024**2} MiB of memory")
 
     async def search(self, params: Params, **dress: Any) -> Exchange:
-        """Send `tools/search` with exactly these params, dressed as `ask` dresses it."""
-        return await self.ask(METHOD, params, **dress)
+        """Send `tools/search` with exactly these params, dressed as `ask` dresses it, until the target is not too busy.
+
+        Raises:
+            TargetError, RefusedError, UnverifiableError: as `ask`.
+            UnverifiableError: the target was too busy each time, or asks for more patience than a request gets.
+        """
+        exchange, waited = await self.ask(METHOD, params, **dress), 0.0
+        for _ in range(_BUSY_REPEATS):
+            if (wait := busy_seconds(exchange)) is None:
+                return exchange
+            if (waited := waited + wait) > self.setting.seconds:
+                break
+            await anyio.sleep(wait)
+            exchange = await self.ask(METHOD, params, **dress)
+        if busy_seconds(exchange) is None:
+            return exchange
+        raise UnverifiableError("the server says each time that it is too busy to search", exchange)

@@ -16,6 +16,7 @@ __all__ = [
     "CHECK_PREFIX",
     "CLIENT_PREFIX",
     "FIXTURE_FEATURES",
+    "LEVELS",
     "SEVERITY",
     "Cell",
     "Check",
@@ -38,14 +39,19 @@ CHECK_PREFIX: Final = "tools-search-server-"
 CLIENT_PREFIX: Final = "tools-search-client-"
 """What the ids of client checks begin with."""
 
-Level = Literal["MUST", "SHOULD"]
-"""How binding the sentence behind a check is; `MUST NOT` counts as `MUST`, `SHOULD NOT` as `SHOULD`."""
+Level = Literal["MUST", "SHOULD", "ADVICE"]
+"""How binding the sentence behind a check is; `MUST NOT` counts as `MUST`, `SHOULD NOT` as `SHOULD`.
 
-Status = Literal["pass", "fail", "warn", "unverified", "skip", "info", "error"]
-"""What became of one check in one cell."""
+`ADVICE` is a sentence of a guide. It binds nobody and is no part of any verdict."""
 
-SEVERITY: Final[tuple[Status, ...]] = ("error", "fail", "unverified", "warn", "info", "skip", "pass")
-"""The worst first."""
+LEVELS: Final[tuple[Level, ...]] = get_args(Level)
+"""All of them, the most binding first."""
+
+Status = Literal["pass", "fail", "warn", "advice", "unverified", "skip", "info", "error"]
+"""What became of one check in one cell: where its rule is broken, `fail`, `warn` or `advice`, by the check's level."""
+
+SEVERITY: Final[tuple[Status, ...]] = ("error", "fail", "advice", "unverified", "warn", "info", "skip", "pass")
+"""The worst first. No check comes to `advice` in one cell and to `fail` or `warn` in another."""
 
 SkipReason = Literal["era", "transport", "profile", "effort", "not-offered", "fixture-feature", "driver-feature"]
 """Why a check does not apply: to this era, transport, profile or effort, to a target without the optional part that it

@@ -168,6 +168,7 @@ def _told(run: Run, result: Result | None) -> int:
         reasons = "; ".join(entry.reason for entry in run.unavailable)
         click.echo(f"NOT RUN: {plain(reasons) or 'the cell is not there'}")
         return _EXIT_TARGET
-    verdict = {"pass": "PASSES NOW", "error": "NO VERDICT"}.get(result.status, "STILL FAILING")
-    click.echo(f"{verdict}{result.message and ': '}{plain(result.message)}")
+    verdicts = {"pass": "PASSES NOW", "error": "NO VERDICT", "advice": "STILL NOT TAKEN"}
+    told = verdicts.get(result.status, "STILL FAILING")
+    click.echo(f"{told}{result.message and ': '}{plain(result.message)}")
     return {"pass": 0, "error": _EXIT_SUITE}.get(result.status, _EXIT_FAILING)

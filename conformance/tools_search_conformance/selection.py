@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from tools_search_spec import requirements
+from tools_search_spec import advice, requirements, retired
 
 from tools_search_conformance.explain import rows_of
 from tools_search_conformance.model import CELLS, Cell, Check
@@ -34,9 +34,9 @@ class Criteria:
     requirements: Sequence[str] = ()
     """Ids of rows, such as `R-PAG-01`; globs."""
     sections: Sequence[str] = ()
-    """Anchors of the draft, with or without `#`; globs."""
+    """Anchors of the draft or of a guide, with or without `#`; globs."""
     levels: Sequence[str] = ()
-    """`MUST` or `SHOULD`."""
+    """`MUST`, `SHOULD` or `ADVICE`."""
     cells: Sequence[str] = ()
     """Names of cells, or their eras, or what either begins with; globs."""
     reports: Sequence[Mapping[str, Any]] = ()
@@ -124,9 +124,10 @@ def _by_requirement(every: Iterable[Check]) -> dict[str, set[str]]:
 def _by_section(every: Iterable[Check]) -> dict[str, set[str]]:
     deciding = _by_requirement(every)
     names: dict[str, set[str]] = {}
-    for row in requirements():
-        if row.id in deciding:
-            names.setdefault(row.section, set()).update(deciding[row.id])
+    of_guides = ((row.id, f"#{row.place.partition('#')[2]}") for row in advice())
+    for row, section in (*((row.id, row.section) for row in requirements()), *of_guides):
+        if row in deciding:
+            names.setdefault(section, set()).update(deciding[row])
     return names
 
 
@@ -148,6 +149,9 @@ def _hint(kind: str, pattern: str, names: Mapping[str, Collection[str]]) -> str:
             if fnmatchcase(row.id, pattern):
                 why = row.excluded or f"{', '.join(row.checks)} decides it"
                 return f" that is decided here; {row.id}: {why}"
+        for row, why in retired().items():
+            if fnmatchcase(row, pattern):
+                return f" any more; {row}: {why}"
     near = get_close_matches(pattern, names, cutoff=0.5)
     return f"; near it: {', '.join(near)}" if near else "; see `tools-search-conformance list`"
 

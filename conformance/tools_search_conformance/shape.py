@@ -28,6 +28,7 @@ def page_schema(era: Era) -> Mapping[str, Any]:
         "properties": {
             "tools": {"type": "array", "items": {"$ref": tool}},
             "nextCursor": {"$ref": "#/$defs/Cursor"},
+            "_meta": {"$ref": "#/$defs/MetaObject"},
         },
     }
 

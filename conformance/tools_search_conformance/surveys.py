@@ -51,7 +51,7 @@ class Survey:
     catalogue: JsonObject
     listing: Listing
     named: tuple[tuple[str, Exchange], ...]
-    """For some names of tools, the search that brought the first tool, or none at all."""
+    """For some names of tools, the first page of a search, whatever it brought."""
     walks: tuple[Walk, ...]
     wholes: tuple[Walk, ...]
     """A large first page for each of the same queries."""
@@ -128,7 +128,7 @@ async def _survey(bench: Bench, made: JsonObject) -> Survey:
         async with bench.fresh(catalog=str(file)) as other:
             listing = await other.listing()
             words = Vocabulary.of(listing.tools)
-            named = [(name, await _named(other, name)) for name in _spread(words.names)]
+            named = [(name, await other.search({"query": name, "limit": 1})) for name in _spread(words.names)]
             walks, wholes = await _walks(other, words)
             nothing = await other.search({"query": NONSENSE})
             return Survey(
@@ -139,16 +139,6 @@ async def _survey(bench: Bench, made: JsonObject) -> Survey:
                 wholes=tuple(wholes),
                 nothing=nothing,
             )
-
-
-async def _named(bench: Bench, name: str) -> Exchange:
-    """Search for a tool by its name and return the exchange that brought the first tool, or none."""
-    try:
-        return (await bench.first(name, limit=1)).exchange
-    except UnverifiableError as error:
-        if error.exchange is None:
-            raise
-        return error.exchange
 
 
 async def _walks(bench: Bench, words: Vocabulary) -> tuple[list[Walk], list[Walk]]:

@@ -60,7 +60,7 @@ Examples:
 @click.command(epilog=_EXPLAIN_EXAMPLES, short_help="Explain a check, with the sentences behind it.")
 @click.argument("check")
 def explain(check: str) -> None:
-    """Explain a check: the sentences of the draft behind it, what is sent, what passes."""
+    """Explain a check: the sentences of the draft or a guide behind it, what is sent, what passes."""
     try:
         found = choose_checks([check], (*registered(), *client_checks()))
     except UnknownCheckError as error:
@@ -83,7 +83,10 @@ Examples:
     "--sep", type=click.IntRange(min=1), metavar="N", help="Print the rows as the official suite's sep-N.yaml."
 )
 def trace_command(report: Path | None, as_json: bool, sep: int | None) -> None:
-    """Show for each sentence of the draft what decides it and, with a REPORT.json, what came of that."""
+    """Show for each sentence of the draft, rule of the base protocol and piece of advice which checks decide it.
+
+    With a REPORT.json, show the outcome as well.
+    """
     if sep is not None:
         click.echo(sep_file(sep), nl=False)
         return

@@ -1,4 +1,4 @@
-"""From each sentence of the draft and rule of the base protocol to what decides it, and to what a run made of it."""
+"""From each row, a rule or advice, to the checks that decide it, and to the outcome of a run."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import yaml
-from tools_search_spec import Requirement, base_rules, requirements
+from tools_search_spec import Requirement, advice, base_rules, requirements
 
-from tools_search_conformance.explain import DRAFT, Row, place_of
+from tools_search_conformance.explain import DRAFT, Row, level_of, place_of
 from tools_search_conformance.model import CHECK_PREFIX, SEVERITY
 
 __all__ = ["sep_check", "sep_file", "trace", "trace_text"]
@@ -18,17 +18,17 @@ _UNKNOWN: Final = "not run"
 
 
 def trace(report: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-    """Return a row for each requirement, with the worst status of its checks in `report`, where one is given."""
+    """Return an entry for each row, with the worst status of its checks in `report`, where one is given."""
     statuses: dict[str, set[str]] = {}
     for result in report["results"] if report is not None else ():
         statuses.setdefault(result["check"], set()).add(result["status"])
-    return [_row(row, statuses, judged=report is not None) for row in (*requirements(), *base_rules())]
+    return [_row(row, statuses, judged=report is not None) for row in (*requirements(), *base_rules(), *advice())]
 
 
 def _row(requirement: Row, statuses: Mapping[str, set[str]], *, judged: bool) -> dict[str, Any]:
     row: dict[str, Any] = {
         "id": requirement.id,
-        "level": requirement.level,
+        "level": level_of(requirement),
         "role": requirement.role,
         "text": requirement.text,
         "place": place_of(requirement),
@@ -54,7 +54,9 @@ def trace_text(rows: Sequence[Mapping[str, Any]]) -> str:
     counts = ", ".join(f"{count} {what}" for what, count in told.most_common())
     checks = len({check for row in rows for check in row["checks"]})
     base = sum(row["id"].startswith("B-") for row in rows)
-    what = f"{len(rows) - base} sentences and {base} rules of the base protocol"
+    advised = sum(row["level"] == "ADVICE" for row in rows)
+    sentences = len(rows) - base - advised
+    what = f"{sentences} sentences, {base} rules of the base protocol and {advised} pieces of advice"
     return "\n".join([*lines, "", f"{what}, {checks} checks: {counts}"])
 
 
@@ -68,7 +70,7 @@ def sep_file(number: int) -> str:
     """Return the traceability file of the base protocol's conformance process, for the proposal `number`.
 
     There a check's id begins with `sep-<number>-`, and every row is a check or an exclusion with its reason. Rules of
-    the base protocol are left out: such a file traces the sentences of its own proposal, and they have one of theirs.
+    the base protocol and advice are left out: such a file traces what its own proposal requires.
     """
     rows = [row for requirement in requirements() for row in _sep_rows(number, requirement)]
     head = {"sep": number, "spec_url": DRAFT, "requirements": rows}

@@ -13,7 +13,7 @@ class VerdictError(Exception):
     """Base of the three. A body that returns instead has nothing to complain of.
 
     VerdictError
-    ├── ViolationError      the rule is broken: fail or warn
+    ├── ViolationError      the rule is broken: fail, warn or advice
     ├── UnverifiableError   the rule applies, but the target could not be brought to exercise it
     └── InapplicableError   the target lacks the optional part that the rule is about
         └── LeftOutError    the run is a brief one, and judging the rule would take long

@@ -48,9 +48,9 @@ _PAIRED_TERMS: Final = 20
 
 @lru_cache(maxsize=8192)
 def terms(text: str) -> tuple[str, ...]:
-    """Return the draft's terms of `text`: runs of letters and digits after NFKC and default case folding."""
+    """Return the draft's terms of `text`: runs of letters, marks and digits after NFKC and default case folding."""
     folded = unicodedata.normalize("NFKC", text).casefold()
-    kept = (c if unicodedata.category(c)[0] == "L" or unicodedata.category(c) == "Nd" else " " for c in folded)
+    kept = (c if (kind := unicodedata.category(c))[0] in "LM" or kind == "Nd" else " " for c in folded)
     return tuple("".join(kept).split())
 
 
@@ -121,6 +121,11 @@ class Vocabulary:
         """Return distinctive terms of `tool` that are not ASCII, or there after case folding only, as `strasse` is."""
         lowered = " ".join(text_of(tool)).lower()
         return [t for t in self.distinctive(tool) if not t.isascii() or t not in lowered]
+
+    def capital_sharp(self, tool: JsonObject) -> list[str]:
+        """Return up to one distinctive term that `tool` has with a sharp s, in capitals with a capital sharp s."""
+        held = {term for text in text_of(tool) for word in text.split() if "ß" in word for term in terms(word)}
+        return [t.replace("ss", "ẞ").upper() for t in self.distinctive(tool) if t in held and "ss" in t][:1]
 
     def sample(self, count: int) -> list[str]:
         """Return up to `count` queries that something is bound to match: broad words and phrases of descriptions."""

@@ -11,7 +11,13 @@ from mcp_ext_tools_search.hosts import StdioTarget
 from mcp_types import TextContent
 from tools_search_client.connection import ConnectionOptions, open_server
 from tools_search_client.discovery import DiscoveryOptions
-from tools_search_client.errors import InvalidServerResult, ServerRefused, ServerTimedOut, ServerUnavailable
+from tools_search_client.errors import (
+    InvalidServerResult,
+    ServerBusy,
+    ServerRefused,
+    ServerTimedOut,
+    ServerUnavailable,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -156,14 +162,90 @@ async def test_a_refusal_that_listing_does_not_mend_is_raised(liar: Any, era: st
     assert server.asked("tools/list") == []
 
 
-@pytest.mark.parametrize("fault", ["shapeless", "loops", "overfull", "expires-always"])
-async def test_an_invalid_search_result_is_replaced_by_listing(liar: Any, era: str, fault: str):
+@pytest.mark.parametrize("fault", ["shapeless", "loops"])
+async def test_an_unusable_search_result_is_replaced_by_listing(liar: Any, era: str, fault: str):
     server = liar(fault, era=era)
     with anyio.fail_after(10):
         async with open_server(server.target) as tools:
             found = await tools.search("make a gamma", limit=5)
     assert (found.tools[0].tool.name, found.mode) == ("make_gamma", "list")
     assert "invalid" in (found.fallback or "")
+
+
+@pytest.mark.parametrize("fault", ["overfull", "malformed-hints"])
+async def test_a_page_that_is_wrong_elsewhere_is_used_and_not_kept(liar: Any, era: str, fault: str):
+    server = liar(fault, era=era)
+    with anyio.fail_after(10):
+        async with open_server(server.target) as tools:
+            await tools.search("make an alpha", limit=5)
+            found = await tools.search("make an alpha", limit=5)
+    assert ([hit.tool.name for hit in found.tools], found.mode) == ([f"make_{word}" for word in WORDS[:5]], "search")
+    assert server.asked("tools/search", "tools/list") == ["tools/search", "tools/search"]
+
+
+async def test_a_search_is_sent_again_when_a_busy_server_says(liar: Any, era: str):
+    server = liar("busy:20:3", era=era)
+    with anyio.fail_after(10):
+        async with open_server(server.target) as tools:
+            found = await tools.search("make an alpha")
+    assert (found.tools[0].tool.name, found.mode, found.fallback) == ("make_alpha", "search", None)
+    assert server.asked("tools/search", "tools/list") == ["tools/search"] * 4
+
+
+async def test_a_server_that_stays_busy_is_reported_and_neither_listed_nor_asked_too_soon(liar: Any, era: str):
+    server = liar("busy:60000", era=era)
+    with anyio.fail_after(10):
+        async with open_server(server.target) as tools:
+            for query in ("alpha", "beta", "gamma", "delta"):
+                with pytest.raises(ServerBusy, match="too busy") as busy:
+                    await tools.search(query)
+            assert (busy.value.retry_after, busy.value.kind, tools.mode) == (60, "busy", "search")
+    assert server.asked("tools/search", "tools/list") == ["tools/search"]
+
+
+async def test_busy_answers_are_no_failures_that_make_a_client_list(liar: Any, era: str):
+    server = liar("busy:0:16", era=era)
+    with anyio.fail_after(10):
+        async with open_server(server.target) as tools:
+            for query in ("alpha", "beta", "gamma", "delta"):
+                with pytest.raises(ServerBusy):
+                    await tools.search(query)
+            assert (await tools.search("make an alpha")).mode == "search"
+    assert server.asked("tools/search", "tools/list") == ["tools/search"] * 17
+
+
+async def test_a_fresh_listing_stands_in_for_a_busy_server(liar: Any):
+    options = ConnectionOptions(discovery=DiscoveryOptions(listing_ttl=0))
+    server = liar("busy:60000", era="legacy")
+    with anyio.fail_after(10):
+        async with open_server(server.target, options) as tools:
+            await tools.list()
+            found = await tools.search("make an alpha")
+    assert (found.tools[0].tool.name, found.mode) == ("make_alpha", "list")
+    assert server.asked("tools/search", "tools/list") == ["tools/list", "tools/search"]
+
+
+async def test_a_wait_for_a_busy_server_ends_with_the_time_of_the_search(liar: Any, era: str):
+    options = DiscoveryOptions(request_timeout=5, busy_patience=60)
+    server = liar("busy:10000", era=era)
+    with anyio.fail_after(10):
+        async with open_server(server.target, ConnectionOptions(discovery=options)) as tools:
+            began = anyio.current_time()
+            with pytest.raises(ServerBusy):
+                await tools.search("alpha")
+            assert anyio.current_time() - began < 5
+
+
+async def test_a_search_whose_cursors_are_all_refused_starts_over_once_and_keeps_what_it_found(liar: Any, era: str):
+    server = liar("expires-always", era=era)
+    with anyio.fail_after(10):
+        async with open_server(server.target) as tools:
+            found = await tools.search("make a gamma", limit=5)
+            assert found.mode == "search"
+            assert 0 < len(found.tools) < 5
+            assert server.asked("tools/search", "tools/list") == ["tools/search"] * 4
+            await tools.search("make a gamma", limit=5)
+    assert server.asked("tools/search", "tools/list") == ["tools/search"] * 8, "what is incomplete is not cached"
 
 
 async def test_a_search_whose_cursor_expired_starts_over_once(liar: Any, era: str):
@@ -251,6 +333,8 @@ async def test_an_invalid_definition_costs_a_server_that_tool_and_no_other(liar:
             listed = await tools.list()
             assert tools.left_out == 3
             result = await tools.call("make_zeta")
+            tools.forget()
+            assert tools.left_out == 0
     assert [tool.name for tool in listed] == [f"make_{word}" for word in WORDS]
     assert not result.is_error
 
@@ -259,10 +343,7 @@ async def test_an_invalid_definition_in_a_search_result_costs_that_tool_and_no_o
     with anyio.fail_after(10):
         async with open_server(liar("flawed", era=era).target) as tools:
             found = await tools.search("make an alpha")
-            assert (found.mode, found.tools[0].tool.name, tools.left_out) == ("list", "make_alpha", 3)
-            await tools.search("make a beta")
-            tools.forget()
-            assert tools.left_out == 0
+    assert ([hit.tool.name for hit in found.tools], found.mode) == (["make_alpha"], "search")
 
 
 @pytest.mark.parametrize("fault", ["list-loops", "list-shapeless", "list-invalid-page"])

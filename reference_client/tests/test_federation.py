@@ -67,6 +67,7 @@ async def test_servers_that_fail_to_start_or_hang_or_lie_are_reported_and_the_re
         silent=liar("hangs").target,
         liar=liar("list-loops", place="nowhere").target,
         refuser=liar("refuses:-32602").target,
+        busy=liar("busy:60000").target,
     )
     with anyio.fail_after(60):
         async with open_federation(servers) as federation:
@@ -79,11 +80,13 @@ async def test_servers_that_fail_to_start_or_hang_or_lie_are_reported_and_the_re
         "silent": "timeout",
         "liar": "invalid-result",
         "refuser": "refused",
+        "busy": "busy",
     }
     told = {report.server: report.failure.message for report in answer.failed if report.failure}
     assert "no licence" in told["quitter"]
     assert "/nowhere/program" in told["missing"]
     assert "still answering after" in told["silent"]
+    assert "too busy" in told["busy"]
 
 
 async def test_a_server_that_never_finishes_its_handshake_is_given_up_at_the_deadline(liar: Any):

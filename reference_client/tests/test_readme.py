@@ -89,6 +89,9 @@ def _parameters(target: StdioTarget) -> StdioServerParameters:
         ("refuses:-32601", ["tools/search", "tools/list"]),
         ("refuses:-32021", ["tools/search", "tools/list"]),
         ("shapeless", ["tools/search", "tools/list"]),
+        ("busy:20:2", ["tools/search", "tools/search", "tools/search"]),
+        ("expires", ["tools/search"] * 5),
+        ("expires-always", ["tools/search"] * 4),
         ("list-pages", ["tools/list", "tools/list", "tools/list"]),
         ("list-loops", ["tools/list", "tools/list"]),
     ],
@@ -103,8 +106,9 @@ async def test_the_page_to_copy_searches_or_falls_back(liar: Any, fault: str, as
 
 
 @pytest.mark.anyio
-async def test_the_page_to_copy_raises_what_listing_does_not_mend(liar: Any):
-    server = liar("refuses:-32602")
+@pytest.mark.parametrize("fault", ["refuses:-32602", "busy:60000"])
+async def test_the_page_to_copy_raises_what_listing_does_not_mend(liar: Any, fault: str):
+    server = liar(fault)
 
     async def find() -> None:
         async with Client(_parameters(server.target), extensions=[TOOLS_SEARCH]) as client:

@@ -1,7 +1,8 @@
 """Answers kept for as long as the server allowed, and no longer.
 
 Pure state: it reads a clock and does no I/O. One cache serves one connection, so nothing in it ever reaches another
-server; within the connection, what a server marked `private` is answered only to the authorization it was given to.
+server or another protocol revision; within the connection, what a server marked `private` is answered only to the
+authorization it was given to.
 """
 
 from __future__ import annotations

@@ -9,15 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import anyio
-from mcp import Client, MCPError
+from mcp import Client
 from mcp.shared.dispatcher import ProgressFnT
-from mcp_ext_tools_search.client import hit_metadata, iter_pages, server_settings
+from mcp_ext_tools_search.client import hit_metadata, read_pages, server_settings
 from mcp_ext_tools_search.client.listing import ListedPage, list_page
 from mcp_ext_tools_search.ranking import Ranker, default_ranker
 from mcp_ext_tools_search.types import METHOD, HitMetadata, SearchToolsResult, ServerSettings
 from mcp_types import (
     INTERNAL_ERROR,
-    INVALID_PARAMS,
     METHOD_NOT_FOUND,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     CallToolResult,
@@ -27,7 +26,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from tools_search_client.cache import CacheScope, ExpiringCache, canonical_key
-from tools_search_client.errors import InvalidServerResult, ServerRefused, ServerUnavailable
+from tools_search_client.errors import InvalidServerResult, ServerBusy, ServerRefused, ServerUnavailable
 from tools_search_client.fallback import Listing, ListingBounds, LocalIndex, list_everything
 from tools_search_client.faults import server_faults
 from tools_search_client.found import Found, FoundTool, Mode, require_request
@@ -85,6 +84,9 @@ class DiscoveryOptions:
 
     retry_after: float = 1.0
     """Seconds until the next search is sent after one that failed; twice as long after each in a row."""
+
+    busy_patience: float = 2.0
+    """Seconds for which one search waits for a server that is too busy; then that is what the search comes to."""
 
     search_again_after: float = 300.0
     """Seconds for which a server is listed that refuses to be searched, or fails again and again."""
@@ -156,7 +158,8 @@ class ServerTools:
         Raises:
             ValueError: The query is blank or no Unicode text, or `limit` is not positive.
             ServerError: The server failed in a way that listing does not help, or the listing failed as well. After one
-                search that failed the tools are listed where that is cheap; where it is not, the failure is raised.
+                search that failed the tools are listed where that is cheap; where it is not, the failure is raised. A
+                server that stays too busy (`ServerBusy`) is not listed, nor searched before it said.
         """
         found = await self._searched_or_listed(query, limit)
         if isinstance(found, Found):
@@ -243,8 +246,11 @@ class ServerTools:
         if isinstance(error, ServerRefused) and error.code not in _UNSUPPORTED | _BROKEN:
             return
         self._search_fault = error
-        self._search_failures += 1
         now = anyio.current_time()
+        if isinstance(error, ServerBusy):
+            self._retry_at = now + min(error.retry_after, self._options.search_again_after)
+            return
+        self._search_failures += 1
         self._retry_at = now + self._options.retry_after * 2 ** min(self._search_failures - 1, _MOST_FAILURES)
         if self._search_failures >= _MOST_FAILURES or _is_unsupported(error):
             self._search_off_until = now + self._options.search_again_after
@@ -252,13 +258,23 @@ class ServerTools:
     def _is_helped_by_listing(self, error: InvalidServerResult | ServerRefused) -> bool:
         if isinstance(error, InvalidServerResult) or _is_unsupported(error):
             return True
-        return error.code in _BROKEN and (self.mode == "list" or self._is_cheap_to_list)
+        if isinstance(error, ServerBusy):
+            return self._is_listed
+        return error.code in _BROKEN and (self.mode == "list" or self._is_listed or self._is_cheap_to_list)
+
+    @property
+    def _is_listed(self) -> bool:
+        """Whether a listing is fresh, so that nothing has to be sent for it."""
+        kept = self._listings.get(self._key(_LIST_METHOD), partition=self._options.authorization())
+        return kept is not None
 
     @property
     def _is_cheap_to_list(self) -> bool:
         size = self._settings.catalog_size if self._settings else None
-        kept = self._listings.get(canonical_key(_LIST_METHOD, {}), partition=self._options.authorization())
-        return kept is not None or (size is not None and size <= _CHEAP_LISTING)
+        return size is not None and size <= _CHEAP_LISTING
+
+    def _key(self, method: str, **params: Any) -> str:
+        return canonical_key(method, {"protocolVersion": self.protocol_version, **params})
 
     @property
     def _fallback(self) -> str | None:
@@ -272,35 +288,26 @@ class ServerTools:
                 return f"the search was refused: {self._search_fault}"
 
     async def _searched(self, query: str, limit: int) -> tuple[FoundTool, ...]:
-        key = canonical_key(METHOD, {"query": query, "limit": limit})
+        key = self._key(METHOD, query=query, limit=limit)
         partition = self._options.authorization()
         kept = self._answers.get(key, partition=partition)
         if kept is not None:
             return kept
         generation = self._answers.generation
         async with self._deadline(self._options.request_timeout):
-            pages = await self._pages(query, limit)
+            pages = await read_pages(
+                self._client,
+                query,
+                limit=limit,
+                enough=lambda pages: len(_each_once(pages)) >= limit,
+                patience=self._options.busy_patience,
+            )
         tools = _each_once(pages)[:limit]
         ttl = min(page.ttl_ms for page in pages) / 1000
         scope: CacheScope = "private" if any(page.cache_scope == "private" for page in pages) else "public"
-        self._answers.put(key, tools, ttl_seconds=ttl, scope=scope, partition=partition, generation=generation)
+        if len(tools) == limit or pages[-1].next_cursor is None:  # or a later page failed, and may not the next time
+            self._answers.put(key, tools, ttl_seconds=ttl, scope=scope, partition=partition, generation=generation)
         return tools
-
-    async def _pages(self, query: str, limit: int) -> Sequence[SearchToolsResult]:
-        """Ask for pages until there are `limit` tools, from the start again where the catalogue changed meanwhile."""
-        for _ in range(2):
-            pages: list[SearchToolsResult] = []
-            try:
-                async for page in iter_pages(self._client, query, limit=limit):
-                    pages.append(page)
-                    if sum(len(seen.tools) for seen in pages) >= limit:
-                        break
-            except MCPError as error:
-                if error.code != INVALID_PARAMS or not pages:
-                    raise
-            else:
-                return pages
-        raise InvalidServerResult("the cursors of the search expire faster than they can be used")
 
     def _ranked_here(self, listing: Listing, query: str, limit: int) -> tuple[FoundTool, ...]:
         if self._index is None or self._index[0] is not listing:
@@ -308,7 +315,7 @@ class ServerTools:
         return self._index[1].search(query, limit)
 
     async def _listing(self) -> Listing:
-        key = canonical_key(_LIST_METHOD, {})
+        key = self._key(_LIST_METHOD)
         partition = self._options.authorization()
         async with self._deadline(self._options.request_timeout), self._listing_turn:
             kept = self._listings.get(key, partition=partition)

@@ -10,6 +10,7 @@
         ├── ServerUnavailable     could not be started or reached, or died
         ├── ServerTimedOut        did not answer in time
         ├── ServerRefused         answered with a JSON-RPC error
+        │   └── ServerBusy        is too busy to search at the moment
         └── InvalidServerResult   answered, but not as the protocol says
 
 Texts that quote a server hold what that server sent: clean them with `tools_search_client.text` before they reach a
@@ -30,6 +31,7 @@ __all__ = [
     "InvalidAnswer",
     "InvalidServerResult",
     "LocalMistake",
+    "ServerBusy",
     "ServerError",
     "ServerRefused",
     "ServerTimedOut",
@@ -38,7 +40,7 @@ __all__ = [
     "UnknownTool",
 ]
 
-FailureKind = Literal["unavailable", "timeout", "refused", "invalid-result"]
+FailureKind = Literal["unavailable", "timeout", "refused", "busy", "invalid-result"]
 """Short names of the ways in which a server fails, as reports and `--json` show them."""
 
 
@@ -109,6 +111,17 @@ class ServerRefused(ServerError):
         self.code = code
         self.data = data
         super().__init__(f"{message} ({code})")
+
+
+class ServerBusy(ServerRefused):
+    """The server is too busy to search at the moment; listing it would not help."""
+
+    kind = "busy"
+
+    def __init__(self, code: int, message: str, data: Any, retry_after: float) -> None:
+        super().__init__(code, message, data)
+        self.retry_after = retry_after
+        """In how many seconds it may be searched again, as the server said."""
 
 
 class InvalidServerResult(ServerError):

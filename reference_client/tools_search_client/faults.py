@@ -10,12 +10,13 @@ from typing import cast
 import anyio
 import httpx2
 from mcp import MCPError
-from mcp_ext_tools_search.client import InvalidSearchResult
+from mcp_ext_tools_search.client import InvalidSearchResult, retry_after
 from mcp_ext_tools_search.client.endings import connection_ended, malformed, timed_out
 from pydantic import ValidationError
 
 from tools_search_client.errors import (
     InvalidServerResult,
+    ServerBusy,
     ServerError,
     ServerRefused,
     ServerTimedOut,
@@ -122,6 +123,8 @@ def _of_an_answer(error: MCPError, ended: str) -> ServerError:
         return ServerUnavailable(f"the connection ended: {ended or error.message}")
     if malformed(error):
         return InvalidServerResult(error.message)
+    if (wait := retry_after(error)) is not None:
+        return ServerBusy(error.code, error.message, error.data, wait)
     return ServerRefused(error.code, error.message, error.data)
 
 

@@ -9,6 +9,7 @@ and die, and for many of them at once.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from shutil import which
 
 import anyio
@@ -17,36 +18,45 @@ from mcp_ext_tools_search.client import (
     TOOLS_SEARCH,
     InvalidSearchResult,
     is_for_model,
-    iter_tools,
     list_page,
+    read_pages,
     server_settings,
 )
 from mcp_ext_tools_search.ranking import default_ranker, floored
+from mcp_ext_tools_search.types import SearchToolsResult
 from mcp_types import METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY, Tool
 
 __all__ = ["find_tools", "list_and_rank", "list_tools"]
 
 
 async def find_tools(client: Client, query: str, *, limit: int | None = 5) -> list[Tool]:
-    """Return the tools that fit `query`, best first, all without a limit; each can be called by its name at once."""
+    """Return the tools that fit `query`, best first, all without a limit; each can be called by its name at once.
+
+    A server that stays too busy is not listed: that is an `MCPError` as any other, to be reported as such
+    (`mcp_ext_tools_search.client.retry_after`).
+    """
     # Negotiate, never probe: a server that did not advertise the extension is not asked.
     if server_settings(client) is None:
         return await list_and_rank(client, query, limit=limit)
+
+    def is_enough(pages: Sequence[SearchToolsResult]) -> bool:
+        return limit is not None and len(for_model(pages)) >= limit
+
     try:
-        if limit is None:
-            return [tool async for tool in iter_tools(client, query) if is_for_model(tool)]
-        found: list[Tool] = []
-        async for tool in iter_tools(client, query, limit=limit):
-            found += [tool] if is_for_model(tool) else []  # what MCP Apps keep for a user interface is for no model
-            if len(found) == limit:
-                break
-        return found
+        # Waits for a server that is busy, and starts over once when a cursor is refused.
+        return for_model(await read_pages(client, query, limit=limit, enough=is_enough))[:limit]
     except InvalidSearchResult:
         return await list_and_rank(client, query, limit=limit)
     except MCPError as error:
         if error.code not in (METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY):
             raise
         return await list_and_rank(client, query, limit=limit)
+
+
+def for_model(pages: Sequence[SearchToolsResult]) -> list[Tool]:
+    """Return each tool of some pages once, but for those that MCP Apps keep for a user interface."""
+    tools = {tool.name: tool for page in pages for tool in page.tools}
+    return [tool for tool in tools.values() if is_for_model(tool)]
 
 
 async def list_and_rank(client: Client, query: str, *, limit: int | None = 5) -> list[Tool]:

@@ -177,6 +177,8 @@ def test_the_door(servers: Any, file: Path, tokens: dict[str, str]) -> None:
     answers = [post(url, tokens["slow"]) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 429]
     assert 1 <= int(answers[2].headers["Retry-After"]) <= 30
+    told = answers[2].json()["error"]
+    assert (told["code"], told["data"]) == (-32603, {"retryAfterMs": int(answers[2].headers["Retry-After"]) * 1000})
 
     session = post(url, tokens["busy"]).headers["Mcp-Session-Id"]
     stream = {"Authorization": f"Bearer {tokens['busy']}", "Mcp-Session-Id": session, "Accept": "text/event-stream"}

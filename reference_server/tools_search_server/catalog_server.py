@@ -59,7 +59,7 @@ class Catalog:
         secret = frozenset[str]().union(*contents.hidden.values())
         groups = dict.fromkeys(group for tool in tools if tool.name not in secret and (group := _group(tool)))
         told: dict[str, Any] = {"topics": list(groups)[:_MAX_TOPICS]} if groups else {}
-        if not contents.hidden:  # draft, Server Settings: where callers see different numbers of tools, none is told
+        if not contents.hidden:  # what each caller sees is another number (draft: Visibility)
             told["catalog_size"] = len(tools)
         self.settings = ServerSettings(**told)
 
@@ -116,6 +116,7 @@ def catalog_server(catalog: Catalog, answer: Answer = canned_answer) -> Server[A
         settings=lambda: catalog.settings,
         default_limit=limits.default_limit,
         max_limit=limits.max_limit,
+        max_searches=limits.searches_at_once,
         cursor_key=limits.cursor_key,
         # Both are only for speed in large catalogues: without them, each search lists as its caller does.
         catalogue=catalog.catalogue,

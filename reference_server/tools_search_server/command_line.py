@@ -123,6 +123,8 @@ class _ModeType(click.ParamType[tuple[str, int]]):
               help=f"Tools per list page; as many as fit into {MOST_PAGE_BYTES // 1024} KiB unless given.")  # fmt: skip
 @click.option("--default-limit", type=click.IntRange(1, 20), default=10, show_default=True, help="Tools per search.")
 @click.option("--max-limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Most tools per search.")
+@click.option("--searches-at-once", type=click.IntRange(1), default=64, show_default=True, metavar="SEARCHES",
+              help="Searches beyond these are told to come back.")  # fmt: skip
 @click.option("--least-confidence", type=click.FloatRange(0, 1), metavar="SHARE",
               help=f"Find nothing where a tool fits less likely; default {DEFAULT_LEAST_CONFIDENCE}.")  # fmt: skip
 @click.option("--semantic", is_flag=True, help="Rank by meaning as well, in English; needs the extra [semantic].")
@@ -162,6 +164,7 @@ def command(
     page_size: int,
     default_limit: int,
     max_limit: int,
+    searches_at_once: int,
     least_confidence: float | None,
     semantic: bool,
     cursor_key_file: Path | None,
@@ -202,7 +205,7 @@ def command(
     try:
         cursor_key = read_cursor_key(cursor_key_file)
         ranker = chosen_ranker(semantic=semantic, least_confidence=least_confidence)
-        limits = Limits(page_size, min(default_limit, max_limit), max_limit, cursor_key, ranker)
+        limits = Limits(page_size, min(default_limit, max_limit), max_limit, cursor_key, ranker, searches_at_once)
         redis_at = redis_address(redis, redis_channel)
         laziness = None if only_check else Laziness(for_all=lazy, idle_seconds=idle_stop)
         max_bytes = max_message * _MEBI

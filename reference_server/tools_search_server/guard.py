@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import anyio
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp_ext_tools_search.types import BusyData
+from mcp_types import INTERNAL_ERROR
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
@@ -127,7 +130,9 @@ def _unauthorized(*, is_shown: bool) -> JSONResponse:
 
 def _too_many(seconds: float) -> JSONResponse:
     wait = math.ceil(seconds)
-    return _refusal(429, f"Too many requests: try again in {wait} s", {"Retry-After": str(wait)})
+    # Draft, Error Handling: what a search is told that a rate limit refuses. Other methods may be told the same.
+    error = {"code": INTERNAL_ERROR, "data": BusyData(retry_after_ms=wait * 1000).to_wire()}
+    return _refusal(429, f"Too many requests: try again in {wait} s", {"Retry-After": str(wait)}, error)
 
 
 def _too_many_sessions() -> JSONResponse:
@@ -137,6 +142,8 @@ def _too_many_sessions() -> JSONResponse:
     )
 
 
-def _refusal(status: int, message: str, headers: Mapping[str, str]) -> JSONResponse:
-    body: dict[str, Any] = {"jsonrpc": "2.0", "id": None, "error": {"code": _SERVER_ERROR, "message": message}}
-    return JSONResponse(body, status, headers)
+def _refusal(
+    status: int, message: str, headers: Mapping[str, str], error: Mapping[str, Any] = MappingProxyType({})
+) -> JSONResponse:
+    told = {"code": _SERVER_ERROR, "message": message, **error}
+    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": told}, status, headers)

@@ -1,4 +1,4 @@
-"""How much one page holds, the key that authenticates search cursors, and what ranks."""
+"""How much one page holds, how many searches run at once, the key of search cursors, and what ranks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MIN_KEY_BYTES: Final = 32
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of the pages of `tools/list` and `tools/search`, and what goes with them."""
+    """Bounds of `tools/list` and `tools/search`, and what goes with them."""
 
     page_size: int = MOST_PAGE_SIZE
     """Tools on one page of `tools/list`; fewer where their definitions come to more than a page may hold."""
@@ -39,6 +39,9 @@ class Limits:
 
     ranker: Ranker | None = None
     """Orders what a search finds; `None` for the default."""
+
+    searches_at_once: int = 64
+    """How many searches are answered at the same time; one more is refused as one too many."""
 
 
 def read_cursor_key(file: Path | None) -> bytes | None:

@@ -45,6 +45,7 @@ class Searched:
             settings=self.views.settings,
             default_limit=limits.default_limit,
             max_limit=limits.max_limit,
+            max_searches=limits.searches_at_once,
             cursor_key=limits.cursor_key,
             catalogue=self.views.catalogue,
             listing=self._listing,

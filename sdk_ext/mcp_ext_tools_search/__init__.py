@@ -7,6 +7,7 @@ and whoever ranks tools takes `mcp_ext_tools_search.ranking`; none of them loads
 from mcp_ext_tools_search.types import (
     EXTENSION_ID,
     METHOD,
+    BusyData,
     ClientSettings,
     HitMetadata,
     SearchToolsRequest,
@@ -18,6 +19,7 @@ from mcp_ext_tools_search.types import (
 __all__ = [
     "EXTENSION_ID",
     "METHOD",
+    "BusyData",
     "ClientSettings",
     "HitMetadata",
     "SearchToolsRequest",

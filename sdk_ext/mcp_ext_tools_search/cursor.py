@@ -1,4 +1,4 @@
-"""Search cursors: self-contained, authenticated and bound to one query and one answer (draft: Pages).
+"""Search cursors: self-contained, authenticated and bound to one query and one answer (draft: Pagination).
 
 A cursor holds a position and a digest of the answer, never any state of the server, so that every replica with the
 same key continues a search that another one began. Its length is fixed whatever the query, and it holds no secret: a

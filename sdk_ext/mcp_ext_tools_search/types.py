@@ -26,6 +26,7 @@ __all__ = [
     "EXTENSION_ID",
     "METHOD",
     "WHITE_SPACE",
+    "BusyData",
     "ClientSettings",
     "HitMetadata",
     "SearchToolsRequest",
@@ -114,7 +115,7 @@ class ServerSettings(_ExtensionModel):
     """
 
     catalog_size: Annotated[Annotated[JsonInteger, Field(ge=0)] | None, LeftOut] = None
-    """Approximate number of tools; left out when the catalogue varies by caller."""
+    """Approximate number of tools that the caller can find; left out where it is not known for each caller."""
 
     topics: Annotated[list[Text] | None, LeftOut] = None
     """Short phrases naming what can be found, for a host to tell its model when searching is worth it."""
@@ -140,6 +141,13 @@ class HitMetadata(_ExtensionModel):
     """The part of the catalogue that the tool belongs to."""
 
 
+class BusyData(_ExtensionModel):
+    """The `data` of error -32603 from a server that is too busy to search (draft: Error Handling)."""
+
+    retry_after_ms: Annotated[JsonInteger, Field(ge=0)]
+    """Milliseconds after which a client may search again."""
+
+
 class SearchToolsRequestParams(PaginatedRequestParams):
     """Parameters of `tools/search` (draft: Request)."""
 
@@ -161,7 +169,7 @@ class SearchToolsRequest(Request[SearchToolsRequestParams, Literal["tools/search
 
 
 class SearchToolsResult(PaginatedResult, CacheableResult):
-    """One page of matching tools, best first (draft: Result)."""
+    """One page of matching tools, best first (draft: Response)."""
 
     tools: list[Tool]
     """Definitions identical to those of `tools/list`, apart from `_meta[EXTENSION_ID]`."""

@@ -6,15 +6,20 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+import anyio
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.server import Server
-from mcp_ext_tools_search.client import InvalidSearchResult, iter_pages, iter_tools
+from mcp_ext_tools_search.client import InvalidSearchResult, iter_pages, iter_tools, read_pages
 
 pytestmark = pytest.mark.anyio
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 Lying = Callable[..., Server[Any]]
+
+
+BUSY = MCPError(-32603, "too busy", {"retryAfterMs": 1})
+REFUSED = MCPError(-32602, "expired")
 
 
 def _tool(name: Any = "send_invoice", **members: Any) -> dict[str, Any]:
@@ -35,7 +40,7 @@ async def test_every_tool_of_every_page_comes_once(connect: Connect, lying: Lyin
 
     async with connect(lying(answer)) as client:
         assert [tool.name async for tool in iter_tools(client, "invoice", limit=3)] == ["a", "b", "c"]
-        assert [len(page.tools) async for page in iter_pages(client, "invoice", limit=3)] == [2, 0, 3]
+        assert [len(page.tools) async for page in iter_pages(client, "invoice", limit=3)] == [2, 0, 2]
     first = {"query": "invoice", "limit": 3}
     assert asked[:3] == [first, {**first, "cursor": "1"}, {**first, "cursor": ""}]
 
@@ -54,27 +59,120 @@ async def test_a_page_is_asked_for_when_it_is_wanted(connect: Connect, lying: Ly
     assert len(asked) == 3
 
 
-@pytest.mark.parametrize("cursors", [["1", "1"], ["1", "2", "1"], ["", ""]])
-async def test_pages_that_go_in_circles_are_a_lie(connect: Connect, lying: Lying, cursors: list[str]) -> None:
-    turns = iter(cursors)
-
-    def answer(_params: dict[str, Any]) -> dict[str, Any]:
-        return {"tools": [], "nextCursor": next(turns)}
-
-    async with connect(lying(answer)) as client:
-        with pytest.raises(InvalidSearchResult, match="repeats"):
-            [page async for page in iter_pages(client, "invoice")]
-
-
-async def test_pages_that_never_bring_a_new_tool_are_given_up(connect: Connect, lying: Lying) -> None:
+@pytest.mark.parametrize("circle", [1, 3, 1000])
+async def test_pages_that_never_bring_a_new_tool_are_given_up(connect: Connect, lying: Lying, circle: int) -> None:
     turn = 0
 
     def answer(_params: dict[str, Any]) -> dict[str, Any]:
         nonlocal turn
         turn += 1
-        return {"tools": [_tool()], "nextCursor": str(turn)}
+        return {"tools": [_tool()], "nextCursor": str(turn % circle)}
 
     async with connect(lying(answer)) as client:
-        with pytest.raises(InvalidSearchResult, match="100 pages in a row"):
+        with pytest.raises(InvalidSearchResult, match="50 pages in a row"):
             [tool async for tool in iter_tools(client, "invoice")]
-    assert turn == 101
+    assert turn == 51
+
+
+@pytest.mark.parametrize("failure", [MCPError(-32603, "broken"), MCPError(-32001, "timed out"), None])
+async def test_what_was_found_before_a_page_failed_is_kept(
+    connect: Connect, lying: Lying, failure: MCPError | None
+) -> None:
+    def answer(params: dict[str, Any]) -> dict[str, Any]:
+        if "cursor" not in params:
+            return {"tools": [_tool()], "nextCursor": "2"}
+        if failure is None:
+            return {"tools": "unusable"}
+        raise failure
+
+    async with connect(lying(answer)) as client:
+        (page,) = await read_pages(client, "invoice")
+    assert [tool.name for tool in page.tools] == [_tool()["name"]]
+    assert page.next_cursor == "2"
+
+
+async def test_a_failure_before_any_tool_was_found_is_an_error(connect: Connect, lying: Lying) -> None:
+    def answer(params: dict[str, Any]) -> dict[str, Any]:
+        return {"tools": "unusable"} if "cursor" in params else {"tools": [], "nextCursor": "2"}
+
+    async with connect(lying(answer)) as client:
+        with pytest.raises(InvalidSearchResult):
+            await read_pages(client, "invoice")
+
+
+@pytest.mark.parametrize("refusals", [0, 1, 2])
+async def test_a_refused_cursor_discards_the_pages_and_starts_over_once(
+    connect: Connect, lying: Lying, refusals: int
+) -> None:
+    asked: list[Any] = []
+
+    def answer(params: dict[str, Any]) -> dict[str, Any]:
+        asked.append(params.get("cursor"))
+        start = asked.count(None)
+        if "cursor" not in params:
+            return {"tools": [_tool(f"first_{start}")], "nextCursor": "2"}
+        if start <= refusals:
+            raise REFUSED
+        return {"tools": [_tool(f"second_{start}")]}
+
+    async with connect(lying(answer)) as client:
+        pages = await read_pages(client, "invoice")
+    names = [tool.name for page in pages for tool in page.tools]
+    if refusals == 2:  # incomplete
+        assert names == ["first_2"]
+        assert pages[-1].next_cursor is not None
+    else:
+        assert names == [f"first_{refusals + 1}", f"second_{refusals + 1}"]
+    assert asked == [None, "2"] * min(refusals + 1, 2)
+
+
+async def test_a_query_that_is_refused_is_not_sent_again(connect: Connect, lying: Lying) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def answer(params: dict[str, Any]) -> dict[str, Any]:
+        asked.append(params)
+        raise REFUSED
+
+    async with connect(lying(answer)) as client:
+        with pytest.raises(MCPError, match="expired"):
+            await read_pages(client, "invoice")
+    assert len(asked) == 1
+
+
+async def test_no_more_pages_are_read_than_are_enough(connect: Connect, lying: Lying) -> None:
+    def answer(params: dict[str, Any]) -> dict[str, Any]:
+        return {"tools": [], "nextCursor": f"{params.get('cursor', '')}1"}
+
+    async with connect(lying(answer)) as client:
+        assert len(await read_pages(client, "invoice", enough=lambda pages: len(pages) == 3)) == 3
+
+
+@pytest.mark.parametrize(("times", "asked"), [(3, 5), (99, 4)])
+async def test_a_busy_server_is_asked_again_a_few_times(connect: Connect, lying: Lying, times: int, asked: int) -> None:
+    count = 0
+
+    def answer(params: dict[str, Any]) -> dict[str, Any]:
+        nonlocal count
+        count += 1
+        if count <= times:
+            raise BUSY
+        return {"tools": [], **({} if "cursor" in params else {"nextCursor": "2"})}
+
+    async with connect(lying(answer)) as client:
+        if times > 3:
+            with pytest.raises(MCPError, match="too busy"):
+                await read_pages(client, "invoice")
+        else:
+            assert len(await read_pages(client, "invoice")) == 2
+    assert count == asked
+
+
+async def test_nobody_waits_longer_than_they_can(connect: Connect, lying: Lying) -> None:
+    def answer(_params: dict[str, Any]) -> dict[str, Any]:
+        raise MCPError(-32603, "too busy", {"retryAfterMs": 60_000})
+
+    async with connect(lying(answer)) as client:
+        with anyio.fail_after(30):
+            for patience in (1, 600):  # its own time, then that of the block
+                with pytest.raises(MCPError, match="too busy"):
+                    await read_pages(client, "invoice", patience=patience)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import runpy
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp import Client, StdioServerParameters
-from mcp_ext_tools_search.client import iter_tools, search_tools
+from mcp.server import Server
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp_ext_tools_search.client import iter_tools, list_page, search_tools
 from mcp_types import CallToolResult, TextContent
 from pydantic import BaseModel
 
@@ -93,3 +96,35 @@ async def test_the_output_schema_of_a_found_tool_is_held_against_what_it_returns
             await client.session.validate_tool_result(
                 tool.name, CallToolResult(content=[], structured_content={"amount": 7})
             )
+
+
+async def test_a_definition_that_was_listed_since_takes_the_place_of_the_found_one(
+    connect: Connect, lying: Callable[..., Server[Any]]
+) -> None:
+    def definition(member: str) -> dict[str, Any]:
+        output = {"type": "object", "required": [member]}
+        return {"name": "send_invoice", "inputSchema": {"type": "object"}, "outputSchema": output}
+
+    async def lists_otherwise(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        result = await call_next(ctx)
+        if ctx.method == "tools/list":
+            assert isinstance(result, dict)
+            result["tools"] = [definition("listed")]
+        return result
+
+    server = lying({"tools": [definition("found")]})
+    server.middleware.append(lists_otherwise)
+    async with connect(server) as client:
+
+        async def require(member: str) -> None:
+            for sent in ("found", "listed"):
+                result = CallToolResult(content=[], structured_content={sent: 1})
+                with nullcontext() if sent == member else pytest.raises(RuntimeError, match=member):
+                    await client.session.validate_tool_result("send_invoice", result)
+
+        await search_tools(client, "invoice")
+        await require("found")
+        await list_page(client, None)
+        await require("listed")
+        await search_tools(client, "invoice")
+        await require("found")

@@ -90,6 +90,7 @@ def test_what_is_no_server_is_refused() -> None:
         ({"default_limit": 21}, "default_limit must be from 1 to 20, not 21"),
         ({"max_limit": 0}, "max_limit must be at least 1, not 0"),
         ({"max_query_chars": 1023}, "max_query_chars must be at least 1024, not 1023"),
+        ({"max_searches": 0}, "max_searches must be at least 1, not 0"),
         ({"cursor_key": b"short"}, "at least 32 bytes, not 5"),
     ],
 )

@@ -10,6 +10,7 @@ def test_the_public_names_are_these() -> None:
     assert mcp_ext_tools_search.__all__ == [
         "EXTENSION_ID",
         "METHOD",
+        "BusyData",
         "ClientSettings",
         "HitMetadata",
         "SearchToolsRequest",
@@ -32,6 +33,8 @@ def test_the_public_names_are_these() -> None:
         "iter_pages",
         "iter_tools",
         "list_page",
+        "read_pages",
+        "retry_after",
         "search_tools",
         "server_settings",
     ]

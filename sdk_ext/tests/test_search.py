@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 from mcp import Client, MCPError
 from mcp.server import MCPServer, Server
@@ -15,7 +18,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp_ext_tools_search import EXTENSION_ID
 from mcp_ext_tools_search.ranking import Hit
 from mcp_ext_tools_search.server import Catalogue, Listing, ToolsSearch, install
-from mcp_ext_tools_search.types import WHITE_SPACE
+from mcp_ext_tools_search.types import METHOD, WHITE_SPACE
 from mcp_types import Icon, Tool, ToolAnnotations
 
 pytestmark = pytest.mark.anyio
@@ -24,6 +27,7 @@ Connect = Callable[..., AbstractAsyncContextManager[Client]]
 Send = Callable[..., Awaitable[dict[str, Any]]]
 MakeServer = Callable[..., Server[Any]]
 ServeHttp = Callable[..., AbstractAsyncContextManager[str]]
+Hold = Callable[[Client], Coroutine[Any, Any, None]]
 Post = Callable[..., Awaitable[tuple[int, dict[str, Any]]]]
 
 RICH = Tool(
@@ -210,6 +214,85 @@ async def test_a_server_that_hands_its_listing_over_is_not_made_to_list(
     assert "tools/list" not in methods
     assert found["tools"] == expected["tools"]
     assert found.get("ttlMs") == (None if era == "legacy" else 7)
+
+
+@dataclass
+class Held:
+    """Holds searches for "hold" until they may go on, and breaks down over one for "break"."""
+
+    begun: int = 0
+    may_go_on: anyio.Event = field(default_factory=anyio.Event)
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        query = (ctx.params or {}).get("query")
+        if ctx.method == METHOD and query == "break":
+            raise RuntimeError("broken")
+        if ctx.method == METHOD and query == "hold":
+            self.begun += 1
+            await self.may_go_on.wait()
+        return await call_next(ctx)
+
+
+@pytest.fixture
+def held() -> Held:
+    return Held()
+
+
+@pytest.fixture
+def hold(send: Send) -> Hold:
+    """Sends a search that is held."""
+
+    async def sent(client: Client) -> None:
+        await send(client, {"query": "hold"})
+
+    return sent
+
+
+@pytest.fixture
+def bounded(make_server: MakeServer, numbered: list[Tool], held: Held) -> Server[Any]:
+    """A server that answers two searches at once."""
+    server = make_server(numbered)
+    ToolsSearch(max_searches=2).install(server)
+    server.middleware.append(held)
+    return server
+
+
+async def test_a_search_beyond_the_bound_is_told_when_to_come_back_and_then_served(
+    bounded: Server[Any], held: Held, hold: Hold, connect: Connect, send: Send
+) -> None:
+    async with connect(bounded) as client:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(2):
+                tasks.start_soon(hold, client)
+            while held.begun < 2:
+                await anyio.lowlevel.checkpoint()
+            with pytest.raises(MCPError) as refusal:
+                await send(client, {"query": "ledger"})
+            assert refusal.value.code == -32603
+            assert refusal.value.message == "Too many searches at once; search again in 1000 ms"
+            assert refusal.value.data == {"retryAfterMs": 1000}
+            with pytest.raises(MCPError) as invalid:
+                await send(client, {"query": " "})
+            assert invalid.value.code == -32602  # whether it is one too many or not
+            assert (await client.list_tools()).tools
+            held.may_go_on.set()
+        assert (await send(client, {"query": "ledger"}))["tools"]
+
+
+async def test_searches_that_fail_or_are_refused_or_given_up_take_no_place_of_others(
+    bounded: Server[Any], held: Held, hold: Hold, connect: Connect, send: Send
+) -> None:
+    async with connect(bounded) as client:
+        for params in [{"query": "break"}, {"query": ""}] * 3:
+            with pytest.raises(MCPError):
+                await send(client, params)
+        for begun in range(1, 4):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(hold, client)
+                while held.begun < begun:
+                    await anyio.lowlevel.checkpoint()
+                tasks.cancel_scope.cancel()
+        assert (await send(client, {"query": "ledger"}))["tools"]
 
 
 async def test_no_match_is_an_empty_array(billing: MCPServer[Any], connect: Connect, send: Send) -> None:

@@ -25,6 +25,12 @@ def draft(spec_folder: Path) -> str:
 
 
 @pytest.fixture(scope="session")
+def guides(spec_folder: Path) -> dict[str, str]:
+    """Return the text of each guide by its path below the folder `spec`."""
+    return {f"guides/{path.name}": path.read_text(encoding="utf-8") for path in (spec_folder / "guides").glob("*.md")}
+
+
+@pytest.fixture(scope="session")
 def accepts() -> Accepts:
     """Return whether a value is of a type of the schema, without ever fetching a reference."""
     whole = schema()

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from mcp_ext_tools_search import types
-from tools_search_spec import EXTENSION_ID, METHOD
+from tools_search_spec import EXTENSION_ID, METHOD, advice, base_rules, requirements
 from tools_search_spec.sentences import anchors, normative_sentences
 
 FOLDER = Path(__file__).parents[1]
 DOCUMENTS = sorted(FOLDER.rglob("*.md"))
+GUIDES = sorted((FOLDER / "guides").glob("*.md"))
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(#[^)]*)?\)")
 
 
@@ -42,9 +43,17 @@ def test_the_draft_and_the_proposal_say_that_they_are_unofficial(draft: str):
         assert "provisional" in text
 
 
-def test_only_the_draft_is_normative():
-    proposal = (FOLDER / "sep.md").read_text(encoding="utf-8")
-    assert [sentence.text for sentence in normative_sentences(proposal)] == []
+@pytest.mark.parametrize("document", [FOLDER / "sep.md", FOLDER / "migration.md", *GUIDES], ids=lambda path: path.name)
+def test_only_the_draft_is_normative(document: Path):
+    bound = [s.text for s in normative_sentences(document.read_text(encoding="utf-8")) if s.keywords]
+    assert [text for text in bound if document.name != "migration.md"] == []
+
+
+def test_guides_have_no_keyword_that_binds_and_say_that_they_do_not(guides: dict[str, str]):
+    assert sorted(guides) == ["guides/hosts.md", "guides/servers.md"]
+    for text in guides.values():
+        assert re.findall(r"\b(?:MUST|SHALL|SHOULD|MAY|REQUIRED|RECOMMENDED|OPTIONAL)\b", text) == []
+        assert "This guide is non-normative" in " ".join(text.split())
 
 
 def test_the_proposal_has_every_section_that_the_process_asks_for():
@@ -52,3 +61,27 @@ def test_the_proposal_has_every_section_that_the_process_asks_for():
     asked = ["abstract", "motivation", "specification", "rationale", "backward-compatibility", "security-implications"]
     asked += ["reference-implementation", "alternatives-considered", "open-questions"]
     assert [heading for heading in headings if heading.removeprefix("#") in asked] == [f"#{name}" for name in asked]
+
+
+def test_every_check_that_a_guide_names_decides_a_row():
+    rows = [*requirements(), *advice(), *base_rules()]
+    known = {check.split("-", 3)[3] for row in rows for check in row.checks}
+    named = {name for guide in GUIDES for name in checks_named(guide.read_text(encoding="utf-8"))}
+    assert len(named) > 30
+    assert sorted(named - known) == []
+
+
+def checks_named(guide: str) -> list[str]:
+    """Return the checks of the last section, a checklist, and of the table whose last column they are."""
+    _, _, checklist = guide.partition("\n## Checklist\n")
+    cells = [line.rsplit("|", 2)[1] for line in guide.splitlines() if line.startswith("| ") and line.count("|") == 4]
+    return re.findall(r"`([a-z]+(?:-[a-z]+)*)`", "\n".join([checklist, *cells]))
+
+
+def test_every_retired_id_of_the_migration_note_and_every_new_check_is_true():
+    note = (FOLDER / "migration.md").read_text(encoding="utf-8")
+    known = {check for row in (*requirements(), *advice(), *base_rules()) for check in row.checks}
+    pairs = re.findall(r"^\| (?:`([a-z-]+)`)? ?\| (?:`([a-z-]+)`|gone) \|$", note, re.MULTILINE)
+    assert len(pairs) > 8
+    assert not [old for old, _ in pairs if old in known]
+    assert not [new for _, new in pairs if new and new not in known]

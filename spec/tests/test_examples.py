@@ -40,9 +40,21 @@ def test_every_file_below_examples_is_an_example_with_a_kebab_name(spec_folder: 
 def test_every_json_block_of_the_draft_is_the_text_of_a_valid_example_file(draft: str, spec_folder: Path):
     folder = spec_folder / "tools_search_spec" / "examples"
     known = {path.read_text(encoding="utf-8") for path in folder.glob("*/valid/*.json")}
-    blocks = [fence for fence in fences(draft) if fence.language.startswith("json")]
+    blocks = [fence for fence in fences(draft) if fence.language == "json"]
     assert len(blocks) >= 8
     assert not [f"draft/tools-search.md:{fence.line}" for fence in blocks if fence.text not in known]
+
+
+def test_every_part_of_a_message_that_the_draft_shows_holds_the_value_of_a_valid_example_file(draft: str):
+    known = [example.value for example in examples() if example.valid]
+    parts = [fence for fence in fences(draft) if fence.language == "jsonc"]
+    held = {fence.line: [*without_comments(fence.text).values()] for fence in parts}
+    assert len(parts) >= 2
+    assert not [f"draft/tools-search.md:{line}" for line, values in held.items() if not all(v in known for v in values)]
+
+
+def without_comments(text: str) -> dict[str, object]:
+    return json.loads("".join(line for line in text.splitlines() if not line.startswith("//")))
 
 
 @pytest.mark.parametrize(("member", "mended"), [("query", "invoice"), ("limit", 3), ("cursor", "c")])

@@ -1,4 +1,4 @@
-"""Each normative sentence of the draft has its row, and each row its sentence."""
+"""Each normative sentence of the draft has its row, each row its sentence, and each id one meaning."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import re
 from collections import Counter
 from typing import get_args
 
-from tools_search_spec import Kind, Level, Requirement, base_rules, requirements
+from tools_search_spec import Kind, Level, Requirement, Role, advice, base_rules, requirements, retired
 from tools_search_spec.sentences import anchors, normative_sentences
 
 CHECK = re.compile(r"tools-search-(server|client)-[a-z]+(?:-[a-z]+)*")
 PLANNED = re.compile(r"tools-search-(?:server|client)-[a-z]+(?:-[a-z]+)*")
 REASON = re.compile(r"[A-Z].*\.")
+ROW = re.compile(r"[RB]-[A-Z]+-\d{2}")
+PARTIES = {"server": {"server"}, "client": {"client"}, "both": {"server", "client"}}
 
 
 def test_rows_stand_in_the_order_of_the_draft(draft: str):
@@ -19,14 +21,27 @@ def test_rows_stand_in_the_order_of_the_draft(draft: str):
 
 
 def test_no_id_and_no_sentence_occurs_twice():
-    counted = Counter[str]()
-    for row in requirements():
+    counted = Counter[str](list(retired()))
+    for row in (*requirements(), *advice()):
         counted.update([row.id, row.text])
     assert not [text for text, times in counted.items() if times > 1]
 
 
 def test_every_id_has_an_area_and_a_number():
-    assert not [row.id for row in requirements() if not re.fullmatch(r"R-[A-Z]+-\d{2}", row.id)]
+    ids = [*(row.id for row in (*requirements(), *advice())), *retired()]
+    assert not [row for row in ids if not re.fullmatch(r"R-[A-Z]+-\d{2}", row)]
+
+
+def test_a_retired_id_has_a_row_that_says_the_same_or_a_reason():
+    rows = {row.id for row in (*requirements(), *advice(), *base_rules())}
+    for row, why in retired().items():
+        assert {*ROW.findall(why)} <= rows, row
+        assert ROW.fullmatch(why) or REASON.fullmatch(why), row
+
+
+def test_advice_says_whom_it_is_for_and_which_checks_watch_it():
+    assert not [row.id for row in advice() if row.role not in get_args(Role)]
+    assert not [row.id for row in advice() if not row.checks or not all(map(CHECK.fullmatch, row.checks))]
 
 
 def test_every_section_is_a_heading_of_the_draft(draft: str):
@@ -54,8 +69,9 @@ def test_a_gap_of_the_suite_names_the_check_that_is_to_close_it_and_nothing_else
 
 
 def test_a_rule_is_decided_by_checks_of_whom_it_binds():
-    judged = {row.id: {check.split("-")[2] for check in row.checks} for row in requirements() if row.checks}
-    assert judged == {row.id: {row.role} for row in requirements() if row.checks}
+    checked = [row for row in (*requirements(), *advice()) if row.checks]
+    judged = {row.id: {check.split("-")[2] for check in row.checks} for row in checked}
+    assert judged == {row.id: PARTIES[row.role] for row in checked}
 
 
 def test_every_link_within_the_draft_leads_to_a_heading(draft: str):

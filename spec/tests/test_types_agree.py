@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from mcp_ext_tools_search.types import (
     METHOD,
     WHITE_SPACE,
+    BusyData,
     ClientSettings,
     HitMetadata,
     SearchToolsRequest,
@@ -68,6 +69,7 @@ valid: dict[str, Members] = {
         "maxLimit": st.integers(min_value=1) | st.just(50.0),
     },
     "ClientSettings": {},
+    "BusyData": {"retryAfterMs": st.integers(min_value=0) | st.just(1000.0)},
     "HitMetadata": {"score": st.floats(0, 1) | st.sampled_from([0, 1]), "matched": st.lists(texts), "group": texts},
     "SearchToolsRequestParams": {
         "query": queries.filter(lambda query: query.strip(WHITE_SPACE)),
@@ -83,12 +85,14 @@ valid: dict[str, Members] = {
     },
 }
 required = {
+    "BusyData": {"retryAfterMs"},
     "SearchToolsRequestParams": {"query"},
     "SearchToolsResult": {"tools", "resultType", "ttlMs", "cacheScope"},
 }
 models: dict[str, type[BaseModel]] = {
     "ServerSettings": ServerSettings,
     "ClientSettings": ClientSettings,
+    "BusyData": BusyData,
     "HitMetadata": HitMetadata,
     "SearchToolsRequestParams": SearchToolsRequestParams,
     "SearchToolsResult": SearchToolsResult,
@@ -139,6 +143,7 @@ def test_what_the_schema_allows_the_type_accepts(name: str, accepts: Accepts, da
 @pytest.mark.parametrize(("name", "member"), [(name, member) for name in models for member in valid[name]])
 def test_type_and_schema_draw_every_line_in_the_same_place(name: str, member: str, accepts: Accepts):
     sound: dict[str, Any] = {"query": "x", "tools": [], "resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
+    sound["retryAfterMs"] = 0
     whole = {kept: sound[kept] for kept in required.get(name, set[str]())}
     for edge in EDGES:
         value = whole | {member: edge}

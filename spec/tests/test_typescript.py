@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tools_search_spec.sentences import fences
@@ -28,7 +29,7 @@ def split_declarations(block: str) -> list[str]:
 def test_the_shapes_of_every_message_of_the_extension_stand_in_the_draft(draft: str):
     shown = "".join(fence.text for fence in fences(draft) if fence.language == "typescript")
     messages = ["SearchToolsRequest", "SearchToolsRequestParams", "SearchToolsResult", "LegacySearchToolsResult"]
-    shapes = [*messages, "ServerSettings", "ClientSettings", "HitMetadata", "InvalidParamsData"]
+    shapes = [*messages, "ServerSettings", "HitMetadata", "InvalidParamsData", "BusyData"]
     assert not [name for name in shapes if declaration(name) not in shown]
 
 
@@ -44,8 +45,17 @@ def test_members_with_unusual_names_are_quoted():
     assert '    "io.github.tools-search/tools-search": ServerSettings;\n' in text
 
 
-def test_base_types_are_imported_and_not_declared():
-    text = typescript()
-    assert "  PaginatedResult,\n" in text
-    assert "interface PaginatedResult" not in text
-    assert "  Icon,\n" not in text
+def test_every_name_that_is_used_is_declared_once_those_of_the_base_protocol_last():
+    text = re.sub(r"/\*.*?\*/", "", typescript(), flags=re.DOTALL)
+    declared = re.findall(r"^export (?:interface|type) (\w+)", text, re.MULTILINE)
+    used = set(re.findall(r"\b[A-Z]\w+", re.sub(r'"[^"]*"', "", text)))
+    assert (len(declared), set(declared)) == (len(used), used)
+    assert declared[: len(declared_names())] == declared_names()
+
+
+def test_shapes_of_the_base_protocol_are_declared_as_typescript_has_them():
+    assert declaration("RequestId") == "type RequestId = string | number;\n"
+    assert declaration("MetaObject") == "type MetaObject = JSONObject;\n"
+    assert '  theme?: "dark" | "light";\n' in declaration("Icon")
+    schema = '  inputSchema: {\n    $schema?: string;\n    type: "object";\n    [key: string]: unknown;\n  };\n'
+    assert schema in declaration("Tool")

@@ -17,15 +17,18 @@ from typing import Any, Final, Literal
 __all__ = [
     "EXTENSION_ID",
     "METHOD",
+    "Advice",
     "BaseRule",
     "Example",
     "Kind",
     "Level",
     "Requirement",
     "Role",
+    "advice",
     "base_rules",
     "examples",
     "requirements",
+    "retired",
     "schema",
 ]
 
@@ -97,6 +100,25 @@ class BaseRule:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Advice:
+    """One sentence of a guide that checks watch. It binds nobody."""
+
+    id: str
+    """Of the sentence of the first edition that became this advice, such as `R-PAG-06`."""
+
+    place: str
+    """File and heading of the guide, such as `guides/servers.md#cursors`."""
+
+    role: Role
+
+    text: str
+    """The sentence as the guide has it, white space collapsed and emphasis removed."""
+
+    checks: tuple[str, ...]
+    """Ids of the checks that watch it."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Example:
     """A value that is, or on purpose is not, of a type of the schema."""
 
@@ -136,6 +158,16 @@ def base_rules() -> list[BaseRule]:
     """Return the rows of `requirements.yaml` that come from the base protocol."""
     document = _rows()
     return [_base_rule(row, document["base_url"]) for row in document["base"]]
+
+
+def advice() -> list[Advice]:
+    """Return the sentences of the guides that checks watch."""
+    return [Advice(checks=_checks(row), **_without(row, "check")) for row in _rows()["advice"]]
+
+
+def retired() -> dict[str, str]:
+    """Return, by id, why a row of the first edition is no more, or the id of the row that says the same."""
+    return dict(_rows()["retired"])
 
 
 def _requirement(row: dict[str, Any]) -> Requirement:

@@ -1,38 +1,54 @@
-"""Compares the draft with its rows: which sentence has none, which row has no sentence, whose level is another."""
+"""Compares draft and guides with their rows: which sentence has no row, which row has no sentence or another level."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import yaml
 
-from tools_search_spec.sentences import Sentence, normative_sentences
+from tools_search_spec.sentences import Sentence, normative_sentences, sentences
 
 __all__ = ["disagreements"]
 
+_FOLDER: Final = "spec/"
 _DRAFT: Final = "spec/draft/tools-search.md"
 _ROWS: Final = "spec/tools_search_spec/requirements.yaml"
 
 
-def disagreements(draft: str, rows: str) -> list[str]:
-    """Return what is wrong between the text of the draft and that of `requirements.yaml`, each with file and line.
+def disagreements(draft: str, guides: Mapping[str, str], rows: str) -> list[str]:
+    """Return what is wrong between draft, guides and the text of `requirements.yaml`, each with file and line.
 
-    A sentence without a row comes with the row to paste, in which `???` stands for what has to be thought of.
+    A normative sentence without a row comes with the row to paste, in which `???` stands for what has to be thought of.
+
+    Args:
+        draft: Text of the draft.
+        guides: Text of each guide, by its path below the folder `spec`.
+        rows: Text of `requirements.yaml`.
     """
-    sentences = {sentence.text: sentence for sentence in normative_sentences(draft)}
-    held: list[dict[str, Any]] = yaml.safe_load(rows)["requirements"]
-    known = {row["text"] for row in held}
-    return [
-        *(_missing(sentence, held) for text, sentence in sentences.items() if text not in known),
-        *(problem for row in held if (problem := _stale(row, sentences.get(row["text"]), rows)) is not None),
-    ]
+    held = yaml.safe_load(rows)
+    required: list[dict[str, Any]] = held["requirements"]
+    normative = _by_text(normative_sentences(draft))
+    known = {row["text"] for row in required}
+    problems = [_missing(sentence, required, rows) for text, sentence in normative.items() if text not in known]
+    for row in required:
+        problems += _stale(row, row["section"], _DRAFT, normative, rows)
+    of_guides = {path: _by_text(sentences(text)) for path, text in guides.items()}
+    for row in held["advice"]:
+        path, mark, heading = row["place"].partition("#")
+        problems += _stale(row, mark + heading, _FOLDER + path, of_guides.get(path, {}), rows)
+    return problems
 
 
-def _missing(sentence: Sentence, held: list[dict[str, Any]]) -> str:
+def _by_text(found: Iterable[Sentence]) -> dict[str, Sentence]:
+    return {sentence.text: sentence for sentence in found}
+
+
+def _missing(sentence: Sentence, held: list[dict[str, Any]], rows: str) -> str:
     return (
         f"{_DRAFT}:{sentence.line} has no row; add to {_ROWS}:\n"
-        f"  - id: {_next_id(sentence.section, held)}\n"
+        f"  - id: {_next_id(sentence.section, held, rows)}\n"
         f"    section: '{sentence.section}'\n"
         f"    level: {sentence.keywords[0]}\n"
         f"    role: {'client' if 'client' in sentence.text.lower().split('must')[0] else 'server'}\n"
@@ -41,23 +57,24 @@ def _missing(sentence: Sentence, held: list[dict[str, Any]]) -> str:
     )
 
 
-def _next_id(section: str, held: list[dict[str, Any]]) -> str:
-    """Return the number after the last one of the section's area, whose ids are never given again."""
+def _next_id(section: str, held: list[dict[str, Any]], rows: str) -> str:
+    """Return the number after the last one of the section's area, advice and retired rows included."""
     areas = [row["id"].rpartition("-")[0] for row in held if row["section"] == section]
     if not areas:
         return "R-???-01"
-    numbers = [int(row["id"].rpartition("-")[2]) for row in held if row["id"].startswith(f"{areas[-1]}-")]
-    return f"{areas[-1]}-{max(numbers) + 1:02}"
+    return f"{areas[-1]}-{max(map(int, re.findall(rf'{areas[-1]}-([0-9]+)', rows))) + 1:02}"
 
 
-def _stale(row: dict[str, Any], sentence: Sentence | None, rows: str) -> str | None:
+def _stale(row: dict[str, Any], section: str, document: str, known: Mapping[str, Sentence], rows: str) -> list[str]:
+    """Return what is wrong with a row about a sentence of `document`, all of whose sentences are `known` by text."""
     found = re.search(rf"^  - id: {re.escape(row['id'])}$", rows, re.MULTILINE)
     where = f"{_ROWS}:{rows.count(chr(10), 0, found.start()) + 1 if found else 0} {row['id']}"
+    sentence = known.get(row["text"])
     if sentence is None:
-        return f"{where} is about no sentence of {_DRAFT}: {row['text']}"
-    if row["section"] != sentence.section:
-        return f"{where} has section {row['section']}; its sentence, {_DRAFT}:{sentence.line}, has {sentence.section}"
-    if (row["level"],) != sentence.keywords:
-        told = " and ".join(sentence.keywords)
-        return f"{where} has level {row['level']}; its sentence, {_DRAFT}:{sentence.line}, says {told}"
-    return None
+        return [f"{where} is about no sentence of {document}: {row['text']}"]
+    its = f"its sentence, {document}:{sentence.line},"
+    if section != sentence.section:
+        return [f"{where} has section {section}; {its} has {sentence.section}"]
+    if "level" in row and (row["level"],) != sentence.keywords:
+        return [f"{where} has level {row['level']}; {its} says {' and '.join(sentence.keywords)}"]
+    return []

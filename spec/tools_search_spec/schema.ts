@@ -5,39 +5,25 @@
  * Generated from schema.json, which is the source. Do not edit.
  */
 
-import type {
-  CacheableResult,
-  Cursor,
-  JSONObject,
-  JSONRPCErrorResponse,
-  JSONRPCRequest,
-  JSONRPCResultResponse,
-  MetaObject,
-  PaginatedRequestParams,
-  PaginatedResult,
-  RequestId,
-  Tool,
-} from "./spec.types.js"; // base protocol, revision 2026-07-28
-
 /**
- * What a server says of its search when it advertises this extension. Every member is optional.
+ * What a server says about its search when it advertises this extension.
  */
 export interface ServerSettings {
   /**
-   * Approximate number of tools that can be found. Left out when it would differ from caller to
-   * caller.
+   * Approximate number of searchable tools.
    *
    * @minimum 0
    */
   catalogSize?: number;
 
   /**
-   * Short phrases naming what can be found, for a host to tell its model when searching is worth it.
+   * Short phrases describing what the catalog covers. Hosts can use them to tell their model when to
+   * search.
    */
   topics?: string[];
 
   /**
-   * The largest number of tools that this server ever returns in one page, with or without `limit`.
+   * Maximum number of tools that the server returns in one page.
    *
    * @minimum 1
    */
@@ -54,22 +40,17 @@ export type ClientSettings = JSONObject;
  */
 export interface SearchToolsRequestParams extends PaginatedRequestParams {
   /**
-   * What is needed, in natural language or keywords. Never empty or only white space; repeated
-   * unchanged with every cursor.
+   * Description of the needed capability, in natural language or keywords. Not blank, and the same for
+   * every page of a search.
    */
   query: string;
 
   /**
-   * Upper bound of this page, an integer of at least 1. The server may return fewer tools.
+   * Maximum number of tools to return in this page.
    *
    * @minimum 1
    */
   limit?: number;
-
-  /**
-   * The `nextCursor` of an earlier page of the same query.
-   */
-  cursor?: Cursor;
 }
 
 /**
@@ -103,18 +84,17 @@ export interface LegacySearchToolsResult {
   tools: LegacyTool[];
 
   /**
-   * Where the next page begins. Absent on the last page.
+   * Opaque token for retrieving the next page. Absent on the last page.
    */
   nextCursor?: Cursor;
 }
 
 /**
- * Why a tool is among the results, at the extension identifier in the `_meta` of a found tool. Every
- * member is optional.
+ * Why a tool was found, at the extension identifier in its `_meta`.
  */
 export interface HitMetadata {
   /**
-   * Relevance from 0 to 1, comparable only within one result.
+   * Relevance score, comparable only within one page.
    *
    * @TJS-type number
    * @minimum 0
@@ -123,13 +103,12 @@ export interface HitMetadata {
   score?: number;
 
   /**
-   * Names of the members of the definition that matched, such as `name`, `title`, `description` or
-   * `inputSchema`.
+   * Names of the fields of the definition that matched, such as `name` or `inputSchema`.
    */
   matched?: string[];
 
   /**
-   * The part of the catalogue that the tool belongs to.
+   * Human-readable name of the part of the catalog that the tool belongs to.
    */
   group?: string;
 }
@@ -139,12 +118,12 @@ export interface HitMetadata {
  */
 export interface InvalidParamsData {
   /**
-   * Name of the member of `params` that is at fault.
+   * Name of the invalid field in `params`.
    */
   field: string;
 
   /**
-   * What is wrong with it, in words.
+   * Human-readable description of the problem.
    */
   reason: string;
 }
@@ -161,6 +140,18 @@ export interface MissingExtensionData {
       "io.github.tools-search/tools-search": JSONObject;
     };
   };
+}
+
+/**
+ * The `data` of an error -32603 that answers a `tools/search` request of a server that is too busy.
+ */
+export interface BusyData {
+  /**
+   * Number of milliseconds to wait before searching again.
+   *
+   * @minimum 0
+   */
+  retryAfterMs: number;
 }
 
 /**
@@ -202,6 +193,17 @@ export interface MissingExtensionResponse extends JSONRPCErrorResponse {
 }
 
 /**
+ * The response of a server that is too busy to search at the moment.
+ */
+export interface BusyResponse extends JSONRPCErrorResponse {
+  error: {
+    code: -32603;
+    message: string;
+    data: BusyData;
+  };
+}
+
+/**
  * The capabilities of a server that advertises this extension on a modern connection.
  */
 export interface AdvertisingServerCapabilities {
@@ -233,10 +235,100 @@ export interface DeclaringClientCapabilities {
 }
 
 /**
- * A tool as revision 2025-11-25 has it: the root of an output schema is an object.
+ * A tool as defined by revision 2025-11-25, where the root of an output schema is an object.
  */
 export interface LegacyTool extends Tool {
   outputSchema?: {
     type: "object";
   };
 }
+
+/*
+ * The rest repeats revision 2026-07-28 of the base protocol, as far as the shapes above need it.
+ */
+
+export interface Tool {
+  _meta?: MetaObject;
+  name: string;
+  title?: string;
+  description?: string;
+  icons?: Icon[];
+  annotations?: ToolAnnotations;
+  inputSchema: {
+    $schema?: string;
+    type: "object";
+    [key: string]: unknown;
+  };
+  outputSchema?: {
+    $schema?: string;
+    [key: string]: unknown;
+  };
+}
+
+export interface ToolAnnotations {
+  title?: string;
+  readOnlyHint?: boolean;
+  destructiveHint?: boolean;
+  idempotentHint?: boolean;
+  openWorldHint?: boolean;
+}
+
+export interface Icon {
+  src: string;
+  mimeType?: string;
+  sizes?: string[];
+  theme?: "dark" | "light";
+}
+
+export type MetaObject = JSONObject;
+
+export type Cursor = string;
+
+export type RequestId = string | number;
+
+export interface PaginatedRequestParams {
+  _meta?: MetaObject;
+  cursor?: Cursor;
+}
+
+export interface PaginatedResult {
+  _meta?: MetaObject;
+  resultType: string;
+  nextCursor?: Cursor;
+}
+
+export interface CacheableResult {
+  _meta?: MetaObject;
+  resultType: string;
+
+  /**
+   * @minimum 0
+   */
+  ttlMs: number;
+  cacheScope: "private" | "public";
+}
+
+export interface JSONRPCRequest {
+  jsonrpc: "2.0";
+  id: RequestId;
+  method: string;
+  params?: JSONObject;
+}
+
+export interface JSONRPCResultResponse {
+  jsonrpc: "2.0";
+  id: RequestId;
+  result: JSONObject;
+}
+
+export interface JSONRPCErrorResponse {
+  jsonrpc: "2.0";
+  id?: RequestId;
+  error: {
+    code: number;
+    message: string;
+    [key: string]: unknown;
+  };
+}
+
+export type JSONObject = { [key: string]: any };

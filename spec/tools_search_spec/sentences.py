@@ -1,4 +1,4 @@
-"""Reads the normative sentences out of the draft's Markdown.
+"""Reads the sentences out of the Markdown of the draft and its guides.
 
 A sentence is normative when it says MUST, MUST NOT, SHOULD or SHOULD NOT (or SHALL, REQUIRED, RECOMMENDED and their
 negations, which the draft does not use) outside of code, diagrams and quotation marks. A list item inherits nothing
@@ -15,7 +15,7 @@ from typing import Final
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-__all__ = ["Fence", "Sentence", "anchors", "fences", "normative_sentences"]
+__all__ = ["Fence", "Sentence", "anchors", "fences", "normative_sentences", "sentences"]
 
 _KEYWORD: Final = re.compile(r"\b(?:MUST|SHALL|SHOULD)(?: NOT)?\b|\b(?:NOT )?(?:RECOMMENDED|REQUIRED)\b")
 _QUOTED: Final = re.compile(r'"[^"]*"')
@@ -26,7 +26,7 @@ _NOT_IN_ANCHOR: Final = re.compile(r"[^\w\- ]")
 
 @dataclass(frozen=True, kw_only=True)
 class Sentence:
-    """A sentence that binds someone."""
+    """A sentence of a document."""
 
     line: int
     """Line of the Markdown, counted from 1, on which its paragraph begins."""
@@ -38,7 +38,7 @@ class Sentence:
     """The sentence without emphasis and links, white space collapsed; code keeps its backticks."""
 
     keywords: tuple[str, ...]
-    """The BCP 14 words in it, in order."""
+    """The BCP 14 words in it, in order; none where it binds nobody."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +52,21 @@ class Fence:
     text: str
 
 
+def sentences(markdown: str) -> Iterator[Sentence]:
+    """Yield every sentence, in the order of the text."""
+    section = ""
+    for kind, line, content in _blocks(markdown):
+        if kind == "heading":
+            section = _anchor(content)
+            continue
+        for text in _split(content):
+            prose = _QUOTED.sub("", _CODE.sub("", text))
+            yield Sentence(line=line, section=section, text=text, keywords=tuple(_KEYWORD.findall(prose)))
+
+
 def normative_sentences(markdown: str) -> list[Sentence]:
     """Return the sentences that bind someone, in the order of the text."""
-    return [sentence for sentence in _sentences(markdown) if sentence.keywords]
+    return [sentence for sentence in sentences(markdown) if sentence.keywords]
 
 
 def anchors(markdown: str) -> list[str]:
@@ -66,17 +78,6 @@ def fences(markdown: str) -> list[Fence]:
     """Return the fenced blocks, in the order of the text."""
     tokens = [token for token in _parse(markdown) if token.type == "fence"]
     return [Fence(line=_line(token), language=token.info.strip(), text=token.content) for token in tokens]
-
-
-def _sentences(markdown: str) -> Iterator[Sentence]:
-    section = ""
-    for kind, line, content in _blocks(markdown):
-        if kind == "heading":
-            section = _anchor(content)
-            continue
-        for text in _split(content):
-            prose = _QUOTED.sub("", _CODE.sub("", text))
-            yield Sentence(line=line, section=section, text=text, keywords=tuple(_KEYWORD.findall(prose)))
 
 
 def _blocks(markdown: str) -> Iterator[tuple[str, int, str]]:

@@ -2,8 +2,9 @@
 
     python -m tools_search_spec.typescript > schema.ts
 
-`schema.json` is the source; `schema.ts` stands beside it and a test holds the two together. Definitions that repeat the
-base protocol are imported, not declared. What TypeScript cannot say (bounds, integers) stands in the comments.
+`schema.json` is the source; `schema.ts` stands beside it and a test holds the two together. It compiles on its own:
+what the shapes use of the base protocol follows them. What TypeScript cannot say (bounds, integers) stands in the
+comments.
 """
 
 from __future__ import annotations
@@ -30,6 +31,12 @@ _HEAD: Final = f"""\
  */
 """
 _BASE: Final = "Base protocol"
+_BASE_HEAD: Final = """\
+/*
+ * The rest repeats revision 2026-07-28 of the base protocol, as far as the shapes above need it.
+ */
+"""
+_JSON_OBJECT: Final = "type JSONObject = { [key: string]: any };\n"
 _SCALARS: Final = {"string": "string", "boolean": "boolean", "integer": "number", "number": "number"}
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _WIDTH: Final = 100
@@ -38,10 +45,9 @@ _WIDTH: Final = 100
 def typescript() -> str:
     """Return the text of `schema.ts`."""
     definitions = schema()["$defs"]
-    bodies = [f"{_comment(definitions[name], indent='')}export {declaration(name)}" for name in declared_names()]
-    imported = ",\n  ".join(_imported_names("\n".join(bodies)))
-    imports = f'import type {{\n  {imported},\n}} from "./spec.types.js"; // base protocol, revision 2026-07-28\n'
-    return "\n".join([_HEAD, imports, *bodies])
+    own = [f"{_comment(definitions[name], indent='')}export {declaration(name)}" for name in declared_names()]
+    base = [f"export {declaration(name)}" for name, shape in definitions.items() if _is_base(shape)]
+    return "\n".join([_HEAD, *own, _BASE_HEAD, *base, f"export {_JSON_OBJECT}"])
 
 
 def declared_names() -> list[str]:
@@ -58,29 +64,26 @@ def declaration(name: str) -> str:
     shape = schema()["$defs"][name]
     parents = [_reference(part) for part in shape.get("allOf", [])]
     if not parents and not shape.get("properties"):
-        return f"type {name} = JSONObject;\n"
+        return f"type {name} = {_expression(shape, indent='')};\n"
     extends = f" extends {', '.join(parents)}" if parents else ""
-    return f"interface {name}{extends} {_members(shape, indent='')}\n"
+    return f"interface {name}{extends} {_members(shape, indent='', is_open=_is_base(shape))}\n"
 
 
 def _is_base(shape: _Schema) -> bool:
     return shape.get("$comment", "").startswith(_BASE)
 
 
-def _imported_names(declarations: str) -> list[str]:
-    base = [name for name, shape in schema()["$defs"].items() if _is_base(shape)]
-    code = re.sub(r"/\*.*?\*/", "", declarations, flags=re.DOTALL)
-    return sorted(name for name in [*base, "JSONObject"] if re.search(rf"\b{name}\b", code))
-
-
-def _members(shape: _Schema, *, indent: str) -> str:
+def _members(shape: _Schema, *, indent: str, is_open: bool) -> str:
+    """Return the members in braces; where `is_open`, the objects in them admit other members, as tools' schemas do."""
     inner = indent + "  "
     required = shape.get("required", [])
     blocks = [
         f"{_comment(member, indent=inner)}{inner}{_key(name)}{'' if name in required else '?'}: "
-        f"{_expression(member, indent=inner)};\n"
+        f"{_expression(member, indent=inner, is_open=is_open)};\n"
         for name, member in shape["properties"].items()
     ]
+    if is_open and indent:
+        blocks.append(f"{inner}[key: string]: unknown;\n")
     return "{\n" + "".join(_separated(blocks)) + indent + "}"
 
 
@@ -98,16 +101,21 @@ def _reference(shape: _Schema) -> str:
     return shape["$ref"].rpartition("/")[2]
 
 
-def _expression(shape: _Schema, *, indent: str) -> str:
+def _expression(shape: _Schema, *, indent: str, is_open: bool = False) -> str:
     if "$ref" in shape:
         return _reference(shape)
     if "const" in shape:
         return json.dumps(shape["const"])
-    if shape["type"] == "array":
+    if "enum" in shape:
+        return " | ".join(map(json.dumps, shape["enum"]))
+    kind: str | list[str] = shape["type"]
+    if isinstance(kind, list):
+        return " | ".join(_SCALARS[each] for each in kind)
+    if kind == "array":
         return f"{_expression(shape['items'], indent=indent)}[]"
-    if shape["type"] == "object":
-        return _members(shape, indent=indent) if shape.get("properties") else "JSONObject"
-    return _SCALARS[shape["type"]]
+    if kind == "object":
+        return _members(shape, indent=indent, is_open=is_open) if shape.get("properties") else "JSONObject"
+    return _SCALARS[kind]
 
 
 def _comment(shape: _Schema, *, indent: str) -> str:
@@ -116,7 +124,7 @@ def _comment(shape: _Schema, *, indent: str) -> str:
     if shape.get("type") == "number":
         tags.insert(0, "@TJS-type number")
     if tags:
-        lines += ["", *tags]
+        lines += ["", *tags] if lines else tags
     if not lines:
         return ""
     body = "".join(f"{indent} * {line}".rstrip() + "\n" for line in lines)

@@ -160,7 +160,7 @@ def _assert_exact(mutant: Mutant, run: Run) -> None:
     seen: set[str] = set()
     for cell in run.cells:
         of_cell = {result.check.removeprefix(CHECK_PREFIX): result for result in run.results if result.cell == cell}
-        red = {rule: result.message for rule, result in of_cell.items() if result.status in {"fail", "warn"}}
+        red = {rule: result.message for rule, result in of_cell.items() if result.status in {"fail", "warn", "advice"}}
         stuck = {rule: result.message for rule, result in of_cell.items() if result.status in {"unverified", "error"}}
         # What a brief run leaves out shows nothing, so that a mutant of it needs a longer one.
         applicable = {rule for rule, r in of_cell.items() if r.status != "skip" or r.skip == "effort"}
@@ -199,5 +199,7 @@ async def test_each_fault_shows_in_a_live_server_unless_it_says_so(live_mutant: 
     live = {rule for rule in mutant.kills if "live" in CHECKS[rule].profiles}
     where = [cell for cell in run.cells if mutant.shows_in(cell.name)]
     shown = [result for result in run.results if result.cell in where or result.cell not in run.cells]
-    assert {result.check.removeprefix(CHECK_PREFIX) for result in shown if result.status in {"fail", "warn"}} == live
+    assert {
+        result.check.removeprefix(CHECK_PREFIX) for result in shown if result.status in {"fail", "warn", "advice"}
+    } == live
     assert not run.of("error")

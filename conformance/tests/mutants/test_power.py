@@ -12,6 +12,7 @@ from tools_search_conformance.cli import cli
 from tools_search_conformance.clients.checks import client_checks
 from tools_search_conformance.model import CELLS, Check
 from tools_search_conformance.mutants import Mutant, MutantsError, Power, read_power, signatures, unproven
+from tools_search_spec import retired
 
 FOLDER: Final = Path(__file__).parent
 PAGE: Final = FOLDER.parent.parent / "CHECKS.md"
@@ -70,6 +71,23 @@ def test_the_page_of_all_checks_is_fresh():
     assert PAGE.read_text(encoding="utf-8") == made.output, f"renew it: {COMMAND} > conformance/CHECKS.md"
 
 
+def test_the_page_has_advice_in_a_part_of_its_own_and_where_each_retired_id_went():
+    rules, _, rest = CliRunner().invoke(cli, ["list", "--markdown"]).output.partition("\n## Advice\n")
+    servers, _, rest = rest.partition("### Guide for servers\n")[2].partition("### Guide for hosts\n")
+    hosts, _, rest = rest.partition("\n## ")
+    for part, checks in ((servers, registered()), (hosts, client_checks())):
+        advised = [check.rule for check in checks if check.level == "ADVICE"]
+        assert advised
+        for rule in advised:
+            assert f"\n#### {rule} (" in part
+            assert f"\n### {rule} (" not in rules
+        assert f"{len(advised)} [advice](#advice)" in rules
+    assert "> Do not issue an empty string as a cursor" in servers
+    assert "[R-PAG-05](../spec/guides/servers.md#cursors)" in servers
+    table = rest.partition("Retired ids\n")[2]
+    assert all(f"| {row} | {why} |" in table for row, why in retired().items())
+
+
 @pytest.mark.parametrize("text", ["{", "a: {kills: 1}", "a: {cells: [http]}", "a: 1"])
 def test_what_is_no_list_of_mutants_is_refused(text: str, tmp_path: Path):
     for name in ("mutants.yaml", "client_mutants.yaml", "exceptions.yaml"):
@@ -80,11 +98,11 @@ def test_what_is_no_list_of_mutants_is_refused(text: str, tmp_path: Path):
 
 
 def test_a_check_without_a_mutant_in_a_cell_is_found():
-    (check,) = (check for check in registered() if check.rule == "limit-honoured")
-    on_http = Mutant(name="x", kills=("limit-honoured",), cells=("http",), live=False)
+    (check,) = (check for check in registered() if check.rule == "limit-honored")
+    on_http = Mutant(name="x", kills=("limit-honored",), cells=("http",), live=False)
     gaps = [(cell.name, profile) for _, cell, profile in unproven([check], [on_http])]
     stdio = [("stdio-2026-07-28", "fixture"), ("stdio-2025-11-25", "fixture")]
     assert [gap for gap in gaps if gap[1] == "fixture"] == stdio
     assert len([gap for gap in gaps if gap[1] == "live"]) == len(CELLS)
-    reasons = Power(servers=(), clients=(), exceptions={"limit-honoured stdio-* *": "So it is."})
-    assert [reasons.excused(("limit-honoured", cell, "live")) for cell in CELLS] == ["So it is."] * 2 + [None] * 2
+    reasons = Power(servers=(), clients=(), exceptions={"limit-honored stdio-* *": "So it is."})
+    assert [reasons.excused(("limit-honored", cell, "live")) for cell in CELLS] == ["So it is."] * 2 + [None] * 2

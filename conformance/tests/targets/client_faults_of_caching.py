@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from typing import ClassVar
+
 from .client_faults import fault
-from .miniature_client import LEGACY, MODERN, Client
+from .miniature_client import LEGACY, MODERN, Client, Invalid, Refused
 from .miniature_transports import Json
 
 
@@ -44,6 +47,17 @@ class CacheWithoutCursor(Client):
         return super().key({**params, "cursor": ""})
 
 
+@fault("cache-without-revision")
+class CacheWithoutRevision(Client):
+    """One cache for all connections to one address."""
+
+    by_address: ClassVar[dict[str, dict[str, tuple[float, Json]]]] = {}
+
+    def __init__(self, target: Json, era: str) -> None:
+        super().__init__(target, era)
+        self.kept = self.by_address.setdefault(json.dumps(target), {})
+
+
 @fault("cache-blind-to-case")
 class CacheBlindToCase(Client):
     def key(self, params: Json) -> str:
@@ -76,6 +90,42 @@ class EmptyResultBelieved(Client):
         return super().ttl(page) if page["tools"] or self.era == LEGACY else 3_600_000
 
 
+@fault("missing-ttl-is-an-hour")
+class MissingTtlIsAnHour(Client):
+    def ttl(self, page: Json) -> float:
+        return super().ttl(page) if "ttlMs" in page or self.era == LEGACY else 3_600_000
+
+
+@fault("negative-ttl-is-for-ever")
+class NegativeTtlIsForEver(Client):
+    def ttl(self, page: Json) -> float:
+        return 3_600_000 if super().ttl(page) < 0 else super().ttl(page)
+
+
+@fault("text-of-ttl-read")
+class TextOfTtlRead(Client):
+    def ttl(self, page: Json) -> float:
+        ttl = page.get("ttlMs")
+        return float(ttl) if isinstance(ttl, str) and self.era == MODERN else super().ttl(page)
+
+
+@fault("malformed-hints-listed")
+class MalformedHintsListed(Client):
+    def checked(self, result: Json) -> Json:
+        ttl = result.get("ttlMs")
+        if self.era == MODERN and (type(ttl) is not int or ttl < 0):
+            raise Invalid("no valid ttlMs")
+        return super().checked(result)
+
+
+@fault("malformed-scope-is-an-error")
+class MalformedScopeIsAnError(Client):
+    def checked(self, result: Json) -> Json:
+        if self.era == MODERN and result.get("cacheScope") not in {"public", "private"}:
+            raise Refused({"message": "no valid cacheScope"})
+        return super().checked(result)
+
+
 @fault("cache-shared")
 class CacheShared(Client):
     def is_shared(self, page: Json) -> bool:
@@ -86,18 +136,6 @@ class CacheShared(Client):
 class ListsWhatItFound(Client):
     def list_tools(self) -> list[Json]:
         return list(self.found.values()) or super().list_tools()
-
-
-@fault("searches-what-it-listed")
-class SearchesWhatItListed(Client):
-    listing: list[Json] | None = None
-
-    def list_tools(self) -> list[Json]:
-        self.listing = super().list_tools()
-        return self.listing
-
-    def search(self, query: str, limit: int | None = None) -> list[Json]:
-        return super().search(query, limit) if self.listing is None else self.ranked(query, self.listing)[:limit]
 
 
 class _LegacyKept(Client):

@@ -80,31 +80,71 @@ class InvalidResultIsAnError(Client):
         return super().instead(error, query)
 
 
-@fault("later-refusal-is-the-end")
-class LaterRefusalIsTheEnd(Client):
-    def page(self, params: Json) -> Json:
-        try:
-            return super().page(params)
-        except Refused as error:
-            if "cursor" not in params or error.code == -32602:
-                raise
-            return {"tools": []}
-
-
-@fault("later-invalid-result-is-the-end")
-class LaterInvalidResultIsTheEnd(Client):
-    def page(self, params: Json) -> Json:
-        try:
-            return super().page(params)
-        except Invalid:
-            if "cursor" not in params:
-                raise
-            return {"tools": []}
-
-
 @fault("invalid-cursor-ignored")
 class InvalidCursorIgnored(Client):
     def checked(self, result: Json) -> Json:
         if not isinstance(result.get("nextCursor", ""), str):
             del result["nextCursor"]
         return super().checked(result)
+
+
+@fault("result-without-tools-is-empty")
+class ResultWithoutToolsIsEmpty(Client):
+    def checked(self, result: Json) -> Json:
+        return super().checked({"tools": [], **result} if "resultType" in result else result)
+
+
+@fault("invalid-tool-spoils-the-page")
+class InvalidToolSpoilsThePage(Client):
+    def checked(self, result: Json) -> Json:
+        if isinstance(result.get("tools"), list) and not all(map(self.is_tool, result["tools"])):
+            raise Refused({"message": "no tool"})
+        return super().checked(result)
+
+
+@fault("nearly-tools-kept")
+class NearlyToolsKept(Client):
+    def is_tool(self, entry: Any) -> bool:
+        return super().is_tool(entry) or entry == {"name": "no_schema"}
+
+
+class _Busy(Client):
+    def instead(self, error: Refused | Invalid, query: str) -> list[Json]:
+        if isinstance(error, Refused) and self.is_busy(error) and self.gives_up():
+            return self.ranked(query, self.listed())
+        return super().instead(error, query)
+
+    def gives_up(self) -> bool:
+        raise NotImplementedError
+
+
+@fault("busy-is-listed")
+class BusyIsListed(_Busy):
+    def gives_up(self) -> bool:
+        return True
+
+
+@fault("busy-is-listed-where-small")
+class BusyIsListedWhereSmall(_Busy):
+    def gives_up(self) -> bool:
+        return (self.settings or {}).get("catalogSize", 5000) < 100
+
+
+@fault("busy-is-listed-the-third-time")
+class BusyIsListedTheThirdTime(_Busy):
+    times = 0
+
+    def gives_up(self) -> bool:
+        self.times += 1
+        return self.times >= 3
+
+
+@fault("busy-later-is-listed")
+class BusyLaterIsListed(Client):
+    def page(self, params: Json) -> Json:
+        try:
+            return super().page(params)
+        except Refused as error:
+            if "cursor" in params and self.is_busy(error):
+                raise Invalid("the search stopped half-way") from error
+            raise

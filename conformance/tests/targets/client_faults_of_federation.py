@@ -26,12 +26,6 @@ class AsksUntilItHasEnough(Federation):
                 super().ask_each([name], ask, answers, limit)
 
 
-@fault("merged-one-after-the-other")
-class MergedOneAfterTheOther(Federation):
-    def merged(self, found: list[tuple[int, str, Json]]) -> list[tuple[int, str, Json]]:
-        return found
-
-
 @fault("merged-by-score")
 class MergedByScore(Federation):
     def merged(self, found: list[tuple[int, str, Json]]) -> list[tuple[int, str, Json]]:

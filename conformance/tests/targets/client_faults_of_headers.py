@@ -34,19 +34,6 @@ class MethodHeaderOther(_Headers):
         headers["Mcp-Method"] = "tools/list"
 
 
-@fault("name-header")
-class NameHeader(_Headers):
-    def change(self, headers: dict[str, str], params: Json) -> None:
-        headers["Mcp-Name"] = "search"
-
-
-@fault("name-header-with-cursor")
-class NameHeaderWithCursor(_Headers):
-    def change(self, headers: dict[str, str], params: Json) -> None:
-        if "cursor" in params:
-            headers["Mcp-Name"] = "search"
-
-
 @fault("query-in-header")
 class QueryInHeader(_Headers):
     def change(self, headers: dict[str, str], params: Json) -> None:

@@ -6,14 +6,8 @@ import json
 from typing import Any
 
 from .client_faults import fault
-from .miniature_client import EXTENSION_ID, LEGACY, META, MODERN, SETTINGS, Client
+from .miniature_client import EXTENSION_ID, META, MODERN, SETTINGS, Client
 from .miniature_transports import Json
-
-
-@fault("declares-when-searching-only")
-class DeclaresWhenSearchingOnly(Client):
-    def declared(self, method: str) -> Json:
-        return super().declared(method) if self.era == LEGACY or method == "tools/search" else {}
 
 
 @fault("declares-in-experimental")
@@ -29,12 +23,6 @@ class UndeclaredWithCursor(Client):
         if self.era == MODERN and "cursor" in params:
             message["params"]["_meta"][META + "clientCapabilities"] = {}
         return message
-
-
-@fault("undeclared-when-listening")
-class UndeclaredWhenListening(Client):
-    def declared(self, method: str) -> Json:
-        return {} if method == "subscriptions/listen" else super().declared(method)
 
 
 @fault("undeclared-in-handshake")
@@ -72,12 +60,6 @@ class FirstPlaceDecides(Client):
     def read_settings(self, capabilities: Json) -> Json | None:
         first = (capabilities.get("extensions") or Json()).get(EXTENSION_ID, {})
         return super().read_settings(capabilities) if self.counts(first) else None
-
-
-@fault("experimental-in-discovery")
-class ExperimentalInDiscovery(Client):
-    def places(self) -> tuple[str, ...]:
-        return ("extensions", "experimental")
 
 
 @fault("settings-closed")

@@ -16,9 +16,9 @@ def score_of(tool: Json) -> float:
 class EmptyStartEnds(Client):
     begun = False
 
-    def all_pages(self, query: str) -> list[Json]:
+    def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
         self.begun = False
-        return super().all_pages(query)
+        return super().all_pages(query, again=again)
 
     def is_last(self, page: Json) -> bool:
         first, self.begun = not self.begun, True
@@ -37,17 +37,11 @@ class EmptyCursorEnds(Client):
         return not page.get("nextCursor")
 
 
-@fault("circle-is-the-end")
-class CircleIsTheEnd(Client):
-    def in_a_circle(self) -> None:
-        return
-
-
 @fault("circle-followed")
 class CircleFollowed(Client):
-    def all_pages(self, query: str) -> list[Json]:
+    def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
         try:
-            return super().all_pages(query)
+            return super().all_pages(query, again=again)
         except Refused as error:
             if error.code is not None:
                 raise
@@ -65,8 +59,8 @@ class CircleOfOneFoundOnly(Client):
 
 @fault("scores-compared")
 class ScoresCompared(Client):
-    def all_pages(self, query: str) -> list[Json]:
-        return sorted(super().all_pages(query), key=lambda tool: -score_of(tool))
+    def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
+        return sorted(super().all_pages(query, again=again), key=lambda tool: -score_of(tool))
 
 
 @fault("refused-cursor-keeps-pages")
@@ -84,4 +78,23 @@ class RefusedCursorKeepsCache(Client):
 @fault("refused-cursor-adds-pages")
 class RefusedCursorAddsPages(Client):
     def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
-        return tools + self.all_pages(query)
+        return tools + self.all_pages(query, again=True)
+
+
+@fault("refused-cursor-twice")
+class RefusedCursorTwice(Client):
+    starts = 0
+
+    def search_all(self, query: str) -> list[Json]:
+        self.starts = 0
+        return super().search_all(query)
+
+    def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
+        self.starts += 1
+        return super().all_pages(query, again=again and self.starts > 2)
+
+
+@fault("refused-cursor-for-ever")
+class RefusedCursorForEver(Client):
+    def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
+        return super().all_pages(query)

@@ -79,8 +79,8 @@ class CursorCut(Client):
 
 @fault("asks-beyond-the-end")
 class AsksBeyondTheEnd(Client):
-    def all_pages(self, query: str) -> list[Json]:
-        tools = super().all_pages(query)
+    def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
+        tools = super().all_pages(query, again=again)
         self.request("tools/search", {"query": query})
         return tools
 

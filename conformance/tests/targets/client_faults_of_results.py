@@ -43,16 +43,3 @@ class UnknownMembersRefused(Client):
         if "tools" in result and not set(result) <= PAGE:
             raise Invalid("unknown members")
         return super().checked(result)
-
-
-@fault("kind-of-result-ignored")
-class KindOfResultIgnored(Client):
-    def checked(self, result: Json) -> Json:
-        return super().checked({**result, "resultType": "complete"} if "resultType" in result else result)
-
-
-@fault("input-awaited")
-class InputAwaited(Client):
-    def check_modern(self, result: Json) -> None:
-        awaited = result.get("resultType") == "input_required"
-        super().check_modern({**result, "resultType": "complete"} if awaited else result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Callable
@@ -12,6 +13,11 @@ from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, fault, member, s
 @wrong_result("next-cursor-null")
 def next_cursor_null(params: Json, result: Json) -> Json:
     return {"nextCursor": None, **result}
+
+
+@wrong_result("result-meta-text")
+def result_meta_text(params: Json, result: Json) -> Json:
+    return {**result, "_meta": "primary"}
 
 
 @wrong_result("matches-key")
@@ -105,6 +111,21 @@ class TotalInWords(TotalTold):
 class RemainderTold(TotalTold):
     def told(self, total: int, on_page: int) -> Json:
         return {"remaining": total - on_page}
+
+
+@fault("total-in-hit-metadata")
+class TotalInHitMetadata(TotalTold):
+    total = 0
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        outcome = super().response(method, params, era, outcome)
+        if method == SEARCH and "result" in outcome:
+            outcome["result"] = _hits(outcome["result"], {"com.example/of": self.total})
+        return outcome
+
+    def told(self, total: int, on_page: int) -> Json:
+        self.total = total
+        return {}
 
 
 @wrong_result("unlisted-tool-found")
@@ -310,12 +331,33 @@ _wrong_match(
 _wrong_match("descriptions-unsearched", lambda query, tool: not _words(query) & _words(tool["name"], tool.get("title")))
 _wrong_match("three-terms-match-nothing", lambda query, tool: len(_words(query)) == 3)
 _wrong_match("ascii-terms-only", lambda query, tool: re.search("[A-Za-z0-9]", query) is None)
+# As of a server that maps each code point to the lower case of its upper case.
+_wrong_match("capital-sharp-s-kept", lambda query, tool: "ẞ" in query)
 _wrong_match("sharp-s-kept", lambda query, tool: "ss" in query and "ß" in tool.get("description", ""))
 
 
 @wrong_result("exact-name-beside-nel")
 def exact_name_beside_nel(params: Json, result: Json) -> Json:
     return {**result, "tools": result["tools"][1:]} if "\x85" in params["query"] else result
+
+
+@fault("exact-name-on-second-page")
+class ExactNameOnSecondPage(Fault):
+    """Begins a search for a name with an empty page."""
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method != SEARCH or params.get("cursor") != self._second(params):
+            return params
+        return {name: value for name, value in params.items() if name != "cursor"}
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        found: list[Json] = member(outcome, "result").get("tools") or []
+        if method == SEARCH and "cursor" not in params and found and found[0]["name"] == params["query"].strip():
+            outcome["result"] = {**outcome["result"], "tools": [], "nextCursor": self._second(params)}
+        return outcome
+
+    def _second(self, params: Json) -> str:
+        return "second-" + hashlib.sha256(str(params.get("query")).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @wrong_params("no-match-is-error")

@@ -118,7 +118,20 @@ class CatalogSizeTold(Fault):
         capabilities = member(member(outcome, "result"), "capabilities")
         for place in ("extensions", "experimental"):
             if EXTENSION_ID in member(capabilities, place):
-                capabilities[place][EXTENSION_ID] = {**capabilities[place][EXTENSION_ID], "catalogSize": 48}
+                settings = capabilities[place][EXTENSION_ID]
+                capabilities[place][EXTENSION_ID] = {**settings, "catalogSize": len(_catalog()["tools"])}
+        return outcome
+
+
+@fault("topics-of-hidden-tools")
+class TopicsOfHiddenTools(Fault):
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        capabilities = member(member(outcome, "result"), "capabilities")
+        published = [member(member(tool, "_meta"), EXTENSION_ID).get("group") for tool in _catalog()["tools"]]
+        topics = [*dict.fromkeys(filter(None, published))]
+        for place in ("extensions", "experimental"):
+            if topics and EXTENSION_ID in member(capabilities, place):
+                capabilities[place][EXTENSION_ID] = {**capabilities[place][EXTENSION_ID], "topics": topics}
         return outcome
 
 

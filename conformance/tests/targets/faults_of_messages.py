@@ -42,20 +42,45 @@ class LatestLimitWins(Fault):
         return {name: value for name, value in params.items() if name != "limit"} | self.limit
 
 
-@fault("alone-only")
-class AloneOnly(Fault):
-    """Fails where another search is in flight."""
+class _Busy(Fault):
+    """Refuses more than a few searches at once, and says so wrongly."""
+
+    most = 20
+    refusal: Refusal
 
     def __init__(self) -> None:
-        self.free = threading.Semaphore(1)
+        self.free = threading.Semaphore(self.most)
 
     def request(self, method: str, params: Json, era: str) -> Json:
         if method == SEARCH:
             if not self.free.acquire(blocking=False):
-                raise Refusal(-32603, "Internal error", None)
+                raise self.refusal
             time.sleep(0.02)
             self.free.release()
         return params
+
+
+@fault("alone-only")
+class AloneOnly(_Busy):
+    """Fails where another search is in flight."""
+
+    most = 1
+    refusal = Refusal(-32603, "Internal error", None)
+
+
+@fault("busy-without-data")
+class BusyWithoutData(_Busy):
+    refusal = Refusal(-32603, "Too many searches at once", None)
+
+
+@fault("busy-with-text")
+class BusyWithText(_Busy):
+    refusal = Refusal(-32603, "Too many searches at once", {"retryAfterMs": "20"})
+
+
+@fault("busy-with-another-code")
+class BusyWithAnotherCode(_Busy):
+    refusal = Refusal(-32000, "Too many searches at once", {"retryAfterMs": 20})
 
 
 @fault("id-digits-as-number")

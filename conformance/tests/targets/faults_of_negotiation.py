@@ -151,14 +151,6 @@ class GateRemembersSearches(_Declares):
         return str({name: value for name, value in params.items() if name != "_meta"})
 
 
-@fault("gate-after-params")
-class GateAfterParams(Fault):
-    def request(self, method: str, params: Json, era: str) -> Json:
-        if method == SEARCH and not isinstance(params.get("query"), str):
-            raise Refusal(-32602, "query", {"field": "query", "reason": "a string is needed"})
-        return params
-
-
 @fault("declaration-any-truth")
 class DeclarationAnyTruth(Fault):
     def declaration(self, declared: Any) -> Any:
@@ -179,11 +171,11 @@ class DeclarationExperimental(_Declares):
 
 @fault("legacy-declaration-fatal")
 class LegacyDeclarationFatal(Fault):
-    def request(self, method: str, params: Json, era: str) -> Json:
+    """Breaks down over the declaration, so that the response has neither a result nor an error."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
         declared: Any = member(member(params, "capabilities"), "extensions").get(EXTENSION_ID, {})
-        if method == "initialize" and not isinstance(declared, dict):
-            raise Refusal(-32603, "Internal server error", None)
-        return params
+        return outcome if method != "initialize" or isinstance(declared, dict) else {}
 
 
 @fault("declaration-closed")

@@ -111,7 +111,7 @@ class NulDeadlyLater(Fault):
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
         if method == SEARCH and params.get("query") == "anything\x00":
-            threading.Timer(0.03, os._exit, [1]).start()
+            threading.Timer(0.005, os._exit, [1]).start()
         return outcome
 
 
@@ -181,13 +181,6 @@ def limit_above_maximum_refused(params: Json) -> Json:
 @wrong_params("limit-beyond-32-bits-refused")
 def limit_beyond_32_bits_refused(params: Json) -> Json:
     if isinstance(limit := params.get("limit"), int) and limit >= 2**31:
-        raise refuse("limit")
-    return params
-
-
-@wrong_params("limit-beyond-safe-refused")
-def limit_beyond_safe_refused(params: Json) -> Json:
-    if isinstance(limit := params.get("limit"), int) and limit >= 2**53:
         raise refuse("limit")
     return params
 

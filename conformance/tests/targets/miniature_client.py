@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from .miniature_transports import HttpTransport, Json, StdioTransport, TransportError
 
@@ -34,10 +34,11 @@ class Refused(Exception):
     def __init__(self, error: Json) -> None:
         super().__init__(error.get("message"))
         self.code = error.get("code")
+        self.data: Any = error.get("data")
 
 
 class Invalid(Exception):
-    """A result that breaks the draft."""
+    """A result that cannot be used."""
 
 
 class Client:
@@ -135,7 +136,7 @@ class Client:
         """Tell whether a cursor is one of those that were followed, oldest first."""
         return cursor in cursors
 
-    def all_pages(self, query: str) -> list[Json]:
+    def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
         tools: list[Json] = []
         cursors: list[str] = []
         params: Json = {"query": query}
@@ -143,7 +144,7 @@ class Client:
             try:
                 page = self.page(params)
             except Refused as error:
-                if "cursor" not in params or error.code != -32602:
+                if "cursor" not in params or error.code != -32602 or again:
                     raise
                 return self.cursor_refused(query, tools)
             tools += page["tools"]
@@ -166,7 +167,7 @@ class Client:
 
     def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
         self.kept.clear()
-        return self.all_pages(query)
+        return self.all_pages(query, again=True)
 
     def page(self, params: Json) -> Json:
         key, kept = self.key(params), None
@@ -174,11 +175,24 @@ class Client:
             kept = kept or self.kept.get(f"{user} {key}")
         if kept is not None and kept[0] > time.monotonic():
             return kept[1]
-        page = self.checked(self.request("tools/search", params))
+        page = self.checked(self.patiently("tools/search", params))
         self.keep(key, page)
         page["tools"] = [tool for tool in page["tools"] if not self.over_http or self.fit(tool)]
         self.found |= {tool["name"]: tool for tool in page["tools"]}
         return page
+
+    def patiently(self, method: str, params: Json) -> Json:
+        """Ask again, once, where the server is too busy at the moment."""
+        try:
+            return self.request(method, params)
+        except Refused as error:
+            if not self.is_busy(error):
+                raise
+            time.sleep(error.data["retryAfterMs"] / 1000)
+            return self.request(method, params)
+
+    def is_busy(self, error: Refused) -> bool:
+        return error.code == -32603 and "retryAfterMs" in (error.data or {})
 
     def key(self, params: Json) -> str:
         return json.dumps(params, sort_keys=True)
@@ -189,7 +203,8 @@ class Client:
             self.kept[f"{user} {key}"] = (time.monotonic() + ttl / 1000, page)
 
     def ttl(self, page: Json) -> float:
-        return page.get("ttlMs", 0) if self.era == MODERN else 0
+        ttl = page.get("ttlMs")
+        return ttl if self.era == MODERN and type(ttl) is int else 0
 
     def is_shared(self, page: Json) -> bool:
         return page.get("cacheScope") == "public"
@@ -198,23 +213,11 @@ class Client:
         tools, cursor = result.get("tools"), result.get("nextCursor", "")
         if not isinstance(tools, list) or not isinstance(cursor, str):
             raise Invalid("no page of tools")
-        each: Any
-        for each in tools:  # pyright: ignore[reportUnknownVariableType] - JSON
-            if not isinstance(each, dict) or not isinstance(each.get("name"), str):  # pyright: ignore[reportUnknownMemberType] - JSON
-                raise Invalid("no tool")
-        if self.era == MODERN:
-            self.check_modern(result)
-        return result
+        return {**result, "tools": [each for each in tools if self.is_tool(each)]}  # pyright: ignore[reportUnknownVariableType] - JSON
 
-    def check_modern(self, result: Json) -> None:
-        ttl, scope = result.get("ttlMs"), result.get("cacheScope")
-        if (
-            result.get("resultType") != "complete"
-            or type(ttl) is not int
-            or ttl < 0
-            or scope not in {"public", "private"}
-        ):
-            raise Invalid("no modern result")
+    def is_tool(self, entry: Any) -> bool:
+        held = cast("Json", entry) if isinstance(entry, dict) else Json()
+        return isinstance(held.get("name"), str) and isinstance(held.get("inputSchema"), dict)
 
     def fit(self, tool: Json) -> bool:
         names: list[Any] = []

@@ -18,7 +18,7 @@ from mcp_ext_tools_search.client import advertisement, iter_pages, pages, search
 from mcp_ext_tools_search.hosts import ServerEntry
 from mcp_ext_tools_search.types import SearchToolsResult
 from mcp_types import INVALID_PARAMS
-from tools_search_client import discovery, federation, merging
+from tools_search_client import discovery, faults, federation, merging
 from tools_search_client.cache import ExpiringCache, canonical_key
 from tools_search_client.discovery import ServerTools
 from tools_search_client.fanout import Answer
@@ -70,7 +70,14 @@ def limits_confounded() -> None:
 
 
 def refusals_told() -> None:
-    replace(discovery, "_LISTING_HELPS", frozenset[int]())
+    replace(discovery, "_UNSUPPORTED", frozenset[int]())
+
+
+def busy_is_broken() -> None:
+    def unread(_: MCPError) -> None:
+        return
+
+    replace(faults, "retry_after", unread)
 
 
 def _reading_on(until: Callable[[SearchToolsResult], bool]) -> None:
@@ -80,7 +87,7 @@ def _reading_on(until: Callable[[SearchToolsResult], bool]) -> None:
             if until(page):
                 return
 
-    replace(discovery, "iter_pages", broken)
+    replace(pages, "iter_pages", broken)
 
 
 def empty_page_ends() -> None:
@@ -102,7 +109,7 @@ def refused_cursor_ends() -> None:
             if not read or error.code != INVALID_PARAMS:
                 raise
 
-    replace(discovery, "iter_pages", broken)
+    replace(pages, "iter_pages", broken)
 
 
 def _asking(change: Callable[[str, str], tuple[str, str]]) -> None:
@@ -163,7 +170,7 @@ FAULTS: Final[dict[str, Callable[[], None]]] = {
     for fault in (
         users_confounded, kept_beyond_its_time, changes_unheeded, limits_confounded, refusals_told, empty_page_ends,
         empty_cursor_ends, refused_cursor_ends, query_lowered_with_cursor, cursor_trimmed, scores_decide, names_joined,
-        failures_untold, empty_settings_are_none,
+        failures_untold, empty_settings_are_none, busy_is_broken,
     )
 }  # fmt: skip
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import random
 import time
+import unicodedata
 from collections.abc import Callable
 from typing import Any, Final
 
-from .faults import EXTENSION_ID, Json, Refusal
-from .miniature import MAX_LIMIT, MODERN, Miniature, invalid
+from .faults import EXTENSION_ID, Fault, Json, Refusal
+from .miniature import MAX_LIMIT, MODERN, WHITE_SPACE, Miniature, invalid
 
-_AT_ONCE: Final = 3
 _NEAREST: Final = 6
 _VARIANTS: Final[dict[str, type[Miniature]]] = {"none": Miniature}
 
@@ -34,12 +34,12 @@ def _variant(name: str) -> Callable[[type[Miniature]], type[Miniature]]:
 
 @_variant("first-page-empty")
 class FirstPageEmpty(Miniature):
-    """Every search begins with an empty page, one without matches ends with a second one."""
+    """Every search that is not for a name begins with an empty page, one without matches ends with a second one."""
 
     def searched(self, params: Json) -> Json:
-        if "cursor" in params:
-            return super().searched(params)
         query, _ = self.query_of(params), self.limit_of(params)
+        if "cursor" in params or query.strip(WHITE_SPACE) in {tool["name"] for tool in self.tools}:
+            return super().searched(params)
         return {"tools": [], "nextCursor": self.sealed(0, query)}
 
 
@@ -166,17 +166,86 @@ class NearestFew(EverythingMatches):
 class FewAtOnce(Miniature):
     """Runs three searches at once and refuses those beyond."""
 
+    most = 3
     running = 0
 
     def searched(self, params: Json) -> Json:
-        if self.running >= _AT_ONCE:
-            raise Refusal(-32000, "Too many searches at once", None)
+        if self.running >= self.most:
+            raise _busy(10)
         self.running += 1
         try:
             time.sleep(0.01)
             return super().searched(params)
         finally:
             self.running -= 1
+
+
+@_variant("one-at-once")
+class OneAtOnce(FewAtOnce):
+    """Runs one search at a time."""
+
+    most = 1
+
+
+@_variant("busy-at-times")
+class BusyAtTimes(Miniature):
+    """Is too busy for every fourth search that it could serve, and soon is not."""
+
+    searches = 0
+
+    def searched(self, params: Json) -> Json:
+        found = super().searched(params)
+        self.searches += 1
+        if self.searches % 4 == 0:
+            raise _busy(0)
+        return found
+
+
+@_variant("always-busy")
+class AlwaysBusy(Miniature):
+    """Is too busy for every search."""
+
+    def searched(self, params: Json) -> Json:
+        raise _busy(0)
+
+
+def _busy(milliseconds: int) -> Refusal:
+    return Refusal(-32603, "Too many searches at once", {"retryAfterMs": milliseconds})
+
+
+@_variant("parameters-first")
+class ParametersFirst(Miniature):
+    """Looks at the parameters before the declaration, as an SDK does that validates by a schema."""
+
+    def serve(self, method: str, params: Json, era: str, capabilities: Json, session: Json) -> Json:
+        if method == "tools/search":
+            self.query_of(params)
+            self.limit_of(params)
+        return super().serve(method, params, era, capabilities, session)
+
+
+@_variant("folds-coarser")
+class FoldsCoarser(Miniature):
+    """Takes letters for the same that differ in their marks, and `i` and its dotless kin."""
+
+    def __init__(self, tools: list[Json], fault: Fault) -> None:
+        super().__init__([_without_marks(tool) for tool in tools], fault)
+        self.tools = tools
+
+    def ranked(self, query: str) -> list[tuple[float, int]]:
+        exact = [(2.0, n) for n, tool in enumerate(self.tools) if tool["name"] == query.strip(WHITE_SPACE)]
+        known = {number for _, number in exact}
+        return exact + [hit for hit in super().ranked(_bare(query)) if hit[1] not in known]
+
+
+def _bare(text: str) -> str:
+    folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold())
+    return "".join(c for c in folded if not unicodedata.combining(c)).replace("\u0131", "i")
+
+
+def _without_marks(tool: Json) -> Json:
+    texts = {name: _bare(text) for name in ("name", "title", "description") if isinstance(text := tool.get(name), str)}
+    return {**tool, **texts}
 
 
 @_variant("otherwise-on-the-wire")

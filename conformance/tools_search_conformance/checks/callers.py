@@ -10,6 +10,8 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from tools_search_spec import EXTENSION_ID
+
 from tools_search_conformance.catalogs.made import COMMON, WORDS, document, made_tool, name_of
 from tools_search_conformance.pages import read_page
 from tools_search_conformance.registry import check
@@ -32,11 +34,18 @@ _ALL, _VISIBLE, _AGAIN = "callers", "callers-visible", "callers-visible-again"
 _TELLING: Final = WORDS[0]
 """The word of one visible tool that nearly every hidden one has too, so that its weight would tell of them."""
 
-_VISIBLE_TOOLS: Final = [made_tool(word) for word in WORDS]
+
+def _group(name: str) -> JsonObject:
+    """Return the `_meta` of a tool that belongs to a group, from which a server may take its topics."""
+    return {EXTENSION_ID: {"group": name}}
+
+
+_VISIBLE_TOOLS: Final = [made_tool(word, _meta=_group("tools of the meadow")) for word in WORDS]
 _HIDDEN_TOOLS: Final = [
     made_tool(
         f"{_TELLING}_{number}",
         description=f"Hides {number} {_TELLING} behind another {_TELLING}, far from any {COMMON} and out of sight.",
+        _meta=_group("what is hidden"),
     )
     for number in range(20)
 ]
@@ -99,24 +108,6 @@ async def _require_listed(bench: Bench, tools: Sequence[JsonObject], whose: str)
 
 
 @check(
-    "catalog-size-varying",
-    title="No `catalogSize` where callers see different numbers of tools",
-    sends="`server/discover` or `initialize`, without a token and with that of a caller who sees fewer tools.",
-    passes="The settings have no `catalogSize`.",
-    transports=("http",),
-    feature="callers",
-)
-async def tells_no_varying_size(bench: Bench) -> None:
-    async with _callers(bench) as callers:
-        for other in callers:
-            connection, opening = await other.opening()
-            settings = advertised(connection)
-            other.require(settings is not None, "the extension is not advertised; see advertised", opening)
-            told = "catalogSize" in (settings or {})
-            other.expect(not told, opening, "catalogSize is advertised, but it differs from caller to caller")
-
-
-@check(
     "cache-scope-varying",
     title="`cacheScope` is private where callers see different tools",
     sends="A search without a token, and with that of a caller who sees fewer tools.",
@@ -135,17 +126,17 @@ async def keeps_varying_results_private(bench: Bench) -> None:
 
 @check(
     "hidden-tools-inert",
-    title="What a caller may not see leaves no trace in what it finds",
-    sends="The same searches, good ones and bad ones, by a caller from whom two thirds of the tools are hidden, and to"
-    " a fixture that does not have these tools.",
-    passes="The same tools in the same order with the same hit metadata, a next page where there is one, and the same"
-    " error texts.",
+    title="What a caller may not see leaves no trace in what it is answered",
+    sends="`server/discover` or `initialize` and the same searches, good ones and bad ones, by a caller from whom two"
+    " thirds of the tools are hidden, and to a fixture that does not have these tools.",
+    passes="The same settings, where `catalogSize` may be absent; the same tools in the same order with the same hit"
+    " metadata, a next page where there is one, and the same error texts.",
     transports=("http",),
     feature="callers",
 )
 async def hides_without_a_trace(bench: Bench) -> None:
     async with _callers(bench) as (_, restricted), _without(bench, _VISIBLE) as reference:
-        compared = 0
+        compared = await _compare_settings(bench, restricted, reference)
         for params in (*_SEARCHES, *_REFUSED):
             exchange, expected = await restricted.search(params), await reference.search(params)
             difference = _difference(exchange, expected)
@@ -156,6 +147,21 @@ async def hides_without_a_trace(bench: Bench) -> None:
                 message = f"without the hidden tools the answer is another one: {difference}"
                 restricted.expect(difference is None, exchange, message, case=case)
         restricted.require(compared > 0, "what two fixtures of one catalogue answer differs by itself")
+
+
+async def _compare_settings(bench: Bench, restricted: Bench, reference: Bench) -> bool:
+    """Expect the settings of `reference`, with or without `catalogSize`; return whether there were any to compare."""
+    connection, opening = await restricted.opening()
+    shown, expected = advertised(connection), advertised(await reference.connection())
+    async with _without(bench, _AGAIN) as again:
+        repeated = same(advertised(await again.connection()), expected)
+    if expected and "catalogSize" not in (shown or {}):
+        expected = {name: value for name, value in expected.items() if name != "catalogSize"}
+    if not repeated and not same(shown, expected):
+        return False
+    message = f"without the hidden tools the settings are {expected!r:.300} instead of {shown!r:.300}"
+    restricted.expect(same(shown, expected), opening, message, case=f"a caller from whom {len(_HIDDEN)} are hidden")
+    return True
 
 
 async def _repeats(bench: Bench, reference: Bench, params: JsonObject, expected: Exchange) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from tools_search_spec import METHOD
 
+from tools_search_conformance.link import busy_seconds
 from tools_search_conformance.pages import read_page
 from tools_search_conformance.registry import check
 from tools_search_conformance.setting import Opening
@@ -52,11 +53,16 @@ async def _cancel(
     answered, the cancelled one is waited for no longer.
 
     Raises:
+        InapplicableError: the server takes one search at a time.
         UnverifiableError: it was answered before it could be cancelled, each time.
     """
     early: Exchange | None = None
     for _ in range(_TRIES):
         early, came, others = await _cancel_once(bench, query, beside, later)
+        answers = [exchange for exchange in (early, came, *others) if exchange is not None]
+        busy = next((exchange for exchange in answers if busy_seconds(exchange) is not None), None)
+        bench.applies(busy is None or not beside, "the server is too busy for two searches at once")
+        bench.require(busy is None, "the server says that it is too busy to search", busy)
         if early is None:
             return came, others
     answered = "a search was answered before it could be cancelled; the fixture is said to have the feature `delay`"

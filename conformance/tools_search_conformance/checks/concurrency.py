@@ -1,10 +1,11 @@
-"""No side effects, at one time: searches in flight together are answered as each is alone."""
+"""Many searches at one time: those in flight together are answered as each is alone, or the server says it is busy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from tools_search_conformance.link import busy_seconds
 from tools_search_conformance.pages import Page, read_page
 from tools_search_conformance.registry import check
 from tools_search_conformance.vocabulary import Vocabulary
@@ -19,10 +20,12 @@ __all__: list[str] = []
 _IN_FLIGHT: Final = 32
 _FEWER: Final = (_IN_FLIGHT, 8, 2)
 """How many are sent at once, where more are refused: a server bounds its searches, and how is up to it."""
+_BURST: Final = 64
+"""How many are sent at once to find out what a server answers that is too busy."""
 _WORDS: Final = 9
 _LIMITS: Final = (None, 1, 3)
 _AGAIN: Final = 3
-_BUSY: Final = frozenset({429, 503})
+_REFUSED_BY_HTTP: Final = frozenset({429, 503})
 _INTERNAL: Final = -32603
 _SERVER_ERRORS: Final = range(-32099, -31999)
 _BAD: Final[tuple[JsonObject, ...]] = (
@@ -50,8 +53,8 @@ def _searches(words: Vocabulary) -> list[JsonObject]:
     title="Searches in flight together are answered as each alone",
     sends=f"Up to {_IN_FLIGHT} searches, some of them invalid, one after another; then all before any is answered, or"
     f" {_FEWER[1]} or {_FEWER[2]} at a time where more are refused as too many.",
-    passes="To each the answer that it got alone, with its own id; where answers vary of themselves, listed tools only"
-    " and no more than `limit`.",
+    passes="To each the answer that it got alone, with its own id, unless the server was too busy; where answers vary"
+    " of themselves, listed tools only and no more than `limit`.",
 )
 async def answers_each_as_alone(bench: Bench) -> None:
     listing = await bench.stocked()
@@ -64,8 +67,10 @@ async def answers_each_as_alone(bench: Bench) -> None:
     patience = bench.setting.seconds + sum(exchange.milliseconds for exchange in alone) / 1000
     together = await _together(bench, alone, patience)
     differing: list[tuple[Exchange, Exchange]] = []
-    for before, exchange in zip(alone, together, strict=True):
-        bench.require(exchange.answer.status not in _BUSY, "so many requests at once are refused as too many", exchange)
+    taken = [pair for pair in zip(alone, together, strict=True) if not _too_many(*pair)]
+    refused = "of searches at once, each is refused as one too many; see busy-refusal"
+    bench.require(any(map(_names, (exchange for _, exchange in taken))), refused, together[-1])
+    for before, exchange in taken:
         lost = f"alone it was answered by {before.describe()}, among others by {exchange.describe()}"
         bench.expect(exchange.replied or not before.replied, exchange, lost, case=_case(exchange))
         within = _within_limit(exchange) or not _within_limit(before)
@@ -102,9 +107,12 @@ async def _together(bench: Bench, alone: Sequence[Exchange], patience: float) ->
 
 
 def _too_many(alone: Exchange, exchange: Exchange) -> bool:
-    """Tell whether a search that was answered otherwise alone may have been refused because of the others."""
+    """Tell whether a search that was answered otherwise alone may have been refused because of the others.
+
+    With which error that is allowed is what busy-refusal is about.
+    """
     code = exchange.error.code if exchange.error else None
-    refused = exchange.answer.status in _BUSY or code == _INTERNAL or code in _SERVER_ERRORS
+    refused = exchange.answer.status in _REFUSED_BY_HTTP or code == _INTERNAL or code in _SERVER_ERRORS
     return refused and alone.describe() != exchange.describe()
 
 
@@ -149,3 +157,43 @@ def _within_limit(exchange: Exchange) -> bool:
 def _keeps_bounds(exchange: Exchange, known: set[str]) -> bool:
     page = _page(exchange)
     return page is not None and {*page.names} <= known
+
+
+@check(
+    "busy-refusal",
+    title="A server that is too busy says so, and for how long",
+    sends=f"{_BURST} searches before any is answered, some of which may be too many.",
+    passes=f"To each a result, or error {_INTERNAL} whose `data` has an integer `retryAfterMs` of at least 0.",
+)
+async def says_that_it_is_busy(bench: Bench) -> None:
+    words = await bench.vocabulary()
+    queries = dict.fromkeys([words.plain, *bench.some(words.broad())])
+    alone = {query: await bench.search({"query": query}) for query in queries}
+    served = [query for query, exchange in alone.items() if exchange.result is not None]
+    bench.require(bool(served), f"a search for {words.plain!r} got {alone[words.plain].describe()}", alone[words.plain])
+    burst: list[JsonObject] = [{"query": served[number % len(served)]} for number in range(_BURST)]
+    patience = bench.setting.seconds + _BURST * max(alone[query].milliseconds for query in served) / 1000
+    exchanges = [
+        exchange
+        for exchange in await bench.at_once(burst, seconds=patience)
+        # What stands before a server may refuse HTTP requests, whatever they ask for.
+        if exchange.answer.status not in _REFUSED_BY_HTTP
+    ]
+    for exchange in exchanges:
+        if exchange.replied:
+            await _expect_result_or_busy(bench, exchange)
+    bench.require(bool(exchanges), f"{_BURST} requests at once are all refused by HTTP status")
+    silent = [exchange for exchange in exchanges if not exchange.replied]
+    bench.require(not silent, f"of {_BURST} searches at once, {len(silent)} got no response", (silent or [None])[0])
+
+
+async def _expect_result_or_busy(bench: Bench, exchange: Exchange) -> None:
+    if exchange.result is None and busy_seconds(exchange) is None:
+        again = await bench.search(_params(exchange))
+        bench.require(again.result is not None, f"alone, the same search got {again.describe()}", again)
+    told = exchange.describe()
+    if exchange.error is not None and exchange.error.code == _INTERNAL:
+        told = f"{told} with the data {json_text(exchange.error.data)}"
+    what = f"one of {_BURST} searches at once was answered by {told}, the same search alone by a result"
+    fitting = exchange.result is not None or busy_seconds(exchange) is not None
+    bench.expect(fitting, exchange, what, case=f"{_BURST} searches at once")

@@ -66,7 +66,7 @@ async def say_what_is_wrong(bench: Bench) -> None:
     title="A refusal has HTTP status 400",
     sends="Searches with one invalid member each, over modern Streamable HTTP.",
     passes="HTTP status 400 with each -32602.",
-    level="SHOULD",
+    level="ADVICE",
     eras=(MODERN,),
     transports=("http",),
 )

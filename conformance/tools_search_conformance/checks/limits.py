@@ -23,7 +23,7 @@ _DEFAULT_MOST: Final = 20
 
 
 @check(
-    "limit-honoured",
+    "limit-honored",
     title="A page holds at most `limit` tools",
     sends="A query with several matches under limits 1, 2, 3, 5 and 7; generated queries and limits; all pages.",
     passes="No page holds more tools than its limit.",
@@ -48,13 +48,13 @@ async def honours_limit(bench: Bench) -> None:
 @check(
     "limit-clamped",
     title="A `limit` above the server's own maximum is clamped silently",
-    sends="A tool's name under limits of 101, 10,000, 2^31, 2^53 - 1, 2^53 and 10^20.",
+    sends="A tool's name under limits of 101, 10,000, 2^31 and 2^53 - 1.",
     passes="A result for each, never an error, that finds what a small limit finds.",
 )
 async def clamps_large_limits(bench: Bench) -> None:
     query = await bench.plain()
     few = await bench.first(query, limit=3)
-    for limit in bench.some((101, 10_000, 2**31, 2**53 - 1, 2**53, 10**20)):
+    for limit in bench.some((101, 10_000, 2**31, 2**53 - 1)):
         await bench.served({"query": query, "limit": limit}, f"limit {limit}")
         page = await bench.first(query, limit=limit)
         kept = bool(page.tools) or not few.tools
@@ -62,7 +62,7 @@ async def clamps_large_limits(bench: Bench) -> None:
 
 
 @check(
-    "max-limit-honoured",
+    "max-limit-honored",
     title="No page is larger than the advertised `maxLimit`",
     sends="Broad queries without a limit and with one above `maxLimit`, to a fixture of 120 tools.",
     passes="No page holds more than `maxLimit` tools.",
@@ -131,16 +131,16 @@ async def refuses_invalid_limits(bench: Bench) -> None:
 
 @check(
     "limit-integral-float",
-    title="An integer is an integer however it is spelled",
-    sends="`limit` as the JSON numbers 2.0, 2e0 and 20e-1.",
-    passes="A result with at most two tools for each.",
+    title="An integer `limit` is accepted however it is written",
+    sends="`limit` as the JSON numbers 3, 3.0 and 3e0.",
+    passes="A result with at most three tools for each.",
 )
 async def accepts_integral_floats(bench: Bench) -> None:
     words = await bench.vocabulary()
     for query in (words.plain, *words.broad(1)):
-        for spelled in (2.0, Spelled("2e0"), Spelled("20e-1")):
+        for spelled in (3, 3.0, Spelled("3e0")):
             page = await bench.served({"query": query, "limit": spelled}, f"limit {spelled!r}")
-            bench.expect(len(page.tools) <= 2, page.exchange, f"{len(page.tools)} tools under limit {spelled!r}")
+            bench.expect(len(page.tools) <= 3, page.exchange, f"{len(page.tools)} tools under limit {spelled!r}")
 
 
 @check(

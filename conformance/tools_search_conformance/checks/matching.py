@@ -42,9 +42,9 @@ def is_query(name: str) -> bool:
 
 @check(
     "exact-name-first",
-    title="A tool whose name is the query comes first",
+    title="A tool whose name is the query is the first one of the first page",
     sends="The names of listed tools as queries, some under limit 1, with all kinds of white space around them.",
-    passes="Each result begins with that tool.",
+    passes="Each first page begins with that tool.",
 )
 async def put_exact_names_first(bench: Bench) -> None:
     tools = [tool for tool in (await bench.stocked()).tools if is_query(tool["name"])]
@@ -54,7 +54,7 @@ async def put_exact_names_first(bench: Bench) -> None:
         name: str = tools[number % len(tools)]["name"]
         around = ("", *_WHITE_SPACES)[number % (len(_WHITE_SPACES) + 1)]
         query = f"{around}{name}{around[::-1]}"
-        page = await bench.first(query if len(query) <= _LONGEST else name, limit=1 if number % 2 else None)
+        page = await bench.page(query if len(query) <= _LONGEST else name, limit=1 if number % 2 else None)
         bench.expect(
             page.names[:1] == [name],
             page.exchange,
@@ -77,7 +77,7 @@ async def _explore_names(bench: Bench, names: Sequence[str]) -> None:
     async def judge(case: tuple[str, str, str, int | None]) -> None:
         before, name, after, limit = case
         query = f"{before}{name}{after}"
-        page = await bench.first(query if len(query) <= _LONGEST else name, limit=limit)
+        page = await bench.page(query if len(query) <= _LONGEST else name, limit=limit)
         bench.expect(
             page.names[:1] == [name],
             page.exchange,
@@ -140,7 +140,8 @@ def _queries(words: Vocabulary, tool: JsonObject, number: int) -> list[str]:
     spelled = (first, first.upper(), wide)[number % 3]
     several = f"{last}, {first}!" if number % 2 else " ".join(terms[:3])
     member = ("name", "description")[number // 2 % 2]
-    return [spelled, several, *words.alone(tool, "title"), *words.alone(tool, member), *words.odd(tool)]
+    odd = (*words.odd(tool), *words.capital_sharp(tool))
+    return [spelled, several, *words.alone(tool, "title"), *words.alone(tool, member), *odd]
 
 
 @check(

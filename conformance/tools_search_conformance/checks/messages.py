@@ -50,12 +50,12 @@ async def echoes_ids(bench: Bench) -> None:
     for value in _IDS:
         await _expect_answered(bench, await bench.search(params, with_id=value))
     refused = await bench.search({**params, "limit": 0}, with_id="refused")
-    if refused.replied:  # silence is what limit-minimum is about
+    if refused.replied:  # silence is what limit-invalid is about
         _expect_same_id(bench, refused)
     if bench.cell.era != MODERN:
         return  # sessions that tell requests apart by the text of their ids are common, and no client provokes them
     for exchange in await bench.at_once([params, params], seconds=bench.setting.seconds, ids=_PAIR):
-        if exchange.error is None:  # one search at a time is what concurrent-searches is about
+        if exchange.error is None:  # what a server answers that is too busy is what busy-refusal is about
             await _expect_answered(bench, exchange)
 
 

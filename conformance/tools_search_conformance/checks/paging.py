@@ -140,6 +140,7 @@ async def _every_kind(bench: Bench, most: int) -> list[Walk]:
     title="No `nextCursor` is empty",
     sends="Queries with and without matches, every cursor followed.",
     passes="Each `nextCursor` is absent or has a character.",
+    level="ADVICE",
 )
 async def have_cursors_with_characters(bench: Bench) -> None:
     for walk in await _every_kind(bench, 40):
@@ -152,7 +153,7 @@ async def have_cursors_with_characters(bench: Bench) -> None:
     title="A search with matches does not end with an empty page",
     sends="A query in pages of several sizes, some of which divide its matches evenly.",
     passes="The last page holds a tool.",
-    level="SHOULD",
+    level="ADVICE",
 )
 async def do_not_end_empty(bench: Bench) -> None:
     query = await bench.fertile()

@@ -129,6 +129,7 @@ async def serves_unusual_characters(bench: Bench) -> None:
     title="A message with unpaired surrogates ends nothing",
     sends="Queries with unpaired surrogates, escaped in JSON, which may be refused or dropped; a plain one after each.",
     passes="A result for each plain query, from the same process.",
+    level="ADVICE",
 )
 async def survives_surrogates(bench: Bench) -> None:
     good = {"query": await bench.plain()}

@@ -19,6 +19,7 @@ from tools_search_conformance.model import Cell, DriverFeature, Profile
 from tools_search_conformance.patience import Patience
 from tools_search_conformance.setting import Setting
 from tools_search_conformance.verdict import ViolationError
+from tools_search_conformance.wire.eras import Era
 from tools_search_conformance.wire.record import Exchange, Recorder
 
 __all__ = ["ClientBench"]
@@ -73,19 +74,28 @@ class ClientBench(Expectations):
         return self._driver
 
     @asynccontextmanager
-    async def connected(self, script: Script | None = None, *, opens: bool = False) -> AsyncGenerator[Session]:
+    async def connected(
+        self,
+        script: Script | None = None,
+        *,
+        opens: bool = False,
+        era: Era | None = None,
+        address: str | None = None,
+    ) -> AsyncGenerator[Session]:
         """Connect the client to a new peer; where `opens`, that it can do so is what the check is about.
+
+        The peer is of the cell's era, unless there is an `era`; it stands where the last one of that `address` stood.
 
         Raises:
             ViolationError, NotConnectedError: the client says that it cannot connect.
             NoDriverFeatureError: the driver cannot.
         """
         driver = await self.driver()
-        peer = Peer(self.cell.era, script or Script(), self.recorder)
-        async with self._stage.standing(peer, self.cell.transport) as target:
+        peer = Peer(era or self.cell.era, script or Script(), self.recorder)
+        async with self._stage.standing(peer, self.cell.transport, address) as target:
             session = Session(driver, peer, self)
             try:
-                _require_connection(await session.ask("connect", target=target, era=self.cell.era), session, opens)
+                _require_connection(await session.ask("connect", target=target, era=peer.era), session, opens)
                 yield session
             finally:
                 await self._close(driver)

@@ -131,8 +131,6 @@ class Script:
     """How many tools a page of `tools/list` has."""
     list_fails: bool = False
     """Whether `tools/list` is answered with an internal error."""
-    list_ttl: int = 0
-    """For how many milliseconds a modern page of `tools/list` may be kept."""
     list_starts_empty: bool = False
     """Whether the listing has a page of no tool before all others."""
     gone: bool = False

@@ -99,8 +99,6 @@ class ScriptedServer:
                 raise Refusal(-32602, "invalid cursor")
             start = int(cursor)
         page: JsonObject = {"tools": tools[start : start + size]}
-        if self._era == MODERN:
-            page["ttlMs"] = self._script.list_ttl
         return Reply(result=page | ({"nextCursor": f"listed {start + size}"} if start + size < len(tools) else {}))
 
     def _called(self, params: JsonObject) -> Reply:

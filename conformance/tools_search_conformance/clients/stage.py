@@ -36,9 +36,14 @@ class Stage:
         self._peers = peers
 
     @asynccontextmanager
-    async def standing(self, peer: Peer, transport: TransportName) -> AsyncGenerator[JsonObject]:
-        """Have `peer` serve until the block ends, and give the target by which a driver finds it."""
-        token = secrets.token_hex(16)
+    async def standing(
+        self, peer: Peer, transport: TransportName, address: str | None = None
+    ) -> AsyncGenerator[JsonObject]:
+        """Have `peer` serve until the block ends, and give the target by which a driver finds it.
+
+        Where there is an `address`, it stands where the last peer of that address stood.
+        """
+        token = address or secrets.token_hex(16)
         if not peer.script.absent:
             self._peers[token] = peer
         port = self._ports[transport]

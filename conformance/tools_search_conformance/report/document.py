@@ -12,8 +12,8 @@ from jsonschema import Draft202012Validator, ValidationError
 
 from tools_search_conformance.checks import registered
 from tools_search_conformance.clients.checks import client_checks
-from tools_search_conformance.explain import list_checks, place_of, rows_of, run_version
-from tools_search_conformance.model import Check, Result, Run
+from tools_search_conformance.explain import level_of, list_checks, place_of, rows_of, run_version
+from tools_search_conformance.model import LEVELS, Check, Result, Run
 from tools_search_conformance.report.failures import replay_commands
 from tools_search_conformance.report.verdict import exit_status, tally, verdict_line
 
@@ -76,7 +76,7 @@ def report(run: Run, out: Path = _USUAL_OUT) -> dict[str, Any]:
                 "name": cell.name,
                 "transport": cell.transport,
                 "era": cell.era,
-                "counts": {level: dict(tally(run, cell, level)) for level in ("MUST", "SHOULD")},
+                "counts": {level: dict(tally(run, cell, level)) for level in LEVELS},
             }
             for cell in run.cells
         ],
@@ -95,7 +95,7 @@ def _judged(run: Run) -> list[Check]:
 
 def _check(entry: dict[str, Any]) -> dict[str, Any]:
     sentences = [
-        {"id": row.id, "level": row.level, "text": row.text, "place": place_of(row)} for row in rows_of(entry["id"])
+        {"id": row.id, "level": level_of(row), "text": row.text, "place": place_of(row)} for row in rows_of(entry["id"])
     ]
     return {name: entry[name] for name in ("id", "level", "title", "sends", "passes")} | {"requirements": sentences}
 

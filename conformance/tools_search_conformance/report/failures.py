@@ -1,4 +1,4 @@
-"""A file for each failure, from which `replay` repeats it."""
+"""A file for each broken rule, binding or not, from which `replay` repeats it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def failure(run: Run, result: Result) -> JsonObject:
 
 
 def _named(run: Run) -> list[tuple[str, Result]]:
-    failing = run.of("fail", "warn")
+    failing = run.of("fail", "warn", "advice")
     return [(f"{number:02}-{result.check}-{result.cell.name}.json", result) for number, result in enumerate(failing, 1)]
 
 

@@ -11,16 +11,27 @@ from typing import Any, Final
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from tools_search_conformance.model import SEVERITY
 from tools_search_conformance.report.plain import plain
 
 __all__ = ["MARKS", "WORDS", "page", "render"]
 
 _SHOWN: Final = ("error", "fail", "unverified", "warn")
-MARKS: Final = {"pass": "✓", "fail": "✗", "warn": "!", "unverified": "?", "skip": "–", "info": "i", "error": "‼"}  # noqa: RUF001
+MARKS: Final = {
+    "pass": "✓",
+    "fail": "✗",
+    "warn": "!",
+    "advice": "~",
+    "unverified": "?",
+    "skip": "–",  # noqa: RUF001
+    "info": "i",
+    "error": "‼",
+}
 WORDS: Final = {
     "pass": "passed",
     "fail": "failed",
     "warn": "not followed",
+    "advice": "advice not taken",
     "unverified": "could not be verified",
     "skip": "not applicable",
     "info": "for information",
@@ -40,7 +51,8 @@ def page(document: Mapping[str, Any]) -> str:
         target=_target(document),
         good=document["verdict"]["exitStatus"] == 0,
         checks=checks,
-        problems=sorted((c for c in checks if c["worst"] in _SHOWN), key=lambda c: _SHOWN.index(c["worst"])),
+        problems=sorted(filter(_is_wrong, checks), key=lambda check: SEVERITY.index(check["worst"])),
+        advice=[check for check in checks if check["worst"] == "advice"],
     )
 
 
@@ -49,14 +61,18 @@ def render(template: str, **facts: Any) -> str:
     return _environment().get_template(template).render(marks=MARKS, words=WORDS, **facts)
 
 
+def _is_wrong(check: Mapping[str, Any]) -> bool:
+    return check["worst"] in _SHOWN and (check["level"] != "ADVICE" or check["worst"] == "error")
+
+
 def _verdict(by_cell: Mapping[str, Any]) -> dict[str, Any]:
     """Return what came of one check: its results by cell, the worst status, and each message with its cells."""
-    worst = next((status for status in _SHOWN if any(r["status"] == status for r in by_cell.values())), "pass")
+    worst = min((result["status"] for result in by_cell.values()), key=SEVERITY.index)
     told: dict[str, list[str]] = {}
     for cell, result in by_cell.items():
         if result["status"] == worst:
             told.setdefault(result.get("message", ""), []).append(cell)
-    first = next((result for result in by_cell.values() if result["status"] == worst), None)
+    first = next(result for result in by_cell.values() if result["status"] == worst)
     return {"results": by_cell, "worst": worst, "told": told, "first": first}
 
 

@@ -15,8 +15,8 @@ __all__ = ["junit"]
 def junit(document: Mapping[str, Any]) -> str:
     """Return the text of `junit.xml`.
 
-    What JUnit has no word for is told by the nearest one: a recommendation that is not followed is skipped, and so is
-    what could not be verified, unless it counts against the target.
+    What JUnit has no word for is told by the nearest one: a recommendation that is not followed is skipped, and so are
+    advice that is not taken and what could not be verified, unless it counts against the target.
     """
     tree = JUnitXml(name="tools-search-conformance")
     for cell in document["cells"]:
@@ -37,7 +37,7 @@ def junit(document: Mapping[str, Any]) -> str:
 def _case(result: Mapping[str, Any], document: Mapping[str, Any]) -> TestCase:
     case = TestCase(name=result["check"], classname=result["cell"], time=round(result["milliseconds"] / 1000, 4))
     status, message = result["status"], plain(result.get("message", ""))
-    binding = result["level"] == "MUST" or document["verdict"]["strict"]
+    binding = result["level"] == "MUST" or (result["level"] == "SHOULD" and document["verdict"]["strict"])
     if "expected" in result:
         case.result = [Skipped(f"expected: {plain(result['expected'])}: {message}", type_="expected")]
     elif (
@@ -48,7 +48,7 @@ def _case(result: Mapping[str, Any], document: Mapping[str, Any]) -> TestCase:
         case.result = [_failure(message, status, result.get("replay"))]
     elif status == "error":
         case.result = [Error(message, type_=status)]
-    elif status in {"warn", "unverified", "skip"}:
+    elif status in {"warn", "advice", "unverified", "skip"}:
         case.result = [Skipped(f"{status}: {message}", type_=status)]
     return case
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tools_search_conformance.explain import place_of, rows_of
-from tools_search_conformance.model import SEVERITY, Result, Run, Status
+from tools_search_conformance.model import SEVERITY, Level, Result, Run, Status
 from tools_search_conformance.trace import sep_check
 
 __all__ = ["official_checks"]
@@ -15,10 +15,12 @@ _OFFICIAL: Final[Mapping[Status, str]] = {
     "pass": "SUCCESS",
     "fail": "FAILURE",
     "warn": "WARNING",
+    "advice": "INFO",
     "skip": "SKIPPED",
     "info": "INFO",
     "error": "FAILURE",
 }
+_UNVERIFIED: Final[Mapping[Level, str]] = {"MUST": "FAILURE", "SHOULD": "WARNING", "ADVICE": "INFO"}
 
 
 def official_checks(run: Run, *, sep: int | None = None) -> list[dict[str, Any]]:
@@ -37,7 +39,7 @@ def official_checks(run: Run, *, sep: int | None = None) -> list[dict[str, Any]]
 def _official(run: Run, result: Result, sep: int | None) -> dict[str, Any]:
     rows = rows_of(result.check)
     unverified = result.status == "unverified"
-    status = ("FAILURE" if result.level == "MUST" else "WARNING") if unverified else _OFFICIAL[result.status]
+    status = _UNVERIFIED[result.level] if unverified else _OFFICIAL[result.status]
     details: dict[str, Any] = {
         "cells": {other.cell.name: other.status for other in run.results if other.check == result.check}
     }

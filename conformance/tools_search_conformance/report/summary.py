@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from tools_search_conformance.model import LEVELS
 from tools_search_conformance.report.plain import plain
 
 __all__ = ["markdown_text", "summary"]
 
 _SHOWN: Final = ("error", "fail", "unverified", "warn")
+_HEAD: Final = ("| | Check | What happened | In |", "|---|---|---|---|")
 _LONGEST: Final = 300
 
 
@@ -21,13 +23,20 @@ def summary(document: Mapping[str, Any]) -> str:
         f"Profile {document['profile']}, effort {document['effort']}, seed {document['seed']}, "
         f"{document['seconds']:g} s, suite {markdown_text(document['suite']['version'])}.",
         "",
-        "| Cell | MUST | SHOULD |",
-        "|---|---|---|",
+        f"| Cell | {' | '.join(LEVELS)} |",
+        f"|---{'|---' * len(LEVELS)}|",
     ]
-    lines += [f"| {cell['name']} | {_counts(cell, 'MUST')} | {_counts(cell, 'SHOULD')} |" for cell in document["cells"]]
-    lines += [f"| {entry['cell']} | not run: {markdown_text(entry['reason'])} | |" for entry in document["unavailable"]]
-    if rows := _problems(document):
-        lines += ["", "| | Check | What happened | In |", "|---|---|---|---|", *rows]
+    lines += [
+        f"| {cell['name']} | {' | '.join(_counts(cell, level) for level in LEVELS)} |" for cell in document["cells"]
+    ]
+    lines += [
+        f"| {entry['cell']} | not run: {markdown_text(entry['reason'])} | | |" for entry in document["unavailable"]
+    ]
+    counting = [r for r in document["results"] if r["level"] != "ADVICE" or r["status"] == "error"]
+    if rows := _rows(counting, _SHOWN):
+        lines += ["", *_HEAD, *rows]
+    if rows := _rows(document["results"], ("advice",)):
+        lines += ["", "Advice of the guides that was not taken, which counts against nobody:", "", *_HEAD, *rows]
     if commands := [result["replay"] for result in document["results"] if "replay" in result]:
         lines += ["", "To see it again:", "", "```sh", *(plain(command, most=1000) for command in commands), "```"]
     return "\n".join(lines) + "\n"
@@ -37,14 +46,15 @@ def _counts(cell: Mapping[str, Any], level: str) -> str:
     return ", ".join(f"{count} {status}" for status, count in cell["counts"][level].items()) or "none"
 
 
-def _problems(document: Mapping[str, Any]) -> list[str]:
+def _rows(results: Iterable[Mapping[str, Any]], statuses: Sequence[str]) -> list[str]:
+    """Return what came to one of `statuses`, in their order, each check once with its cells."""
     cells: dict[tuple[int, str, str], list[str]] = {}
-    for result in document["results"]:
-        if result["status"] in _SHOWN:
-            key = (_SHOWN.index(result["status"]), result["check"], result.get("message", ""))
+    for result in results:
+        if result["status"] in statuses:
+            key = (statuses.index(result["status"]), result["check"], result.get("message", ""))
             cells.setdefault(key, []).append(result["cell"])
     return [
-        f"| {_SHOWN[rank]} | {check} | {markdown_text(message)} | {', '.join(where)} |"
+        f"| {statuses[rank]} | {check} | {markdown_text(message)} | {', '.join(where)} |"
         for (rank, check, message), where in sorted(cells.items())
     ]
 

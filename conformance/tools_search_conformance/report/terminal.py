@@ -12,7 +12,7 @@ import click
 
 from tools_search_conformance.checks import registered
 from tools_search_conformance.explain import sentences_of
-from tools_search_conformance.model import CHECK_PREFIX, CLIENT_PREFIX, Result, Run, Status
+from tools_search_conformance.model import CHECK_PREFIX, CLIENT_PREFIX, LEVELS, Result, Run, Status
 from tools_search_conformance.report.failures import replay_commands
 from tools_search_conformance.report.plain import plain
 from tools_search_conformance.report.verdict import exit_status, number_of, tally, verdict_line
@@ -28,6 +28,7 @@ _COLOURS: Final[Mapping[Status, str]] = {
     "error": "magenta",
     "unverified": "yellow",
     "warn": "yellow",
+    "advice": "cyan",
     "pass": "green",
 }
 _SHOWN: Final[tuple[Status, ...]] = ("error", "fail", "unverified", "warn")
@@ -39,6 +40,7 @@ _WORDS: Final[Mapping[Status, str]] = {
     "fail": "failed",
     "unverified": "unverified",
     "warn": "not followed",
+    "advice": "not taken",
     "info": "for information",
     "skip": "not applicable",
 }
@@ -76,7 +78,9 @@ def print_run(run: Run, out: Path) -> None:
     click.echo(f"profile  {run.profile}   effort {run.effort}   seed {run.seed}   {run.seconds:g} s")
     replay = replay_commands(run, out)
     for status in _SHOWN:
-        shared, single = _shared([result for result in run.of(status) if result.expected is None])
+        # Of advice, nothing but what was not taken is worth a line, and that stands apart.
+        counting = [result for result in run.of(status) if result.level != "ADVICE" or status == "error"]
+        shared, single = _shared([result for result in counting if result.expected is None])
         for message, results in shared.items():
             _print_shared(message, results)
         for results in _by_check(single):
@@ -86,6 +90,8 @@ def print_run(run: Run, out: Path) -> None:
         click.echo(f"\nexpected  {results[0].check}  ({cells})\n      {plain(str(results[0].expected))}")
     for problem in run.stale:
         click.echo(f"\n{click.style('STALE', fg='red', bold=True)}  {plain(problem)}")
+    for results in _by_check(run.of("advice")):
+        _print_single(results, run.seed, replay)
     _print_summary(run, out)
 
 
@@ -175,7 +181,7 @@ def _print_summary(run: Run, out: Path) -> None:
     click.echo()
     for cell in run.cells:
         parts: list[str] = []
-        for level in ("MUST", "SHOULD"):
+        for level in LEVELS:
             counts = tally(run, cell, level)
             told = [f"{counts[status]} {word}" for status, word in _WORDS.items() if counts[status]]
             parts.append(f"{level} {', '.join(told) or 'none'}")

@@ -12,7 +12,7 @@ __all__ = ["EXIT_SIGNAL", "counts_against", "exit_status", "number_of", "tally",
 EXIT_SIGNAL: Final = 128
 """Added to the number of the signal that ended a run."""
 
-_TOLD: Final[tuple[Status, ...]] = ("pass", "error", "fail", "unverified", "warn", "info", "skip")
+_TOLD: Final[tuple[Status, ...]] = ("pass", "error", "fail", "unverified", "warn", "advice", "info", "skip")
 _STRICTLY: Final = " (--strict)"
 """Said where recommendations count."""
 
@@ -23,7 +23,7 @@ def counts_against(run: Run, result: Result) -> bool:
         return False
     if result.status == "unverified":
         # A fixture serves what the checks need, so what could not be exercised is the target's doing.
-        return run.profile == "fixture" and (result.level == "MUST" or run.strict)
+        return run.profile == "fixture" and (result.level == "MUST" or (result.level == "SHOULD" and run.strict))
     return result.status == "fail" or (result.status == "warn" and run.strict)
 
 
@@ -84,13 +84,17 @@ def _success(run: Run) -> str:
 
 def _tell(run: Run) -> str:
     expected = [result for result in run.results if result.expected is not None]
+    unverified = [result for result in run.of("unverified") if result.expected is None and result.level != "ADVICE"]
+    passed = run.of("pass")
+    of_musts = [result for result in passed if result.level == "MUST"]
     outcomes = (
         (run.of("error"), "check", "hit a fault of the suite"),
         ([result for result in run.of("fail") if result.expected is None], "check", "failed"),
-        ([result for result in run.of("unverified") if result.expected is None], "check", "could not be verified"),
+        (unverified, "check", "could not be verified"),
         ([result for result in run.of("warn") if result.expected is None], "recommendation", "not followed"),
         (expected, "check", "did not pass as expected"),
-        ([result for result in run.of("pass") if result.level == "MUST"], "MUST check", "passed"),
+        (of_musts, "MUST check", "passed") if of_musts else (passed, "check", "passed"),
+        (run.of("advice"), "piece", "of advice not taken"),
     )
     parts: list[str] = []
     told: set[str] = set()

@@ -89,6 +89,8 @@ class Liar:
 
     def complete(self, result: dict[str, Any], ttl: int = 0) -> dict[str, Any]:
         modern = {"resultType": "complete", "ttlMs": ttl, "cacheScope": "private"}
+        if self.fault == "malformed-hints":
+            modern |= {"ttlMs": "soon", "cacheScope": "everyone"}
         return {"result": result | (modern if self.era == "modern" else {})}
 
     def list(self, params: dict[str, Any]) -> dict[str, Any] | None:
@@ -122,6 +124,8 @@ class Liar:
         self.searches += 1
         if fault == "refuses" and self.searches <= float(times or "inf"):
             return {"error": {"code": int(code), "message": "\x1b[31mno"}}
+        if fault == "busy" and self.searches <= float(times or "inf"):  # `busy:MILLISECONDS`, as often as `refuses`
+            return {"error": {"code": -32603, "message": "too busy", "data": {"retryAfterMs": int(code)}}}
         if self.fault in ("pages", "expires", "expires-always"):
             return self.expiring(params)
         if self.fault == "dies":
@@ -136,7 +140,7 @@ class Liar:
     def result(self, limit: int) -> dict[str, Any]:
         match self.fault:
             case "shapeless":
-                return {"tools": [{"name": 5}]}
+                return {"tools": {"name": "make_alpha"}}
             case "flawed":
                 return {"tools": [*self.tools[:1], FLAWED[1]]}
             case "loops":

@@ -6,9 +6,10 @@ from mcp_ext_tools_search.client.errors import (
     InvalidSearchResult,
     ToolsSearchError,
     ToolsSearchNotAdvertised,
+    retry_after,
 )
 from mcp_ext_tools_search.client.listing import ListedPage, list_page
-from mcp_ext_tools_search.client.pages import iter_pages, iter_tools
+from mcp_ext_tools_search.client.pages import iter_pages, iter_tools, read_pages
 from mcp_ext_tools_search.client.search import hit_metadata, search_tools
 from mcp_ext_tools_search.for_models import is_for_model, is_pinned
 
@@ -26,6 +27,8 @@ __all__ = [
     "iter_pages",
     "iter_tools",
     "list_page",
+    "read_pages",
+    "retry_after",
     "search_tools",
     "server_settings",
 ]

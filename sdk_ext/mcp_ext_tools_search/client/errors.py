@@ -3,16 +3,30 @@
     ToolsSearchError
     ├── ToolsSearchNotAdvertised      ours: nothing was sent, the server does not offer the extension
     ├── InvalidSearchRequest          ours: nothing was sent, a parameter is wrong   (also a ValueError)
-    └── InvalidSearchResult           theirs: the server answered what the draft forbids   (also a ValueError)
+    └── InvalidSearchResult           theirs: the server's answer cannot be used   (also a ValueError)
 
     mcp.MCPError                      the SDK's, untouched: an error response, a timeout, a closed connection
 
-A host falls back to `tools/list` after `ToolsSearchNotAdvertised` and `InvalidSearchResult`.
+A host falls back to `tools/list` after `ToolsSearchNotAdvertised`, `InvalidSearchResult` and the errors -32601 and
+-32021. It does not list a server that is too busy (`retry_after`).
 """
 
 from __future__ import annotations
 
-__all__ = ["InvalidSearchRequest", "InvalidSearchResult", "ToolsSearchError", "ToolsSearchNotAdvertised"]
+from typing import Final
+
+from mcp import MCPError
+from mcp_types import INTERNAL_ERROR
+
+__all__ = [
+    "InvalidSearchRequest",
+    "InvalidSearchResult",
+    "ToolsSearchError",
+    "ToolsSearchNotAdvertised",
+    "retry_after",
+]
+
+_DAY_MS: Final = 86_400_000
 
 
 class ToolsSearchError(Exception):
@@ -36,9 +50,23 @@ class InvalidSearchRequest(ToolsSearchError, ValueError):
 
 
 class InvalidSearchResult(ToolsSearchError, ValueError):
-    """A result that breaks the draft; nothing of it is to be used."""
+    """A result that cannot be used."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"the server answered tools/search with an invalid result: {reason}")
+        super().__init__(f"the server answered tools/search with an unusable result: {reason}")
         self.reason = reason
         """What about the result is wrong."""
+
+
+def retry_after(error: MCPError) -> float | None:
+    """Return in how many seconds a server that was too busy may be searched again, a day at most.
+
+    `None` if that is not what `error` says.
+    """
+    match error.data:
+        case {"retryAfterMs": bool()}:
+            return None
+        case {"retryAfterMs": int() | float() as delay} if error.code == INTERNAL_ERROR and delay >= 0:
+            return min(delay, _DAY_MS) / 1000
+        case _:
+            return None

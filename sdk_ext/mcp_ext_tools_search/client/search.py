@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from typing import Any, Final, cast
 
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import Tool
@@ -22,6 +23,11 @@ from mcp_ext_tools_search.types import (
 )
 
 __all__ = ["hit_metadata", "search_tools"]
+
+logger = logging.getLogger(__name__)
+
+_NEEDED: Final = frozenset({"tools", "nextCursor", "resultType"})
+"""Members without which, or with a wrong type of which, a page cannot be used; any other that is wrong is left out."""
 
 
 class _AnyResult(BaseModel):
@@ -54,8 +60,10 @@ async def search_tools(
     Raises:
         ToolsSearchNotAdvertised: Nothing was sent, the server does not offer the extension.
         InvalidSearchRequest: Nothing was sent, a parameter is wrong.
-        InvalidSearchResult: The server answered what the draft forbids.
-        MCPError: An error response, a timeout (-32001) or a closed connection (-32000).
+        InvalidSearchResult: The server's answer cannot be used. A definition that is no tool costs only that tool, and
+            what is wrong with the cache hints only these.
+        MCPError: An error response, a timeout (-32001) or a closed connection (-32000). `retry_after` tells whether the
+            server is too busy.
     """
     session = session_of(target)
     if advertised(session) is None:
@@ -64,10 +72,9 @@ async def search_tools(
         _request(query, limit, cursor), _AnyResult, request_read_timeout_seconds=timeout, progress_callback=progress
     )
     result = _read(answer.model_extra or {}, is_modern=session.protocol_version in MODERN_PROTOCOL_VERSIONS)
-    # Whoever asks for three tools may have room for three: a server that cannot count is not to be paged through.
-    if limit is not None and len(result.tools) > limit:
-        raise InvalidSearchResult(f"{len(result.tools)} tools where at most {limit} were asked for")
-    result.tools = absorb(session, result.tools)
+    once = {tool.name: tool for tool in reversed(result.tools)}  # the first of a name counts
+    # Whoever asks for three tools may have room for three.
+    result.tools = absorb(session, list(reversed(once.values()))[:limit])
     return result
 
 
@@ -89,13 +96,30 @@ def _request(query: str, limit: int | None, cursor: str | None) -> SearchToolsRe
 
 
 def _read(raw: dict[str, Any], *, is_modern: bool) -> SearchToolsResult:
-    """Return the result; members of the modern protocol count for nothing on a legacy connection."""
-    if not is_modern:
-        raw = {name: value for name, value in raw.items() if name not in MODERN_ONLY}
+    """Return what can be used of a result; members of the modern protocol count for nothing on a legacy connection."""
+    ignored = () if is_modern else MODERN_ONLY
+    if raw.get("nextCursor") is None:
+        ignored = (*ignored, "nextCursor")  # null is no cursor (draft: Falling Back to Listing)
+    raw = {name: value for name, value in raw.items() if name not in ignored}
     try:
         return SearchToolsResult.model_validate(raw, by_name=False)
     except ValidationError as error:
-        raise InvalidSearchResult(_reason(error)) from error
+        wrong = {detail["loc"][0] for detail in error.errors(include_input=False, include_url=False)}
+        listed = raw.get("tools")
+        if not isinstance(listed, list) or wrong & _NEEDED - {"tools"}:
+            raise InvalidSearchResult(_reason(error)) from error
+    tools = [entry for entry in cast("list[Any]", listed) if _is_tool(entry)]
+    kept = {name: value for name, value in raw.items() if name not in wrong}
+    return SearchToolsResult.model_validate({**kept, "tools": tools}, by_name=False)
+
+
+def _is_tool(entry: object) -> bool:
+    try:
+        Tool.model_validate(entry, by_name=False)
+    except ValidationError as error:
+        logger.info("a tool is left out: its definition is invalid: %s", _reason(error))
+        return False
+    return True
 
 
 def _reason(error: ValidationError) -> str:

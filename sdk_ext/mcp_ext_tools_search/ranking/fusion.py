@@ -1,7 +1,7 @@
 """One order out of several, by rank alone.
 
-Scores of different servers cannot be compared (draft: Clients), and a server could claim any score it likes. A rank
-says only which of its own tools a server thinks better than which.
+Scores of different servers cannot be compared (draft: Hit Metadata), and a server could claim any score it likes. A
+rank says only which of its own tools a server thinks better than which.
 """
 
 from __future__ import annotations

@@ -16,16 +16,15 @@ _ASCII_RUN = re.compile(r"[a-z0-9]+")
 
 
 def terms(text: str) -> list[str]:
-    """Return the terms of `text` in their order, repetitions included (draft: Result, matching floor).
+    """Return the terms of `text` in their order, repetitions included (draft: Order and Matching).
 
-    A term is a maximal run of Unicode letters and digits (general categories `L*` and `Nd`) after NFKC and default case
-    folding. Marks are neither, so they end a term; the default ranker's own words are kinder to the scripts that need
-    them.
+    A term is a maximal run of Unicode letters, marks and digits (general categories `L*`, `M*` and `Nd`) after NFKC and
+    default case folding.
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
     if folded.isascii():
         return _ASCII_RUN.findall(folded)
-    return "".join(map(_letter_digit_or_space, folded)).split()
+    return "".join(map(_kept_or_space, folded)).split()
 
 
 def tool_terms(tool: Tool) -> dict[str, frozenset[str]]:
@@ -40,6 +39,6 @@ def trimmed(query: str) -> str:
 
 
 @lru_cache(maxsize=16_384)
-def _letter_digit_or_space(character: str) -> str:
+def _kept_or_space(character: str) -> str:
     category = unicodedata.category(character)
-    return character if category[0] == "L" or category == "Nd" else " "
+    return character if category[0] in "LM" or category == "Nd" else " "

@@ -53,7 +53,9 @@ class ToolsSearch(Extension):
         default_limit: Largest page of a request without `limit`, from 1 to 20.
         max_limit: Largest page of all. A request for more gets this many.
         max_query_chars: Longest query, at least 1,024 characters.
-        max_concurrency: Number of searches over large catalogues that are ranked at the same time.
+        max_concurrency: Number of searches over large catalogs that are ranked at the same time.
+        max_searches: Number of searches that are answered at the same time, waiting ones included. One more is refused
+            as one too many, with error -32603 that says when to search again.
         catalogue: For servers whose callers see different parts of one catalogue: gives all of its tools in a protocol
             version. One index of it then serves every caller, with statistics over what that caller sees, so that
             answers are those of a catalogue without the rest. Without it each part has an index of its own.
@@ -81,6 +83,7 @@ class ToolsSearch(Extension):
         max_limit: int = 50,
         max_query_chars: int = 4096,
         max_concurrency: int = 4,
+        max_searches: int = 64,
         catalogue: Callable[[str], Catalogue] | None = None,
         listing: Callable[[ServerRequestContext[Any, Any]], Listing] | None = None,
         extend: Extend | None = None,
@@ -91,12 +94,15 @@ class ToolsSearch(Extension):
             raise ValueError(f"max_limit must be at least 1, not {max_limit}")
         if max_query_chars < _MIN_QUERY_CHARS:
             raise ValueError(f"max_query_chars must be at least {_MIN_QUERY_CHARS}, not {max_query_chars}")
+        if max_searches < 1:
+            raise ValueError(f"max_searches must be at least 1, not {max_searches}")
         self._settings = settings
         self._cursors = CursorKey(cursor_key)
         self._default_limit = default_limit
         stated = settings.max_limit if isinstance(settings, ServerSettings) else None
         self._max_limit = max_limit if stated is None else min(max_limit, stated)
         self._max_query_chars = max_query_chars
+        self._max_searches = max_searches
         self._catalogue = catalogue
         self._listing = listing
         self._extend = extend
@@ -134,7 +140,7 @@ class ToolsSearch(Extension):
         lowlevel.extensions[EXTENSION_ID] = self.settings()
         for binding in bindings:
             lowlevel.add_request_handler(binding.method, binding.params_type, binding.handler)
-        lowlevel.middleware.insert(0, SearchMiddleware(lowlevel, self.settings))
+        lowlevel.middleware.insert(0, SearchMiddleware(lowlevel, self.settings, self._read, self._max_searches))
 
     async def rank(self, tools: Mapping[str, dict[str, Any]], query: str, protocol_version: str) -> Sequence[Hit]:
         """Return every tool that fits `query`, best first: what a search answers to a caller who lists `tools`.
@@ -159,9 +165,8 @@ class ToolsSearch(Extension):
             raise ValueError(f"{server.name!r} has another {METHOD} handler: remove it, or do not install this one")
 
     async def _serve(self, ctx: ServerRequestContext[Any, Any], _params: AnyParams) -> HandlerResult:
-        """Answer one search. The gate comes before any look at the parameters (draft: Capability Negotiation)."""
-        require_declared(ctx)
-        params = read_params(ctx.params, protocol_version=ctx.protocol_version, max_query_chars=self._max_query_chars)
+        """Answer one search. What the middleware has read is read again: one behind it may have changed it."""
+        params = self._read(ctx)
         with internal_faults_hidden(METHOD):
             listing = self._listing(ctx) if self._listing else await read_listing(caller_listing(ctx))
             answer = Answer(await self.rank(listing.tools, params.query, ctx.protocol_version), listing)
@@ -170,6 +175,15 @@ class ToolsSearch(Extension):
             tools, size = answer.listing.tools, self._page_size(params)
             page = cut_page(params, answer.hits, tools, size=size, cursors=self._cursors, note=answer.note or "")
             return page | _caching(ctx, answer.listing)
+
+    def _read(self, ctx: ServerRequestContext[Any, Any]) -> SearchToolsRequestParams:
+        """Return the parameters of a search, the declaration of its client first (draft: Client Declaration).
+
+        Raises:
+            MCPError: The client did not declare the extension, or a parameter is wrong.
+        """
+        require_declared(ctx)
+        return read_params(ctx.params, protocol_version=ctx.protocol_version, max_query_chars=self._max_query_chars)
 
     def _note(self, params: SearchToolsRequestParams) -> str | None:
         """Return what the page before has noted, so that the answer is put together again in the same way."""

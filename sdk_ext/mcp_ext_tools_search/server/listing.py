@@ -1,4 +1,4 @@
-"""What the caller's own `tools/list` shows: the set that a search may return (draft: Result).
+"""What the caller's own `tools/list` shows: the set that a search may return (draft: Response).
 
 Everything a search returns comes from here, so that it is a subset of the caller's list and equal to it member by
 member, whatever filters, authorizes or rewrites listings on this server.

@@ -1,4 +1,4 @@
-"""What stands in a server's middleware chain: advertises the extension, and lets a search list as its caller does."""
+"""What stands in a server's middleware chain: advertises the extension, and admits and equips each search."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from mcp_ext_tools_search.server._chain import complete_chain
 from mcp_ext_tools_search.server.advertisement import PLACES, advertise_in, as_object
 from mcp_ext_tools_search.server.failure import ServerFault, internal_faults_hidden
 from mcp_ext_tools_search.server.listing import ListPage
+from mcp_ext_tools_search.server.request import too_busy
 from mcp_ext_tools_search.types import METHOD
 
 __all__ = ["SearchMiddleware", "caller_listing"]
@@ -36,16 +37,27 @@ def caller_listing(ctx: ServerRequestContext[Any, Any]) -> ListPage:
 
 
 class SearchMiddleware:
-    """Advertises the extension in both eras, and gives each search a way to list as its caller does.
+    """Advertises the extension in both eras, bounds the searches, and lets each list as its caller does.
 
     Args:
         server: The server in whose chain it stands.
         settings: Asked for what is advertised, each time.
+        read: Raises for a search that is refused whatever else is under way.
+        most_searches: Searches that are answered at the same time.
     """
 
-    def __init__(self, server: Server[Any], settings: Callable[[], dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        server: Server[Any],
+        settings: Callable[[], dict[str, Any]],
+        read: Callable[[ServerRequestContext[Any, Any]], object],
+        most_searches: int,
+    ) -> None:
         self._server = server
         self._settings = settings
+        self._read = read
+        self._most_searches = most_searches
+        self._searches = 0
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Answer one message, as the SDK's `ServerMiddleware` asks for."""
@@ -57,11 +69,16 @@ class SearchMiddleware:
                 return advertise_in(ctx.method, answer, self._settings())
         if ctx.method != METHOD:
             return await call_next(ctx)
+        self._read(ctx)  # what is refused takes no other search's place
+        if self._searches >= self._most_searches:
+            raise too_busy()
+        self._searches += 1
         token = _list_page.set((ctx.session, self._lister(ctx, call_next)))
         try:
             return await call_next(ctx)
         finally:
             _list_page.reset(token)
+            self._searches -= 1
 
     def _lister(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> ListPage:
         """Return what lists tools for the caller of `ctx`, through every middleware but this one."""

@@ -1,4 +1,4 @@
-"""Cutting one page out of an answer, and saying why each of its tools is there (draft: Result, Hit Metadata)."""
+"""Cutting one page out of an answer, and saying why each of its tools is there (draft: Response, Hit Metadata)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading the parameters of a search, with errors that say what is wrong (draft: Request).
+"""Reading the parameters of a search, with errors that say what is wrong (draft: Request, Protocol Errors).
 
 The SDK would answer a parameter of the wrong type with an error that names no member, and hand a handler's own
 validation errors to the client as its fault. So the method is bound to a model that accepts anything, and this module
@@ -8,15 +8,18 @@ decides.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from mcp import MCPError
-from mcp_types import INVALID_PARAMS, methods
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, methods
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from mcp_ext_tools_search.types import SearchToolsRequestParams
+from mcp_ext_tools_search.types import BusyData, SearchToolsRequestParams
 
-__all__ = ["AnyParams", "invalid_params", "read_params"]
+__all__ = ["AnyParams", "invalid_params", "read_params", "too_busy"]
+
+_RETRY_AFTER_MS: Final = 1000
+"""Many times what a search takes, so that those who were refused do not come back to the same crowd."""
 
 _REASONS = {
     "missing": "is required",
@@ -34,6 +37,12 @@ class AnyParams(BaseModel):
 def invalid_params(field: str, reason: str) -> MCPError:
     """Return the error for a parameter that is wrong; nothing of its value is repeated."""
     return MCPError(INVALID_PARAMS, f"Invalid params: {field} {reason}", data={"field": field, "reason": reason})
+
+
+def too_busy() -> MCPError:
+    """Return the error for a search that is one too many at the moment."""
+    message = f"Too many searches at once; search again in {_RETRY_AFTER_MS} ms"
+    return MCPError(INTERNAL_ERROR, message, data=BusyData(retry_after_ms=_RETRY_AFTER_MS).to_wire())
 
 
 def read_params(

@@ -61,6 +61,7 @@ def _expect_rest(bench: ClientBench, session: FederationSession, told: Told, way
     title="Servers that failed are told",
     sends=_SENDS,
     passes="That one, and no other, among those that failed.",
+    level="ADVICE",
 )
 async def tells_who_failed(bench: ClientBench) -> None:
     for way, broken in _BROKEN.items():
@@ -75,6 +76,7 @@ async def tells_who_failed(bench: ClientBench) -> None:
     title="What the other servers found is returned",
     sends=_SENDS,
     passes="The tools of the other two.",
+    level="ADVICE",
 )
 async def returns_the_rest(bench: ClientBench) -> None:
     for way, broken in _BROKEN.items():
@@ -89,6 +91,7 @@ async def returns_the_rest(bench: ClientBench) -> None:
     sends="Three peers, of which one is silent when it is asked for its tools.",
     passes="That one, and no other, among those that failed, and the tools of the other two. A client that waits for "
     "longer than the driver may take is not judged.",
+    level="ADVICE",
     eras=(MODERN,),
 )
 async def bears_a_silent_server(bench: ClientBench) -> None:

@@ -1,4 +1,4 @@
-"""Several servers at once: each is asked, ranks are merged, names are unambiguous."""
+"""Several servers at once: each is asked, their scores are not compared, names are unambiguous."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ def _finds(need: str, *hits: JsonObject) -> Script:
     title="Each of several servers is asked",
     sends="Three peers: two that offer the search, one that does not. The client is to find ten tools, then one.",
     passes="`tools/search` to the two, `tools/list` to the third, each time.",
+    level="ADVICE",
 )
 async def asks_each_server(bench: ClientBench) -> None:
     plain = Script(advertised={}, listed=(_hit("third", 0.1),))
@@ -61,41 +62,37 @@ async def asks_each_server(bench: ClientBench) -> None:
 
 
 @client_check(
-    "federation-merges-ranks",
+    "federation-scores-not-compared",
     feature="federation",
-    title="Results of several servers are merged by rank",
-    sends="Two peers that each find ten tools which are much the same; one gives high scores, one gives low ones. Then "
-    "the scores are exchanged. The one with the high scores takes a little longer.",
-    passes="The best tool of each stands before the last one of the other, and that of the high scores not before that "
-    "of the low ones both times.",
+    title="Scores of several servers are not compared",
+    sends="Two peers that each find tools which are much the same; one gives high scores, one gives low ones. Then the "
+    "scores are exchanged. The peer with the high scores answers last.",
+    passes="The best tool of the high scores does not stand before that of the low ones both times.",
 )
-async def merges_by_rank(bench: ClientBench) -> None:
+async def compares_no_scores_of_servers(bench: ClientBench) -> None:
     leads = [await _leads(bench, high) for high in _PAIR]
-    message = "of two tools of the same rank, the one with the higher score came first, whichever server gave it"
+    message = "of the best tools of two servers, the one with the higher score came first, whichever server gave it"
     bench.expect(not all(first for first, _ in leads), leads[-1][1], message, case="scores exchanged")
 
 
 async def _leads(bench: ClientBench, high: str) -> tuple[bool, Exchange]:
-    """Expect a merger by rank, and return whether the best tool of the server `high` comes first, and how that shows.
+    """Return whether the best tool of the server `high` comes first, and how that shows.
 
     It is the last to answer, so that it is not the first because of that.
     """
     low = _PAIR[1 - _PAIR.index(high)]
-    slow = replace(found(*_ten(high, 0.99)), seconds=_SLOW)
-    scripts = {high: Script(search=serves(slow)), low: _offers(*_ten(low, 0.20))}
+    slow = replace(found(*_scored(high, 0.99)), seconds=_SLOW)
+    scripts = {high: Script(search=serves(slow)), low: _offers(*_scored(low, 0.20))}
     async with bench.federated({name: scripts[name] for name in _PAIR}) as session:
         told = await session.search(_NEED, limit=20)
         order = [(item.get("server"), item.get("tool")) for item in told.tools]
-        for one, other in (_PAIR, _PAIR[::-1]):
-            best, last = (one, f"courier_{one}_0"), (other, f"courier_{other}_9")
-            there = best in order and last in order
-            bench.require(there, f"of {best} and {last} the driver tells nothing: {order}", session.latest)
-            message = f"the best tool of the server {one} came after the last one of {other}: {order}"
-            bench.expect(order.index(best) < order.index(last), session.evidence, message)
-        return order.index((high, f"courier_{high}_0")) < order.index((low, f"courier_{low}_0")), session.evidence
+        best = [(name, f"courier_{name}_0") for name in (high, low)]
+        there = all(each in order for each in best)
+        bench.require(there, f"of {best} the driver tells nothing: {order}", session.latest)
+        return order.index(best[0]) < order.index(best[1]), session.evidence
 
 
-def _ten(server: str, best: float) -> list[JsonObject]:
+def _scored(server: str, best: float) -> list[JsonObject]:
     return [_hit(f"courier_{server}_{n}", best - n / 100) for n in range(10)]
 
 
@@ -106,6 +103,7 @@ def _ten(server: str, best: float) -> list[JsonObject]:
     sends="Five peers whose names and tools are much alike: `a` has `b_courier`, and `a_b` has `courier`. First all of "
     "them find tools, then one alone.",
     passes="No name that stands for two tools, in one result or over both.",
+    level="ADVICE",
 )
 async def names_tools_apart(bench: ClientBench) -> None:
     others = [f"a{mark}b" for mark in _MARKS]
@@ -133,6 +131,7 @@ async def names_tools_apart(bench: ClientBench) -> None:
     sends="Three peers that each find a tool of the same name. The client is to call each of them by the name that it "
     "has given to it.",
     passes="`tools/call` to the server of that tool, by its name there. A driver that cannot `call` is not judged.",
+    level="ADVICE",
 )
 async def calls_what_is_named(bench: ClientBench) -> None:
     scripts = {name: _offers(tool("courier", f"Dispatches a courier from {name}.")) for name in ("a", "b", "c")}

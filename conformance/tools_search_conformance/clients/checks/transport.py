@@ -56,22 +56,6 @@ async def names_the_method(bench: ClientBench) -> None:
 
 
 @client_check(
-    "http-no-name-header",
-    title="A search has no `Mcp-Name`",
-    sends="An ordinary peer over Streamable HTTP, with a search of two pages.",
-    passes="No `Mcp-Name` header on a search.",
-    transports=("http",),
-)
-async def names_nothing_else(bench: ClientBench) -> None:
-    async with bench.connected(Script(search=Pages([_tool("a")], [_tool("b")]))) as session:
-        await session.search_all("ask a region")
-        bench.require(bool(session.peer.searches), "the client did not send tools/search", session.latest)
-        for exchange in session.peer.searches:
-            value = _headers(exchange).get("mcp-name")
-            bench.expect(value is None, exchange, f"the search has the header Mcp-Name: {value}")
-
-
-@client_check(
     "http-query-not-in-headers",
     title="The query is in no header",
     sends="Peers over Streamable HTTP, one with a search of two pages, one without the extension; the client searches "

@@ -1,0 +1,32 @@
+"""`schema.ts` compiles as it is shipped, with nothing beside it.
+
+Not part of the default test run: it installs the compiler. `pytest reference_server/interop` runs it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import tools_search_spec
+
+SCHEMA = Path(tools_search_spec.__file__).with_name("schema.ts")
+INSTALL = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "typescript@5.9.3"]
+INSTALL_SECONDS = 300
+COMPILE_SECONDS = 120
+
+
+def test_schema_ts_compiles_strictly_with_nothing_beside_it(tmp_path: Path) -> None:
+    subprocess.run(INSTALL, cwd=tmp_path, check=True, capture_output=True, timeout=INSTALL_SECONDS)
+    shutil.copy(SCHEMA, tmp_path)
+    compiler = str(tmp_path / "node_modules" / ".bin" / "tsc")
+    compiled = subprocess.run(
+        [compiler, "--strict", "--noEmit", SCHEMA.name],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=COMPILE_SECONDS,
+        check=False,
+    )
+    assert (compiled.returncode, compiled.stdout) == (0, "")
