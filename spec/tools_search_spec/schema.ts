@@ -10,15 +10,15 @@
  */
 export interface ServerSettings {
   /**
-   * Approximate number of searchable tools.
+   * Approximate number of tools visible to the caller.
    *
    * @minimum 0
    */
   catalogSize?: number;
 
   /**
-   * Short phrases describing what the catalog covers. Hosts can use them to tell their model when to
-   * search.
+   * Short phrases describing what the caller's visible tools cover. Hosts can use them to tell their
+   * model when to search.
    */
   topics?: string[];
 
