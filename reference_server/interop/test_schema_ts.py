@@ -1,7 +1,4 @@
-"""`schema.ts` compiles as it is shipped, with nothing beside it.
-
-Not part of the default test run: it installs the compiler. `pytest reference_server/interop` runs it.
-"""
+"""`schema.ts` compiles as it is shipped, with nothing beside it. The test installs the compiler."""
 
 from __future__ import annotations
 

@@ -73,13 +73,13 @@ class CacheKeyJoined(Client):
 @fault("kept-beyond-its-time")
 class KeptBeyondItsTime(Client):
     def ttl(self, page: Json) -> float:
-        return max(super().ttl(page), 30_000) if super().ttl(page) else 0
+        return max(super().ttl(page), 30_000) if super().ttl(page) > 0 else 0
 
 
 @fault("kept-for-no-time")
 class KeptForNoTime(Client):
     def ttl(self, page: Json) -> float:
-        return super().ttl(page) or (30_000 if self.era == MODERN else 0)
+        return 30_000 if self.era == MODERN and page.get("ttlMs") == 0 else super().ttl(page)
 
 
 @fault("empty-result-believed")
