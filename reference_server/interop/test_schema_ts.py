@@ -1,4 +1,4 @@
-"""`schema.ts` compiles as it is shipped, with nothing beside it. The test installs the compiler."""
+"""`schema.ts` compiles as shipped, without any other file. The test installs the compiler."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INSTALL_SECONDS = 300
 COMPILE_SECONDS = 120
 
 
-def test_schema_ts_compiles_strictly_with_nothing_beside_it(tmp_path: Path) -> None:
+def test_schema_ts_compiles_strictly_without_any_other_file(tmp_path: Path) -> None:
     subprocess.run(INSTALL, cwd=tmp_path, check=True, capture_output=True, timeout=INSTALL_SECONDS)
     shutil.copy(SCHEMA, tmp_path)
     compiler = str(tmp_path / "node_modules" / ".bin" / "tsc")

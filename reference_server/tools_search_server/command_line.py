@@ -124,7 +124,7 @@ class _ModeType(click.ParamType[tuple[str, int]]):
 @click.option("--default-limit", type=click.IntRange(1, 20), default=10, show_default=True, help="Tools per search.")
 @click.option("--max-limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Most tools per search.")
 @click.option("--searches-at-once", type=click.IntRange(1), default=64, show_default=True, metavar="SEARCHES",
-              help="Searches beyond these are told to come back.")  # fmt: skip
+              help="Searches at once; more are refused as too busy.")  # fmt: skip
 @click.option("--least-confidence", type=click.FloatRange(0, 1), metavar="SHARE",
               help=f"Find nothing where a tool fits less likely; default {DEFAULT_LEAST_CONFIDENCE}.")  # fmt: skip
 @click.option("--semantic", is_flag=True, help="Rank by meaning as well, in English; needs the extra [semantic].")

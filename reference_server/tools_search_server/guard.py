@@ -130,7 +130,7 @@ def _unauthorized(*, is_shown: bool) -> JSONResponse:
 
 def _too_many(seconds: float) -> JSONResponse:
     wait = math.ceil(seconds)
-    # Draft, Error Handling: what a search is told that a rate limit refuses. Other methods may be told the same.
+    # A search that a rate limit refuses gets this error (draft: Error Handling); other methods get the same.
     error = {"code": INTERNAL_ERROR, "data": BusyData(retry_after_ms=wait * 1000).to_wire()}
     return _refusal(429, f"Too many requests: try again in {wait} s", {"Retry-After": str(wait)}, error)
 

@@ -62,8 +62,8 @@ async def search_tools(
         InvalidSearchRequest: Nothing was sent, a parameter is wrong.
         InvalidSearchResult: The server's answer cannot be used. A definition that is no tool costs only that tool, and
             what is wrong with the cache hints only these.
-        MCPError: An error response, a timeout (-32001) or a closed connection (-32000). `retry_after` tells whether the
-            server is too busy.
+        MCPError: An error response, a timeout (-32001) or a closed connection (-32000). `retry_after` returns when
+            to search again if the server is too busy.
     """
     session = session_of(target)
     if advertised(session) is None:
@@ -73,7 +73,7 @@ async def search_tools(
     )
     result = _read(answer.model_extra or {}, is_modern=session.protocol_version in MODERN_PROTOCOL_VERSIONS)
     once = {tool.name: tool for tool in reversed(result.tools)}  # the first of a name counts
-    # Whoever asks for three tools may have room for three.
+    # A caller that asks for three tools may have room for three.
     result.tools = absorb(session, list(reversed(once.values()))[:limit])
     return result
 
