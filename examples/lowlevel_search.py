@@ -1,4 +1,4 @@
-"""A low-level server with a catalogue of its own, in pages, searchable and with something to say about itself.
+"""A low-level server with a catalog of its own, in pages, searchable and with something to say about itself.
 
 Run it over stdio with `python examples/lowlevel_search.py`.
 """
@@ -15,7 +15,7 @@ from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, Pa
 
 AMOUNT = {"type": "object", "properties": {"customer": {"type": "string"}, "amount": {"type": "integer"}}}
 NUMBER = {"type": "object", "properties": {"number": {"type": "integer"}}}
-CATALOGUE = {
+CATALOG = {
     "send_invoice": Tool(name="send_invoice", description="Send an invoice to a customer.", input_schema=AMOUNT),
     "cancel_invoice": Tool(name="cancel_invoice", description="Cancel an invoice.", input_schema=NUMBER),
     # An array is a valid output schema since 2026-07-28: clients of older revisions must not be shown this tool.
@@ -28,7 +28,7 @@ PAGE = 2
 
 async def list_tools(ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None) -> ListToolsResult:
     """Return one page of what the caller's protocol version allows."""
-    tools = sieve_tools(CATALOGUE.values(), ctx.protocol_version)
+    tools = sieve_tools(CATALOG.values(), ctx.protocol_version)
     start = int(params.cursor) if params and params.cursor else 0
     more = str(start + PAGE) if start + PAGE < len(tools) else None
     return ListToolsResult(tools=tools[start : start + PAGE], next_cursor=more)
@@ -40,7 +40,7 @@ async def call_tool(_ctx: ServerRequestContext[Any], params: CallToolRequestPara
 
 
 server = Server("billing", on_list_tools=list_tools, on_call_tool=call_tool)
-ToolsSearch(settings=ServerSettings(topics=["invoices"], catalog_size=len(CATALOGUE))).install(server)
+ToolsSearch(settings=ServerSettings(topics=["invoices"], catalog_size=len(CATALOG))).install(server)
 
 
 async def main() -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import anyio
 import click
 
-from benchmarks.context.catalogue import read_catalogue
+from benchmarks.context.catalog import read_catalog
 from benchmarks.context.measure import Measurement, measure
 from benchmarks.context.plot import draw
 from benchmarks.context.requests import ENCODING, TokenCounter
@@ -49,7 +49,7 @@ class _Report:
 @click.option("--way", "chosen", type=click.Choice(list(WAYS)), multiple=True, help="May be repeated; all.")
 @click.option("--tasks", type=click.IntRange(min=1), help="The first so many of each dataset; all.")
 @click.option("--results", type=click.IntRange(min=1), help="Tools that one search finds; each way's own default.")
-@click.option("--samples", type=click.IntRange(min=1), default=20, show_default=True, help="Of smaller catalogues.")
+@click.option("--samples", type=click.IntRange(min=1), default=20, show_default=True, help="Of smaller catalogs.")
 @click.option("--json", "json_file", type=_FILE, help="Write the figures here.")
 @click.option("--plot", "plot_file", type=_FILE, callback=needs_matplotlib, help="Draw the first dataset here, as SVG.")
 def main(
@@ -94,15 +94,15 @@ def _ways(chosen: Sequence[str]) -> Mapping[str, Way]:
 async def _measured(
     directory: Path, split: str, ways: Mapping[str, Way], number: int | None, results: int | None, samples: int
 ) -> _Report:
-    catalogue, tasks = read_catalogue(directory, split)
+    catalog, tasks = read_catalog(directory, split)
     count = TokenCounter()
-    measurements = [await measure(name, way, catalogue, tasks[:number], count, results) for name, way in ways.items()]
-    sizes = await measure_sizes(ways, catalogue, count, samples=samples)
+    measurements = [await measure(name, way, catalog, tasks[:number], count, results) for name, way in ways.items()]
+    sizes = await measure_sizes(ways, catalog, count, samples=samples)
     own = next(one for one in measurements if one.way == OURS)
     return _Report(
         dataset=directory.name,
-        tools=len(catalogue.tools),
-        servers=len(catalogue.servers),
+        tools=len(catalog.tools),
+        servers=len(catalog.servers),
         tasks=len(tasks[:number]),
         ways=measurements,
         sizes=sizes,

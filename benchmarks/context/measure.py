@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean, median, quantiles
 
 from benchmarks.bootstrap import Estimate, estimate
-from benchmarks.context.catalogue import Catalogue, Task
+from benchmarks.context.catalog import Catalog, Task
 from benchmarks.context.requests import Request, TokenCounter
 from benchmarks.context.stand_in import MOST_SEARCHES, StandIn
 from benchmarks.context.ways.interface import Way
@@ -62,12 +62,12 @@ class Measurement:
 
 
 async def measure(
-    name: str, way: Way, catalogue: Catalogue, tasks: Sequence[Task], count: TokenCounter, limit: int | None
+    name: str, way: Way, catalog: Catalog, tasks: Sequence[Task], count: TokenCounter, limit: int | None
 ) -> Measurement:
     """Hold one conversation for each task; the first is held once before, so that what is built once is not counted."""
-    async with way(catalogue, limit) as replay:
-        await replay(StandIn(tasks[0], catalogue))
-        models = [StandIn(task, catalogue) for task in tasks]
+    async with way(catalog, limit) as replay:
+        await replay(StandIn(tasks[0], catalog))
+        models = [StandIn(task, catalog) for task in tasks]
         for model in models:
             await replay(model)
     return measurement(name, models, count)
@@ -94,10 +94,10 @@ def measurement(name: str, models: Sequence[StandIn], count: TokenCounter) -> Me
     )
 
 
-async def first_tokens(way: Way, catalogue: Catalogue, count: TokenCounter) -> int:
+async def first_tokens(way: Way, catalog: Catalog, count: TokenCounter) -> int:
     """Return the tokens of definitions in the first request of a conversation that takes no tool."""
-    model = StandIn(Task("Hello.", frozenset()), catalogue)
-    async with way(catalogue, None) as replay:
+    model = StandIn(Task("Hello.", frozenset()), catalog)
+    async with way(catalog, None) as replay:
         await replay(model)
     return count.definitions(model.requests[0])
 

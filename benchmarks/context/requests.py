@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.context.catalogue import ToolKey
+from benchmarks.context.catalog import ToolKey
 
 __all__ = ["ENCODING", "Request", "TokenCounter", "answered", "called", "system", "user"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from benchmarks.context.catalogue import Catalogue
+from benchmarks.context.catalog import Catalog
 from benchmarks.context.measure import first_tokens
 from benchmarks.context.requests import TokenCounter
 from benchmarks.context.ways import LISTED, Way
@@ -18,7 +18,7 @@ _SIZES = (10, 30, 100, 300)
 
 @dataclass(frozen=True)
 class Size:
-    """The first request of one way, for catalogues of one size: samples of the servers of a data set."""
+    """The first request of one way, for catalogs of one size: samples of the servers of a data set."""
 
     way: str
     tools: int
@@ -31,19 +31,19 @@ class Size:
     least_saved: float
 
 
-def sizes_of(catalogue: Catalogue) -> Sequence[int]:
-    """Return the sizes that can be had of a catalogue, its own at the end."""
-    whole = len(catalogue.tools)
+def sizes_of(catalog: Catalog) -> Sequence[int]:
+    """Return the sizes that can be had of a catalog, its own at the end."""
+    whole = len(catalog.tools)
     return [*(size for size in _SIZES if size < whole), whole]
 
 
 async def measure_sizes(
-    ways: Mapping[str, Way], catalogue: Catalogue, count: TokenCounter, *, samples: int
+    ways: Mapping[str, Way], catalog: Catalog, count: TokenCounter, *, samples: int
 ) -> Sequence[Size]:
-    """Measure every way with the same samples; the whole catalogue is a sample of itself."""
+    """Measure every way with the same samples; the whole catalog is a sample of itself."""
     sizes: list[Size] = []
-    for size in sizes_of(catalogue):
-        drawn = [catalogue.sample(size, seed) for seed in range(samples if size < len(catalogue.tools) else 1)]
+    for size in sizes_of(catalog):
+        drawn = [catalog.sample(size, seed) for seed in range(samples if size < len(catalog.tools) else 1)]
         listed = [await first_tokens(ways[LISTED], sample, count) for sample in drawn]
         for name, way in ways.items():
             tokens = [await first_tokens(way, sample, count) for sample in drawn]

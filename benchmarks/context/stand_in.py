@@ -6,7 +6,7 @@ import re
 from time import process_time
 from typing import Final
 
-from benchmarks.context.catalogue import Catalogue, Task, words_of
+from benchmarks.context.catalog import Catalog, Task, words_of
 from benchmarks.context.requests import Request
 
 __all__ = ["MOST_SEARCHES", "StandIn"]
@@ -19,12 +19,12 @@ class StandIn:
 
     Args:
         task: What the user wants.
-        catalogue: All tools there are; only definitions that it was given are read.
+        catalog: All tools there are; only definitions that it was given are read.
     """
 
-    def __init__(self, task: Task, catalogue: Catalogue) -> None:
+    def __init__(self, task: Task, catalog: Catalog) -> None:
         self.task: Final = task
-        self._catalogue = catalogue
+        self._catalog = catalog
         self._asked_at: float | None = None
         self.requests: Final[list[Request]] = []
         self.search_seconds: Final[list[float]] = []
@@ -46,6 +46,6 @@ class StandIn:
 
     def _left_over(self, request: Request) -> str:
         """Return the words that no definition has; the whole text again where every word is in one."""
-        read = frozenset[str]().union(*(words_of(self._catalogue.tools[key]) for key in request.available))
+        read = frozenset[str]().union(*(words_of(self._catalog.tools[key]) for key in request.available))
         words = re.findall(r"\w+", self.task.text)
         return " ".join(word for word in words if word.casefold() not in read) or self.task.text

@@ -34,7 +34,7 @@ def targets(own: Measurement, sizes: Sequence[Size]) -> Sequence[Target]:
 
     Args:
         own: What the client came to.
-        sizes: Its first requests, for catalogues of 10 and more tools.
+        sizes: Its first requests, for catalogs of 10 and more tools.
     """
     saved = [
         Target(

@@ -9,9 +9,9 @@ from statistics import median
 from time import process_time
 from typing import Any
 
-from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, floored
 from mcp_ext_tools_search.types import SearchToolsResult
 from mcp_types import JSONRPCResponse, Tool, jsonrpc_message_adapter
+from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, floored
 
 from benchmarks.endtoend.connections import Connection
 from benchmarks.endtoend.requests import LIMITS, search_of, ways_of

@@ -1,4 +1,4 @@
-"""A picture of how the cost of each kind of request grows with the catalogue."""
+"""A picture of how the cost of each kind of request grows with the catalog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One catalogue measured over every transport and with every client."""
+"""One catalog measured over every transport and with every client."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Connected:
 
 @dataclass(frozen=True)
 class Size:
-    """All that was measured with one catalogue."""
+    """All that was measured with one catalog."""
 
     tools: int
     connected: Sequence[Connected]
@@ -55,12 +55,12 @@ async def measure_size(corpus: Corpus, requests: int) -> Size:
     queries = corpus.queries
     ways = ways_of(queries)
     with TemporaryDirectory() as folder:
-        file = Path(folder) / "catalogue.json"
+        file = Path(folder) / "catalog.json"
         tools = [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in corpus.tools]
         file.write_text(json.dumps({"tools": tools}), encoding="utf-8")
         del tools
         gc.collect()
-        gc.freeze()  # the catalogue is not the client's, so that looking through it is not its work either
+        gc.freeze()  # the catalog is not the client's, so that looking through it is not its work either
         connected = [
             await _connected(str(file), ways, requests, transport, client)
             for transport in TRANSPORTS

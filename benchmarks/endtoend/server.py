@@ -1,6 +1,6 @@
-"""The server that is measured: `python -m benchmarks.endtoend.server CATALOGUE [--port N] [--relists]`.
+"""The server that is measured: `python -m benchmarks.endtoend.server CATALOG [--port N] [--relists]`.
 
-It is the catalogue server of this project, on the SDK's low-level `Server`, with two methods more: one that does
+It is the catalog server of this project, on the SDK's low-level `Server`, with two methods more: one that does
 nothing, and one that tells how long its processor has worked. Both pass the transport, session, middleware and
 serialization that a search passes. `ping` is no such request, since revision 2026-07-28 has none.
 """
@@ -17,10 +17,10 @@ import click
 from mcp.server import Server, ServerRequestContext
 from mcp_ext_tools_search.server import ToolsSearch
 from mcp_types import ListToolsResult, PaginatedRequestParams, RequestParams
-from tools_search_server.catalog_file import read_catalog
-from tools_search_server.catalog_program import CatalogChoice, catalog_program
-from tools_search_server.limits import Limits
-from tools_search_server.serving import Address, Program, serve
+from tools_search_server.base.limits import Limits
+from tools_search_server.catalog.catalog_file import read_catalog
+from tools_search_server.programs.catalog_program import CatalogChoice, catalog_program
+from tools_search_server.programs.serving import Address, Program, serve
 
 __all__ = ["NOTHING", "PROCESSOR_TIME"]
 
@@ -33,7 +33,7 @@ PROCESSOR_TIME: Final = "com.example/processorTime"
 @click.option("--port", type=int, help="Serve HTTP here; stdio without it.")
 @click.option("--relists", is_flag=True, help="Install the search with its defaults: each search lists first.")
 def main(file: Path, port: int | None, relists: bool) -> None:
-    """Serve the tools of a catalogue file."""
+    """Serve the tools of a catalog file."""
     program = _relisting(file) if relists else catalog_program(CatalogChoice(file, fixture=False), Limits())
     program.server.add_request_handler(NOTHING, RequestParams, _nothing)
     program.server.add_request_handler(PROCESSOR_TIME, RequestParams, _processor_time)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import click
-from mcp_ext_tools_search.ranking import FieldedRanker
+from tools_search_ranking import FieldedRanker
 
 from benchmarks.federation.measure import Measurement, measure
 from benchmarks.federation.servers import Servers

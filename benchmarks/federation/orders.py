@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
-from mcp_ext_tools_search.ranking import FieldedRanker, Ranker
+from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion
-from tools_search_client.merging import federated_tools, merge
-from tools_search_client.remembering import RememberingRanker
-from tools_search_client.reports import FederatedTool
+from tools_search_client.federation.merging import federated_tools, merge
+from tools_search_client.federation.remembering import RememberingRanker
+from tools_search_client.federation.reports import FederatedTool
+from tools_search_ranking import FieldedRanker
 
 from benchmarks.federation.servers import Answers
 

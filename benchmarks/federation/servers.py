@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from mcp_ext_tools_search.hosts import ServerEntry, StdioTarget, qualified_name
-from mcp_ext_tools_search.ranking import Ranker, floored
+from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import Tool
-from tools_search_client.found import Found, FoundTool
+from tools_search_client.servers.found import Found, FoundTool
+from tools_search_hosts import ServerEntry, StdioTarget, qualified_name
+from tools_search_ranking import floored
 
 from benchmarks.retrieval.datasets import read_servers
 

@@ -16,9 +16,9 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from mcp_ext_tools_search.hosts import qualified_name
-from tools_search_server.public_uris import public_uri
-from tools_search_server.tokens import new_token
+from tools_search_hosts import qualified_name
+from tools_search_server.access.tokens import new_token
+from tools_search_server.gateway.public_uris import public_uri
 
 from benchmarks.isolation.callers import Answer, Door, Era
 from benchmarks.isolation.worlds import CALLER, OWNER, World, random_world

@@ -11,8 +11,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from mcp_ext_tools_search.hosts import Rule, qualified_name
-from tools_search_server.tokens import TokenHash
+from tools_search_hosts import Rule, qualified_name
+from tools_search_server.access.tokens import TokenHash
 
 from benchmarks.retrieval.datasets import SMALL
 

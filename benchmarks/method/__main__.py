@@ -13,7 +13,7 @@ import anyio
 import click
 
 from benchmarks.bootstrap import Bounded, Estimate, ratio_of_medians
-from benchmarks.context.catalogue import Catalogue, Task, read_catalogue
+from benchmarks.context.catalog import Catalog, Task, read_catalog
 from benchmarks.context.measure import measurement
 from benchmarks.context.requests import ENCODING, TokenCounter
 from benchmarks.context.stand_in import StandIn
@@ -76,9 +76,9 @@ def main(
     """
     reports: list[dict[str, object]] = []
     for directory in directories:
-        catalogue, all_tasks = read_catalogue(directory, split)
-        costs = anyio.run(_measured, catalogue, all_tasks[:tasks], results, rounds)
-        numbers = {"tools": len(catalogue.tools), "servers": len(catalogue.servers), "tasks": len(all_tasks[:tasks])}
+        catalog, all_tasks = read_catalog(directory, split)
+        costs = anyio.run(_measured, catalog, all_tasks[:tasks], results, rounds)
+        numbers = {"tools": len(catalog.tools), "servers": len(catalog.servers), "tasks": len(all_tasks[:tasks])}
         click.echo(_page(directory.name, numbers, costs))
         reports.append({"dataset": directory.name, **numbers, "ways": [*map(asdict, costs)]})
     if json_file:
@@ -86,18 +86,18 @@ def main(
         json_file.write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
 
 
-async def _measured(catalogue: Catalogue, tasks: Sequence[Task], results: int, rounds: int) -> Sequence[Cost]:
+async def _measured(catalog: Catalog, tasks: Sequence[Task], results: int, rounds: int) -> Sequence[Cost]:
     """Let the ways take turns, so that what else the machine does falls on all alike."""
-    async with serving(catalogue) as gateway:
+    async with serving(catalog) as gateway:
         names = [*WAYS]
         for name in names:  # what is made once is made
-            _replayed(gateway, name, StandIn(tasks[0], catalogue), results)
-        models = {name: [StandIn(task, catalogue) for task in tasks] for name in names}
+            _replayed(gateway, name, StandIn(tasks[0], catalog), results)
+        models = {name: [StandIn(task, catalog) for task in tasks] for name in names}
         traffic: dict[str, list[Traffic]] = {name: [] for name in names}
         for turn in range(rounds):
             for place, task in enumerate(tasks):
                 for name in random.Random(f"{turn} {place}").sample(names, len(names)):  # noqa: S311 - no secret
-                    model = StandIn(task, catalogue) if turn else models[name][place]
+                    model = StandIn(task, catalog) if turn else models[name][place]
                     traffic[name].append(_replayed(gateway, name, model, results))
     count = TokenCounter()
     seconds = {name: [one.seconds for one in own] for name, own in traffic.items()}

@@ -12,10 +12,10 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any, Final
 
-from mcp_ext_tools_search.hosts import qualified_name
 from mcp_types import Tool
+from tools_search_hosts import qualified_name
 
-from benchmarks.context.catalogue import Catalogue, ToolKey
+from benchmarks.context.catalog import Catalog, ToolKey
 from benchmarks.endtoend.raw import RawHTTP
 from benchmarks.overhead.ways import accepting, free_port, running
 
@@ -76,8 +76,8 @@ class Gateway:
 
 
 @asynccontextmanager
-async def serving(catalogue: Catalogue) -> AsyncGenerator[Gateway]:
-    """Start a gateway over the servers of a catalogue, which are in another process.
+async def serving(catalog: Catalog) -> AsyncGenerator[Gateway]:
+    """Start a gateway over the servers of a catalog, which are in another process.
 
     Raises:
         RuntimeError: It does not list every tool.
@@ -85,8 +85,8 @@ async def serving(catalogue: Catalogue) -> AsyncGenerator[Gateway]:
     with TemporaryDirectory() as folder, ExitStack() as stack:
         behind, port = free_port(), free_port()
         tools, config = Path(folder) / "tools.json", Path(folder) / "mcp.json"
-        tools.write_text(json.dumps({name: [*map(_as_json, own)] for name, own in catalogue.servers.items()}), "utf-8")
-        entries = {name: {"type": "http", "url": f"http://127.0.0.1:{behind}/{name}"} for name in catalogue.servers}
+        tools.write_text(json.dumps({name: [*map(_as_json, own)] for name, own in catalog.servers.items()}), "utf-8")
+        entries = {name: {"type": "http", "url": f"http://127.0.0.1:{behind}/{name}"} for name in catalog.servers}
         config.write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
         argv = [sys.executable, "-m", "benchmarks.method.servers", str(tools), str(behind)]
         stack.enter_context(running(argv, behind))
@@ -98,7 +98,7 @@ async def serving(catalogue: Catalogue) -> AsyncGenerator[Gateway]:
         plain, meta_tools = (
             Wire(stack.enter_context(closing(RawHTTP(port, path)))) for path in ("/mcp", "/mcp/meta-tools")
         )
-        keys = {qualified_name(server, name): (server, name) for server, name in catalogue.tools}
+        keys = {qualified_name(server, name): (server, name) for server, name in catalog.tools}
         if {tool["name"] for tool in plain.listed()} != set(keys):  # the first request waits for the servers
             raise RuntimeError("the gateway does not list the tools of the data set")
         yield Gateway(plain, meta_tools, keys)

@@ -28,12 +28,12 @@ def _server_of(name: str, tools: list[dict[str, Any]]) -> Server[Any]:
     return server
 
 
-async def main(catalogue: dict[str, list[dict[str, Any]]], port: int) -> None:
+async def main(catalog: dict[str, list[dict[str, Any]]], port: int) -> None:
     """Serve until the process is ended."""
     logging.disable()
     app = Starlette()
     async with AsyncExitStack() as running:
-        for name, tools in catalogue.items():
+        for name, tools in catalog.items():
             server = _server_of(name, tools)
             app.routes.extend(server.streamable_http_app(streamable_http_path=f"/{name}").routes)
             await running.enter_async_context(server.session_manager.run())

@@ -97,7 +97,7 @@ def _measured(cases: Sequence[Case], fitting: Sequence[Case], judge: Judge) -> _
         return case.confidence(judge.weights)
 
     curves = {_AS_SHIPPED: curve(cases, shipped)}
-    if len({case.catalogue for case in fitting}) >= _FEWEST_TO_LEAVE_ONE_OUT:
+    if len({case.catalog for case in fitting}) >= _FEWEST_TO_LEAVE_ONE_OUT:
         curves["weights fitted without the set"] = curve(cases, _Unseen(fitting))
     return _Measured(cases, shipped, curves)
 
@@ -119,13 +119,13 @@ class _Unseen:
     """Confidence by weights that were fitted without the set: neither its tools nor its requests."""
 
     def __init__(self, fitting: Sequence[Case]) -> None:
-        names = {case.catalogue for case in fitting}
+        names = {case.catalog for case in fitting}
         self._weights = {
-            name: fitted([case for case in fitting if name not in (case.catalogue, case.source)]) for name in names
+            name: fitted([case for case in fitting if name not in (case.catalog, case.source)]) for name in names
         }
 
     def __call__(self, case: Case) -> float:
-        return case.confidence(self._weights[case.catalogue])
+        return case.confidence(self._weights[case.catalog])
 
 
 def _table(points: Sequence[Point]) -> str:
@@ -137,17 +137,16 @@ def _table(points: Sequence[Point]) -> str:
 
 
 def _by_kind(cases: Sequence[Case], confidence: Callable[[Case], float], threshold: float) -> str:
-    """Return how often each catalogue is silent for the requests of each set that it does not serve."""
+    """Return how often each catalog is silent for the requests of each set that it does not serve."""
     groups: dict[tuple[str, str], list[bool]] = {}
     for case in cases:
         if case.quality is None:
             says_nothing = confidence(case) < threshold or not case.found
-            groups.setdefault((case.catalogue, case.source), []).append(says_nothing)
+            groups.setdefault((case.catalog, case.source), []).append(says_nothing)
     rows = [
-        f"  {catalogue} < {source}: {sum(own) / len(own):.2f} of {len(own)}"
-        for (catalogue, source), own in groups.items()
+        f"  {catalog} < {source}: {sum(own) / len(own):.2f} of {len(own)}" for (catalog, source), own in groups.items()
     ]
-    return "\n".join((f"silent at {threshold:.3f}, catalogue < requests:", *rows))
+    return "\n".join((f"silent at {threshold:.3f}, catalog < requests:", *rows))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Requests that a catalogue serves, and requests that it does not, with what the ranking makes of them.
+"""Requests that a catalog serves, and requests that it does not, with what the ranking makes of them.
 
 Few sets have requests that no tool serves. So the requests of each set are also put to the tools of the others. Some of
-these pairs fit by chance (the time is to be had in many catalogues); they stay, and count as errors.
+these pairs fit by chance (the time is to be had in many catalogs); they stay, and count as errors.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mcp_ext_tools_search.ranking.confidence import confidence
+from tools_search_ranking.confidence import confidence
 
 from benchmarks.nothing.judges import Judge, Judging, Numbers, Weights
 from benchmarks.retrieval.datasets import Dataset, Query
@@ -23,15 +23,15 @@ _SEED = 5
 
 @dataclass(frozen=True)
 class Case:
-    """One request that was put to one catalogue."""
+    """One request that was put to one catalog."""
 
-    catalogue: str
+    catalog: str
     source: str
     """The set that the request is from."""
 
     query: str
     quality: Quality | None
-    """How good the answer is, were all of it given; `None` for a request that no tool of the catalogue serves."""
+    """How good the answer is, were all of it given; `None` for a request that no tool of the catalog serves."""
 
     found: bool
     """Whether the tools have any of the words at all."""
@@ -46,12 +46,12 @@ class Case:
 def cases_of(datasets: Sequence[Dataset], pairs: int, judge: Judge) -> list[Case]:
     """Put the requests of each set to its tools, and up to `pairs` of each other set that has other tools."""
     found: list[Case] = []
-    for catalogue in datasets:
-        index = judge.index(catalogue.tools)
-        found += [_case(catalogue, index, catalogue.name, query) for query in catalogue.queries]
+    for catalog in datasets:
+        index = judge.index(catalog.tools)
+        found += [_case(catalog, index, catalog.name, query) for query in catalog.queries]
         for other in datasets:
-            if set(catalogue.ids.values()).isdisjoint(other.ids.values()):
-                found += [_case(catalogue, index, other.name, query) for query in _sample(other, pairs)]
+            if set(catalog.ids.values()).isdisjoint(other.ids.values()):
+                found += [_case(catalog, index, other.name, query) for query in _sample(other, pairs)]
     return found
 
 
@@ -61,8 +61,8 @@ def _sample(dataset: Dataset, pairs: int) -> Iterator[Query]:
         yield query.model_copy(update={"relevant": ()})
 
 
-def _case(catalogue: Dataset, index: Judging, source: str, query: Query) -> Case:
+def _case(catalog: Dataset, index: Judging, source: str, query: Query) -> Case:
     hits = index.search(query.query)[:DEPTH]
-    ranked = [catalogue.ids[hit.name] for hit in hits]
+    ranked = [catalog.ids[hit.name] for hit in hits]
     judged = quality(ranked, query.relevant) if query.relevant else None
-    return Case(catalogue.name, source, query.query, judged, bool(hits), index.signs(query.query))
+    return Case(catalog.name, source, query.query, judged, bool(hits), index.signs(query.query))

@@ -16,7 +16,7 @@ __all__ = ["Bounds", "Point", "best_within", "bounds", "curve"]
 
 @dataclass(frozen=True)
 class Point:
-    """What becomes of requests where nothing is answered below a confidence; means over the catalogues."""
+    """What becomes of requests where nothing is answered below a confidence; means over the catalogs."""
 
     least_confidence: float
     silent: float
@@ -46,9 +46,9 @@ def bounds(cases: Sequence[Case], confidence: Callable[[Case], float], threshold
     for case in cases:
         says_nothing = confidence(case) < threshold or not case.found
         if case.quality is None:
-            silent.setdefault(case.catalogue, []).append(float(says_nothing))
+            silent.setdefault(case.catalog, []).append(float(says_nothing))
         else:
-            lost.setdefault(case.catalogue, []).append(case.quality.recall_at_5 * says_nothing)
+            lost.setdefault(case.catalog, []).append(case.quality.recall_at_5 * says_nothing)
     groups = (list(own.values()) or [[0.0]] for own in (silent, lost))
     return Bounds(threshold, *map(mean_of_means, groups))
 
@@ -71,10 +71,10 @@ def _point(cases: Sequence[Case], confidences: Sequence[float], threshold: float
     for case, confidence in zip(cases, confidences, strict=True):
         says_nothing = confidence < threshold or not case.found
         if case.quality is None:
-            silent.setdefault(case.catalogue, []).append(says_nothing)
+            silent.setdefault(case.catalog, []).append(says_nothing)
         else:
             own = (case.quality.recall_at_5, case.quality.ndcg_at_10, 1.0) if says_nothing else (0.0, 0.0, 0.0)
-            lost.setdefault(case.catalogue, []).append(own)
+            lost.setdefault(case.catalog, []).append(own)
     means = [np.mean(own, axis=0) for own in lost.values()]
     recall_lost, ndcg_lost, wrongly_silent = np.mean(means, axis=0).tolist() if means else (0.0, 0.0, 0.0)
     return Point(

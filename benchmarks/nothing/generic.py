@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Final
 
-from mcp_ext_tools_search.ranking.documents import Documents
+from tools_search_ranking.documents import Documents
 
 from benchmarks.retrieval.datasets import Dataset
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
-from mcp_ext_tools_search.ranking import FieldedRanker, ToolIndex
-from mcp_ext_tools_search.ranking.confidence import WEIGHTS, Signs
-from mcp_ext_tools_search.semantic.confidence import SemanticSigns
-from mcp_ext_tools_search.semantic.minilm import WEIGHTS as SEMANTIC_WEIGHTS
+from mcp_ext_tools_search.ranking import ToolIndex
 from mcp_types import Tool
+from tools_search_ranking import FieldedRanker
+from tools_search_ranking.confidence import WEIGHTS, Signs
+from tools_search_ranking.semantic.confidence import SemanticSigns
+from tools_search_ranking.semantic.minilm import WEIGHTS as SEMANTIC_WEIGHTS
 
 from benchmarks.retrieval.by_meaning import ByMeaning
 

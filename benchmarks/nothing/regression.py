@@ -19,13 +19,13 @@ _STEPS = 50
 def fitted(cases: Sequence[Case]) -> Weights:
     """Return intercept and weights that tell requests which are served from those which are not.
 
-    Each catalogue counts the same, and so do both kinds of request in it. A request whose right tool is not among the
+    Each catalog counts the same, and so do both kinds of request in it. A request whose right tool is not among the
     first five is left out, since little is lost with it. Newton's method on standardised signs, with a ridge penalty.
     """
     used = [case for case in cases if case.signs and (case.quality is None or case.quality.recall_at_5 > 0)]
     signs = np.array([case.signs for case in used])
     served = np.array([case.quality is not None for case in used], dtype=np.float64)
-    groups = [(case.catalogue, case.quality is not None) for case in used]
+    groups = [(case.catalog, case.quality is not None) for case in used]
     weights = np.array([1 / groups.count(group) for group in groups])
     means, deviations = np.mean(signs, axis=0), np.std(signs, axis=0) + 1e-9
     slopes = _newton((signs - means) / deviations, served, weights / weights.sum()).tolist()

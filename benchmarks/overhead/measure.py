@@ -17,15 +17,15 @@ import anyio
 from mcp import Client, MCPError
 from mcp_ext_tools_search.client import TOOLS_SEARCH, search_tools
 from mcp_ext_tools_search.client.raw import raw_request
-from mcp_ext_tools_search.ranking import FieldedRanker, floored
 from mcp_ext_tools_search.types import METHOD
 from mcp_types import Tool
-from tools_search_server.gateway_program import GatewayOptions, gateway_program
-from tools_search_server.limits import Limits
+from tools_search_ranking import FieldedRanker, floored
+from tools_search_server.base.limits import Limits
+from tools_search_server.programs.gateway_program import GatewayOptions, gateway_program
 
 from benchmarks.overhead.ways import WAYS, accepting, argv_of, connected, free_port, opened, running
 
-__all__ = ["QUERIES", "calls", "catalogue", "counted", "memory", "middle", "search_work", "searches", "starts"]
+__all__ = ["QUERIES", "calls", "catalog", "counted", "memory", "middle", "search_work", "searches", "starts"]
 
 Seconds: TypeAlias = Mapping[str, Sequence[float]]
 _Once: TypeAlias = Callable[[int], Awaitable[Any]]
@@ -92,10 +92,10 @@ async def searches(count: int, tools: int, servers: int) -> Seconds:
 
     A `trip` is a request to the gateway that is refused before anything is searched.
     """
-    definitions = catalogue(tools)
+    definitions = catalog(tools)
     with TemporaryDirectory() as folder:
         async with AsyncExitStack() as stack:
-            whole = _catalogue_server(Path(folder), "whole", definitions)
+            whole = _catalog_server(Path(folder), "whole", definitions)
             server = await stack.enter_async_context(connected([whole["command"], *whole["args"]]))
             gateway = await stack.enter_async_context(connected(_gateway(Path(folder), definitions, servers)))
             for client in (server, gateway):
@@ -118,7 +118,7 @@ async def search_work(count: int, tools: int, servers: int) -> Seconds:
 
     The second is all that a gateway adds to the index beside the trip. Processor time, since both work here.
     """
-    definitions = catalogue(tools)
+    definitions = catalog(tools)
     index = floored(FieldedRanker())([Tool.model_validate(one) for one in definitions])
     with TemporaryDirectory() as folder:
         _gateway(Path(folder), definitions, servers)
@@ -143,7 +143,7 @@ async def memory(tools: int, servers: int) -> float:
     with TemporaryDirectory() as folder:
         for size in (servers, tools):
             file = Path(folder) / "pid"
-            argv = _gateway(Path(folder), catalogue(size), servers)
+            argv = _gateway(Path(folder), catalog(size), servers)
             program = "import os, pathlib, sys; pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); "
             program += "os.execv(sys.argv[2], sys.argv[2:])"
             async with connected([sys.executable, "-c", program, str(file), *argv]) as client:
@@ -160,7 +160,7 @@ def _resident(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def catalogue(count: int) -> list[dict[str, Any]]:
+def catalog(count: int) -> list[dict[str, Any]]:
     """Return as many tools of about 700 bytes each, all of them different."""
     return [_tool(number) for number in range(count)]
 
@@ -182,14 +182,14 @@ def _tool(number: int) -> dict[str, Any]:
     }
 
 
-def _catalogue_server(folder: Path, name: str, definitions: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _catalog_server(folder: Path, name: str, definitions: Sequence[dict[str, Any]]) -> dict[str, Any]:
     file = folder / f"{name}.json"
     file.write_text(json.dumps({"tools": definitions}), encoding="utf-8")
     return {"command": sys.executable, "args": ["-m", "tools_search_server", "--catalog", str(file)]}
 
 
 def _gateway(folder: Path, definitions: Sequence[dict[str, Any]], servers: int) -> list[str]:
-    parts = {f"part{n}": _catalogue_server(folder, f"part{n}", definitions[n::servers]) for n in range(servers)}
+    parts = {f"part{n}": _catalog_server(folder, f"part{n}", definitions[n::servers]) for n in range(servers)}
     file = folder / "mcp.json"
     file.write_text(json.dumps({"mcpServers": parts}), encoding="utf-8")
     return [sys.executable, "-m", "tools_search_server", "--config", str(file), "--start-deadline", "60"]

@@ -1,1 +1,1 @@
-"""What more processes of one catalogue give: `python -m benchmarks.replicas`."""
+"""What more processes of one catalog give: `python -m benchmarks.replicas`."""

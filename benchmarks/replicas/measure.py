@@ -1,4 +1,4 @@
-"""Many callers who search one catalogue at once, over plain HTTP, while one process serves it or several."""
+"""Many callers who search one catalog at once, over plain HTTP, while one process serves it or several."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp_ext_tools_search.types import EXTENSION_ID, METHOD
 
-from benchmarks.overhead.measure import QUERIES, catalogue
+from benchmarks.overhead.measure import QUERIES, catalog
 from benchmarks.overhead.ways import accepting, free_port
 
 __all__ = ["Throughput", "throughput"]
@@ -49,15 +49,15 @@ class Throughput:
 
 
 async def throughput(replicas: int, *, tools: int, callers: int, seconds: float) -> Throughput:
-    """Serve a catalogue with some processes, of which each gets its part of the callers, and search it for a while.
+    """Serve a catalog with some processes, of which each gets its part of the callers, and search it for a while.
 
     Raises:
         TimeoutError: A server does not start or answer.
         RuntimeError: An answer is none.
     """
     with TemporaryDirectory() as folder, ExitStack() as running:
-        file = Path(folder) / "catalogue.json"
-        file.write_text(json.dumps({"tools": catalogue(tools)}), encoding="utf-8")
+        file = Path(folder) / "catalog.json"
+        file.write_text(json.dumps({"tools": catalog(tools)}), encoding="utf-8")
         ports = [free_port() for _ in range(replicas)]
         processes = [running.enter_context(_serving(file, port)) for port in ports]
         for port in ports:
@@ -83,7 +83,7 @@ async def throughput(replicas: int, *, tools: int, callers: int, seconds: float)
 
 @contextmanager
 def _serving(file: Path, port: int) -> Generator[int]:
-    """Serve a catalogue, and give the number of the process; it ends with the context."""
+    """Serve a catalog, and give the number of the process; it ends with the context."""
     argv = [sys.executable, "-m", "tools_search_server", "--catalog", str(file), "--http", f"127.0.0.1:{port}"]
     process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603 - of this benchmark
     try:

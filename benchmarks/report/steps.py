@@ -76,11 +76,11 @@ def _stuffing(material: Material) -> Sequence[str]:
 
 def _speed(material: Material) -> Sequence[str]:
     few = ["--queries", "10", "--builds", "1"] if material.is_quick else []
-    return [*_catalogue(material), *_each("--engine", installed(ENGINES)), *few]
+    return [*_catalog(material), *_each("--engine", installed(ENGINES)), *few]
 
 
 def _endtoend(material: Material) -> Sequence[str]:
-    return [*_catalogue(material), "--requests", "2" if material.is_quick else "400"]
+    return [*_catalog(material), "--requests", "2" if material.is_quick else "400"]
 
 
 def _context(material: Material) -> Sequence[str] | None:
@@ -110,7 +110,7 @@ def _isolation(material: Material) -> Sequence[str]:
     return ["--seed", "1", *(["--cases", "50"] if material.is_quick else [])]
 
 
-def _catalogue(material: Material) -> Sequence[str]:
+def _catalog(material: Material) -> Sequence[str]:
     return [*_each("--data", material.data or [SMALL]), "--sizes", material.sizes]
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, PlainRanker, Ranker
+from mcp_ext_tools_search.ranking import PlainRanker, Ranker
+from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker
 
 from benchmarks.bootstrap import Estimate, mean_of_means
 from benchmarks.options import data_option
@@ -74,7 +75,7 @@ def main(
     json_file: Path | None,
     run_file: Path | None,
 ) -> None:
-    """Measure how well a ranking finds the right tools in catalogues with labelled queries."""
+    """Measure how well a ranking finds the right tools in catalogs with labelled queries."""
     if run_file and len(rankers) > 1:
         raise click.UsageError("--run writes the lists of one --ranker.")
     datasets = [read_dataset(path, split) for path in directories]

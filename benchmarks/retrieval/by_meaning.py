@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-from mcp_ext_tools_search.ranking import FieldedRanker
-from mcp_ext_tools_search.semantic import Embed, Embedder, SemanticRanker
-from mcp_ext_tools_search.semantic.index import SemanticIndex
-from mcp_ext_tools_search.semantic.minilm import MissingExtra, minilm
 from mcp_types import Tool
 from numpy.typing import NDArray
+from tools_search_ranking import FieldedRanker
+from tools_search_ranking.semantic import Embed, Embedder, SemanticRanker
+from tools_search_ranking.semantic.index import SemanticIndex
+from tools_search_ranking.semantic.minilm import MissingExtra, minilm
 
 __all__ = ["ByMeaning", "can_rank_by_meaning"]
 

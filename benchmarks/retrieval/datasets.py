@@ -1,4 +1,4 @@
-"""Catalogues with queries and the tools that answer them, read from a directory.
+"""Catalogs with queries and the tools that answer them, read from a directory.
 
 `tools.jsonl` holds `{"id", "server"?, "name", "title"?, "description"?, "inputSchema"?}` per line, and `queries.jsonl`
 `{"id", "query", "relevant": [tool ids], "split"?}`.
@@ -48,7 +48,7 @@ class _ToolRow(BaseModel):
 
 @dataclass(frozen=True)
 class Dataset:
-    """A catalogue and its queries."""
+    """A catalog and its queries."""
 
     name: str
     tools: Sequence[Tool]
@@ -99,7 +99,7 @@ def _lines(path: Path) -> Iterator[str]:
 def _uniquely_named(rows: Iterator[_ToolRow]) -> Iterator[tuple[str, _ToolRow]]:
     """Give each tool a name of its own with the very words of its name in the data.
 
-    Names repeat across the servers of a catalogue, and an index knows a tool by its name. Underscores at the end set
+    Names repeat across the servers of a catalog, and an index knows a tool by its name. Underscores at the end set
     two tools apart and are part of no word.
     """
     taken = set[str]()

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean, median, quantiles
 from time import perf_counter
 
-from mcp_ext_tools_search.ranking import Ranker, floored
+from mcp_ext_tools_search.ranking import Ranker
+from tools_search_ranking import floored
 
 from benchmarks.bootstrap import Estimate, estimate
 from benchmarks.retrieval.datasets import Dataset, Query
@@ -53,7 +54,7 @@ class Measurement:
 
 
 def measure(dataset: Dataset, ranker: Ranker, *, depth: int = DEPTH, has_floor: bool = True) -> Measurement:
-    """Index the catalogue with `ranker`, by default with the draft's matching floor, and put every query to it.
+    """Index the catalog with `ranker`, by default with the draft's matching floor, and put every query to it.
 
     The time of a query is that of the search and of the first `depth` hits, which make a page.
     """

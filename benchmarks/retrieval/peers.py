@@ -17,16 +17,16 @@ class Peer:
     """An index of another engine.
 
     Args:
-        engine: The engine, with its catalogue; it answers with the ten best.
+        engine: The engine, with its catalog; it answers with the ten best.
     """
 
     def __init__(self, engine: Built) -> None:
         self._engine = engine
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
-        """Return what the engine finds; only a whole catalogue is searched here."""
+        """Return what the engine finds; only a whole catalog is searched here."""
         if visible is not None:
-            raise ValueError("a peer searches the whole catalogue")
+            raise ValueError("a peer searches the whole catalog")
         names = self._engine.search(query)
         return [Hit(name, 1 - place / len(names)) for place, name in enumerate(names)]
 

@@ -159,7 +159,7 @@ class Caller:
             except MCPError as error:
                 if error.code != INVALID_PARAMS or not self.ledger.any_was_down(began):
                     raise
-                self.ledger.excused["search"] += 1  # another catalogue: its pages are others
+                self.ledger.excused["search"] += 1  # another catalog: its pages are others
                 return
         if len(hits) == len(set(hits)) and (hits or self.ledger.any_was_down(began)):
             self.ledger.succeed("search", began)

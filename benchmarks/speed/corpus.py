@@ -1,4 +1,4 @@
-"""Catalogues of any size made of real tools."""
+"""Catalogs of any size made of real tools."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Part = TypeVar("_Part")
 
 @dataclass(frozen=True)
 class Corpus:
-    """A catalogue and requests put to it."""
+    """A catalog and requests put to it."""
 
     tools: Sequence[Tool]
     queries: Sequence[str]
@@ -38,7 +38,7 @@ def read_corpus(directories: Sequence[Path], size: int, *, queries: int, seed: i
         pydantic.ValidationError: A line is not of the format.
     """
     datasets = [read_dataset(directory, "all") for directory in directories]
-    chance = random.Random(seed)  # noqa: S311  # the same catalogue in every run
+    chance = random.Random(seed)  # noqa: S311  # the same catalog in every run
     real = _uniquely_named([tool for dataset in datasets for tool in dataset.tools])
     asked = [query.query for dataset in datasets for query in dataset.queries]
     tools = chance.sample(real, size) if size <= len(real) else [*real, *crossed(real, size - len(real), seed)]

@@ -17,11 +17,12 @@ from typing import Any, Final, Protocol, cast
 
 import click
 import numpy as np
-from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, UpdatableIndex, floored
-from mcp_ext_tools_search.ranking.fields import fields
+from mcp_ext_tools_search.ranking import UpdatableIndex
 from mcp_types import Tool
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
+from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, floored
+from tools_search_ranking.fields import fields
 
 __all__ = ["ENGINES", "ENVIRONMENTS", "Built", "Changeable", "installed", "needs_installed"]
 
@@ -31,7 +32,7 @@ _MARK: Final = re.compile(r"[^\w\s]")
 
 
 class Built(Protocol):
-    """An engine with a catalogue."""
+    """An engine with a catalog."""
 
     def search(self, query: str) -> Sequence[str]:
         """Return the names of the ten best tools."""
@@ -93,7 +94,7 @@ class BM25S:
 
 
 class FastMCPIndex:
-    """The index in FastMCP's BM25SearchTransform, without the hash of the catalogue that each search makes there."""
+    """The index in FastMCP's BM25SearchTransform, without the hash of the catalog that each search makes there."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         base: Any = import_module("fastmcp.server.transforms.search.base")

@@ -1,4 +1,4 @@
-"""A picture of the time of a query by the size of the catalogue."""
+"""A picture of the time of a query by the size of the catalog."""
 
 from __future__ import annotations
 

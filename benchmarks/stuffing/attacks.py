@@ -1,6 +1,6 @@
 """Descriptions that are written to be found.
 
-The author of a tool does not know the requests to come, but may read the catalogue. An attack makes 10 kB at most of
+The author of a tool does not know the requests to come, but may read the catalog. An attack makes 10 kB at most of
 the honest tool and of what its author knows.
 """
 
@@ -14,10 +14,10 @@ from itertools import cycle, islice
 from typing import Final
 
 from mcp_ext_tools_search.ranking import ToolIndex
-from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS
-from mcp_ext_tools_search.ranking.synonyms import VERB_GROUPS
-from mcp_ext_tools_search.ranking.tokens import words
 from mcp_types import Tool
+from tools_search_ranking.stop_words import STOP_WORDS
+from tools_search_ranking.synonyms import VERB_GROUPS
+from tools_search_ranking.tokens import words
 
 __all__ = ["ATTACKS", "MOST_BYTES", "Knowledge"]
 
@@ -30,16 +30,16 @@ _OVER_AND_OVER: Final = 10_000
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What an attacker knows: the catalogue, and how others phrase their requests."""
+    """What an attacker knows: the catalog, and how others phrase their requests."""
 
     tools: Mapping[str, Tool]
     index: ToolIndex
     requests: Sequence[str]
-    """Requests to this catalogue, the measured ones among them: more than any attacker has."""
+    """Requests to this catalog, the measured ones among them: more than any attacker has."""
 
     @cached_property
     def common_words(self) -> list[str]:
-        """Return the words of the catalogue, those of most tools first."""
+        """Return the words of the catalog, those of most tools first."""
         return _most_common(f"{tool.name} {tool.title or ''} {tool.description or ''}" for tool in self.tools.values())
 
     @cached_property
@@ -78,7 +78,7 @@ def _neighbours(tool: Tool, known: Knowledge) -> str:
     return " ".join([_honest(tool), *(_honest(known.tools[hit.name]) for hit in found if hit.name != tool.name)])
 
 
-def _catalogue(most: int, tool: Tool, known: Knowledge) -> str:
+def _catalog(most: int, tool: Tool, known: Knowledge) -> str:
     """The honest description, and `most` bytes of the words that most tools have."""
     return _cut(f"{_without_end(tool)} {' '.join(known.common_words)}", len(_honest(tool).encode()) + most)
 
@@ -102,9 +102,9 @@ _UNCUT: Final[Mapping[str, Callable[[Tool, Knowledge], str]]] = {
     "length": _length,
     "synonyms": _synonyms,
     "copied neighbours": _neighbours,
-    "catalogue's words, 300 B": partial(_catalogue, 300),
-    "catalogue's words, 2 kB": partial(_catalogue, 2_000),
-    "catalogue's words, 10 kB": partial(_catalogue, MOST_BYTES),
+    "catalog's words, 300 B": partial(_catalog, 300),
+    "catalog's words, 2 kB": partial(_catalog, 2_000),
+    "catalog's words, 10 kB": partial(_catalog, MOST_BYTES),
     "requests' words, 300 B": partial(_requests, 300),
     "requests' words, 2 kB": partial(_requests, 2_000),
     "requests' words, 10 kB": partial(_requests, MOST_BYTES),

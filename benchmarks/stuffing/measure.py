@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import cast
 
-from mcp_ext_tools_search.ranking import FieldedRanker, UpdatableIndex
-from mcp_ext_tools_search.ranking.hits import names_of
+from mcp_ext_tools_search.ranking import UpdatableIndex
 from mcp_types import Tool
+from tools_search_ranking import FieldedRanker
+from tools_search_ranking.hits import names_of
 
 from benchmarks.bootstrap import estimate
 from benchmarks.retrieval.datasets import Dataset, Query

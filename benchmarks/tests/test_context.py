@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from benchmarks.bootstrap import Estimate, estimate
 from benchmarks.context.__main__ import main
-from benchmarks.context.catalogue import Catalogue, Task, definition, read_catalogue
+from benchmarks.context.catalog import Catalog, Task, definition, read_catalog
 from benchmarks.context.measure import Measurement, Turn, measure
 from benchmarks.context.requests import Request, TokenCounter, user
 from benchmarks.context.sizes import Size
@@ -46,44 +46,44 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def request(catalogue: Catalogue, *names: str, searches: int = 0) -> Request:
-    keys = [catalogue.prefixed[name] for name in names]
-    tools = [definition(name, catalogue.tools[key]) for name, key in zip(names, keys, strict=True)]
+def request(catalog: Catalog, *names: str, searches: int = 0) -> Request:
+    keys = [catalog.prefixed[name] for name in names]
+    tools = [definition(name, catalog.tools[key]) for name, key in zip(names, keys, strict=True)]
     return Request(tools, [user("the volcano and the recipe")], frozenset(keys), searches)
 
 
 def test_servers_go_by_names_that_every_peer_can_use(directory: Path):
-    catalogue, tasks = read_catalogue(directory, "test")
-    assert list(catalogue.servers) == ["Big-City", "small-town"]
+    catalog, tasks = read_catalog(directory, "test")
+    assert list(catalog.servers) == ["Big-City", "small-town"]
     assert [task.needed for task in tasks] == [{("Big-City", "get_volcano")}, {("small-town", "get_recipe")}]
 
 
 def test_a_sample_has_whole_servers_but_for_the_last(directory: Path):
-    sample = read_catalogue(directory, "all")[0].sample(13, seed=1)
+    sample = read_catalog(directory, "all")[0].sample(13, seed=1)
     assert sorted(map(len, sample.servers.values())) == [3, 10]
 
 
 def test_the_stand_in_searches_with_the_request_and_then_with_what_nothing_speaks_of(directory: Path):
-    catalogue, _ = read_catalogue(directory, "test")
+    catalog, _ = read_catalog(directory, "test")
     needed = frozenset({("Big-City", "get_volcano"), ("Big-City", "get_recipe")})
-    model = StandIn(Task("Fetch the volcano and its Recipe", needed), catalogue)
-    assert model.search_for(request(catalogue)) == "Fetch the volcano and its Recipe"
-    assert model.search_for(request(catalogue, "Big-City_get_volcano", searches=1)) == "and its Recipe"
-    assert model.search_for(request(catalogue, "Big-City_get_volcano", searches=2)) is None, "it gives up"
+    model = StandIn(Task("Fetch the volcano and its Recipe", needed), catalog)
+    assert model.search_for(request(catalog)) == "Fetch the volcano and its Recipe"
+    assert model.search_for(request(catalog, "Big-City_get_volcano", searches=1)) == "and its Recipe"
+    assert model.search_for(request(catalog, "Big-City_get_volcano", searches=2)) is None, "it gives up"
     assert len(model.requests) == 3
     assert len(model.search_seconds) == 2
 
 
 def test_the_stand_in_ends_when_every_tool_is_there(directory: Path):
-    catalogue, (task, _) = read_catalogue(directory, "test")
-    assert StandIn(task, catalogue).search_for(request(catalogue, "Big-City_get_volcano")) is None
+    catalog, (task, _) = read_catalog(directory, "test")
+    assert StandIn(task, catalog).search_for(request(catalog, "Big-City_get_volcano")) is None
 
 
 def test_what_is_kept_of_a_request_is_what_the_next_begins_with(directory: Path):
-    catalogue, _ = read_catalogue(directory, "test")
-    one = request(catalogue, "Big-City_get_volcano")
-    more = request(catalogue, "Big-City_get_volcano", "Big-City_get_recipe")
-    other = request(catalogue, "Big-City_get_recipe", "Big-City_get_volcano")
+    catalog, _ = read_catalog(directory, "test")
+    one = request(catalog, "Big-City_get_volcano")
+    more = request(catalog, "Big-City_get_volcano", "Big-City_get_recipe")
+    other = request(catalog, "Big-City_get_recipe", "Big-City_get_volcano")
     assert one.kept_of(one) == len(one.body)
     assert more.kept_of(one) == len(one.definitions[0]) + len('{"')
     assert other.kept_of(one) == len('{"name":"Big-City_get_')
@@ -91,9 +91,9 @@ def test_what_is_kept_of_a_request_is_what_the_next_begins_with(directory: Path)
 
 @pytest.mark.parametrize("name", _INSTALLED)
 def test_each_way_finds_the_tools_and_all_but_listing_them_send_few(directory: Path, name: str):
-    catalogue, tasks = read_catalogue(directory, "test")
-    got = anyio.run(measure, name, WAYS[name], catalogue, tasks, TokenCounter(), 10)
-    listed = anyio.run(measure, LISTED, WAYS[LISTED], catalogue, tasks, TokenCounter(), None)
+    catalog, tasks = read_catalog(directory, "test")
+    got = anyio.run(measure, name, WAYS[name], catalog, tasks, TokenCounter(), 10)
+    listed = anyio.run(measure, LISTED, WAYS[LISTED], catalog, tasks, TokenCounter(), None)
     assert got.complete[-1].mean == 1.0
     assert got.tokens >= got.new_tokens > 0
     is_everything = name in (LISTED, "ours, automatic")

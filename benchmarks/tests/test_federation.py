@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from mcp_ext_tools_search.ranking import FieldedRanker
+from tools_search_ranking import FieldedRanker
 
 from benchmarks.federation.__main__ import main
 from benchmarks.federation.measure import ONE_INDEX

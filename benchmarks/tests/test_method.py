@@ -9,7 +9,7 @@ import anyio
 import pytest
 from click.testing import CliRunner
 
-from benchmarks.context.catalogue import Task, read_catalogue
+from benchmarks.context.catalog import Task, read_catalog
 from benchmarks.context.requests import Request
 from benchmarks.context.stand_in import StandIn
 from benchmarks.method.__main__ import main
@@ -44,12 +44,12 @@ def directory(tmp_path: Path) -> Path:
 
 async def replayed(directory: Path, task: Task) -> Mapping[str, tuple[list[Request], Traffic]]:
     """The turns and the traffic of each way."""
-    catalogue, _ = read_catalogue(directory, "test")
+    catalog, _ = read_catalog(directory, "test")
     outcomes: dict[str, tuple[list[Request], Traffic]] = {}
     with anyio.fail_after(120):
-        async with serving(catalogue) as gateway:
+        async with serving(catalog) as gateway:
             for name, way in WAYS.items():
-                model = StandIn(task, catalogue)
+                model = StandIn(task, catalog)
                 gateway.plain.traffic = gateway.meta_tools.traffic = Traffic()
                 way(gateway, model, 2)
                 outcomes[name] = (model.requests, gateway.plain.traffic)

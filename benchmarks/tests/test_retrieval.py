@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner
-from mcp_ext_tools_search.ranking import FieldedRanker
 from mcp_ext_tools_search.ranking.terms import terms
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
 from pydantic import ValidationError
+from tools_search_ranking import FieldedRanker
 
 from benchmarks.retrieval.__main__ import main
 from benchmarks.retrieval.datasets import read_dataset

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain
 
-from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, PlainRanker
+from mcp_ext_tools_search.ranking import PlainRanker
+from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker
 
 from benchmarks.retrieval.datasets import SMALL, read_dataset
 from benchmarks.retrieval.measure import measure

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from mcp_ext_tools_search.ranking import FieldedRanker
+from tools_search_ranking import FieldedRanker
 
 from benchmarks.retrieval.datasets import SMALL, read_dataset
 from benchmarks.stuffing.__main__ import main

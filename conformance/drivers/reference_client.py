@@ -14,7 +14,6 @@ from typing import Any, Final, TypeAlias
 
 import anyio
 import anyio.to_thread
-from mcp_ext_tools_search.hosts import HttpTarget, ServerEntry, StdioTarget, Target
 from mcp_types import Tool
 from tools_search_client import (
     Configuration,
@@ -28,6 +27,7 @@ from tools_search_client import (
     open_server,
 )
 from tools_search_client.version import VERSION
+from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget, Target
 
 Json: TypeAlias = dict[str, Any]
 Operation: TypeAlias = Callable[[Json], Awaitable[Json]]

@@ -12,8 +12,8 @@ import pytest
 from tools_search_conformance.checks import select
 from tools_search_conformance.clients.checks import select_client_checks
 from tools_search_conformance.clients.judge import ClientOptions
-from tools_search_conformance.invocation import Options
 from tools_search_conformance.model import CHECK_PREFIX
+from tools_search_conformance.run.invocation import Options
 
 LAUNCHER: Final = Path(__file__).parent / "target.py"
 

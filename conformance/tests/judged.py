@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from click.testing import CliRunner
-from tools_search_conformance.cli import cli
+from tools_search_conformance.cli.cli import cli
 
 KIBIBYTES = 1024
 

@@ -11,12 +11,12 @@ from typing import Any
 import click.testing
 import pytest
 import yaml
-from tools_search_conformance import cli
-from tools_search_conformance.baseline import Baseline, BaselineError, Entry, baseline_for, read_baseline, settle
+from tools_search_conformance.cli import cli
 from tools_search_conformance.model import Cell, Result, Run, Status
 from tools_search_conformance.report.document import report
 from tools_search_conformance.report.junit import junit
 from tools_search_conformance.report.verdict import exit_status, verdict_line
+from tools_search_conformance.run.baseline import Baseline, BaselineError, Entry, baseline_for, read_baseline, settle
 from tools_search_conformance.wire.eras import LEGACY, MODERN
 
 Command = Callable[..., tuple[str, ...]]

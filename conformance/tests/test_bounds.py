@@ -12,7 +12,7 @@ import anyio
 import pytest
 from anyio.abc import ByteStream
 from tools_search_conformance.clients.sockets import listening, serve_sockets
-from tools_search_conformance.patience import Patience
+from tools_search_conformance.target.patience import Patience
 from tools_search_conformance.wire import record
 from tools_search_conformance.wire.large import abridged, cut_within, memory
 from tools_search_conformance.wire.record import Answer, Recorder

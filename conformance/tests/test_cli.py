@@ -14,8 +14,8 @@ from typing import Any
 import anyio
 import click.testing
 import pytest
-from tools_search_conformance import cli
-from tools_search_conformance.invocation import Options
+from tools_search_conformance.cli import cli
+from tools_search_conformance.run.invocation import Options
 from tools_search_conformance.wire.process import TargetProcess
 
 Command = Callable[..., tuple[str, ...]]
@@ -248,7 +248,7 @@ def test_what_is_missing_of_an_installation_is_named_with_how_to_get_it():
 
 
 def test_colours_are_left_out_where_nobody_wants_them():
-    program = "from tools_search_conformance import cli; print(cli.cli.make_context('x', ['list']).color)"
+    program = "from tools_search_conformance.cli import cli; print(cli.cli.make_context('x', ['list']).color)"
     for wish, told in (("1", "False"), ("", "None")):
         env = os.environ | {"NO_COLOR": wish}
         done = subprocess.run(

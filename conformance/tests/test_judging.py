@@ -10,13 +10,13 @@ from typing import Any
 
 import anyio
 import pytest
-from tools_search_conformance.bench import Bench
-from tools_search_conformance.judging import check_seconds, run_check
 from tools_search_conformance.model import CHECK_PREFIX, Cell, Check, Result
-from tools_search_conformance.properties import explore, limits
-from tools_search_conformance.registry import UnknownCheckError, check, select
-from tools_search_conformance.setting import Opening, Setting
-from tools_search_conformance.target import StdioTarget
+from tools_search_conformance.run.judging import check_seconds, run_check
+from tools_search_conformance.run.registry import UnknownCheckError, check, select
+from tools_search_conformance.run.setting import Opening, Setting
+from tools_search_conformance.target.bench import Bench
+from tools_search_conformance.target.properties import explore, limits
+from tools_search_conformance.target.target import StdioTarget
 from tools_search_conformance.verdict import UnverifiableError, ViolationError
 from tools_search_conformance.wire.eras import LEGACY, MODERN
 from tools_search_conformance.wire.process import TargetError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tools_search_conformance.cli import cli
+from tools_search_conformance.cli.cli import cli
 
 Command = Callable[..., tuple[str, ...]]
 

@@ -7,9 +7,9 @@ from typing import Final
 
 import anyio
 import pytest
-from tools_search_conformance.invocation import Options, judge_servers
 from tools_search_conformance.model import CHECK_PREFIX
 from tools_search_conformance.report.verdict import exit_status
+from tools_search_conformance.run.invocation import Options, judge_servers
 from tools_search_conformance.wire.process import TargetError
 
 pytestmark = pytest.mark.anyio

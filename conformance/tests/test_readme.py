@@ -11,9 +11,9 @@ from typing import get_args
 
 import click.testing
 import pytest
-from tools_search_conformance import cli
 from tools_search_conformance.checks import registered
-from tools_search_conformance.judging_commands import server
+from tools_search_conformance.cli import cli
+from tools_search_conformance.cli.judging_commands import server
 from tools_search_conformance.model import FIXTURE_FEATURES, Status
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")

@@ -9,9 +9,9 @@ from pathlib import Path
 import anyio
 import pytest
 from tools_search_conformance import catalogs
-from tools_search_conformance.invocation import Options, judge_servers
 from tools_search_conformance.model import CHECK_PREFIX, FIXTURE_FEATURES, Run
 from tools_search_conformance.report.verdict import exit_status
+from tools_search_conformance.run.invocation import Options, judge_servers
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
-from tools_search_conformance.cli import cli
+from tools_search_conformance.cli.cli import cli
 from tools_search_conformance.report.failures import failure_schema
 
 Command = Callable[..., tuple[str, ...]]
@@ -51,12 +51,12 @@ def test_a_failure_is_repeated_and_found_mended(failing: Judge, target: Command)
     assert "PASSES NOW" in mended.output
 
 
-def test_a_failure_on_a_generated_catalogue_brings_the_catalogue(failing: Judge, target: Command):
+def test_a_failure_on_a_generated_catalog_brings_the_catalog(failing: Judge, target: Command):
     broken = target("miniature", "--fault", "names-folded")
     file = failing("exact-name-first", "--", *broken, options=("--effort", "default"))
     told = json.loads(file.read_bytes())
     assert {tool["name"].lower() for tool in told["catalog"]["tools"]} == {"casematters.name"}
-    assert "on a generated catalogue of 2 tools" in told["case"]
+    assert "on a generated catalog of 2 tools" in told["case"]
     assert "another answer" in run("replay", str(file), "--", *target("miniature")).output
 
 

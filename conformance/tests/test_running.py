@@ -9,10 +9,10 @@ from typing import Any
 
 import anyio
 import pytest
-from tools_search_conformance.invocation import Options, judge_servers
 from tools_search_conformance.model import Result, Run
 from tools_search_conformance.report.verdict import exit_status, verdict_line
-from tools_search_conformance.runner import say_nothing
+from tools_search_conformance.run.invocation import Options, judge_servers
+from tools_search_conformance.run.runner import say_nothing
 
 pytestmark = pytest.mark.anyio
 

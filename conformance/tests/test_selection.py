@@ -9,11 +9,11 @@ from typing import Any
 
 import click.testing
 import pytest
-from tools_search_conformance import cli
 from tools_search_conformance.checks import registered
+from tools_search_conformance.cli import cli
 from tools_search_conformance.clients.checks import client_checks
 from tools_search_conformance.model import CELLS
-from tools_search_conformance.selection import Criteria, Selection, UnknownCheckError, choose
+from tools_search_conformance.run.selection import Criteria, Selection, UnknownCheckError, choose
 
 Command = Callable[..., tuple[str, ...]]
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import anyio
 import pytest
 from tools_search_conformance import catalogs
-from tools_search_conformance.bench import Bench
 from tools_search_conformance.catalogs.made import document, made_tool
-from tools_search_conformance.invocation import Options, targets_of
 from tools_search_conformance.model import Cell
-from tools_search_conformance.setting import Opening, Setting
-from tools_search_conformance.target import StdioTarget, UrlTarget
+from tools_search_conformance.run.invocation import Options, targets_of
+from tools_search_conformance.run.setting import Opening, Setting
+from tools_search_conformance.target.bench import Bench
+from tools_search_conformance.target.target import StdioTarget, UrlTarget
 from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Recorder
@@ -84,12 +84,12 @@ async def test_what_one_target_of_a_run_is_given_to_serve_is_not_changed_for_the
     assert listed == [("stdio", ["meadow_stdio"]), ("http", ["meadow_http"])]
 
 
-async def test_a_server_that_is_running_already_is_given_no_catalogue():
+async def test_a_server_that_is_running_already_is_given_no_catalog():
     with pytest.raises(TargetError, match="let the suite start it"):
         UrlTarget("http://127.0.0.1:1/mcp", headers={}, start_seconds=1).place("core", {"tools": []})
 
 
-def test_a_catalogue_that_changes_has_a_later_time_in_whole_seconds_and_another_one_the_same(tmp_path: Path):
+def test_a_catalog_that_changes_has_a_later_time_in_whole_seconds_and_another_one_the_same(tmp_path: Path):
     times: list[int] = []
     for names in (["one"], ["two"], ["two"], ["one"]):
         catalogs.place("changing", {"tools": [{"name": name} for name in names]}, tmp_path)

@@ -15,10 +15,10 @@ from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 from tools_search_conformance import catalogs
 from tools_search_conformance.checks import registered
-from tools_search_conformance.cli import cli
+from tools_search_conformance.cli.cli import cli
 from tools_search_conformance.clients.checks import client_checks
-from tools_search_conformance.explain import level_of, rows_of
 from tools_search_conformance.model import Check
+from tools_search_conformance.run.explain import level_of, rows_of
 from tools_search_spec import advice, base_rules, requirements
 
 EVERY = (*registered(), *client_checks())
@@ -60,7 +60,7 @@ def test_arguments_that_a_fixture_is_called_with_fit_its_schemas(name: str):
                 Draft202012Validator(tool["outputSchema"]).validate(echo)  # pyright: ignore[reportUnknownMemberType] - untyped
 
 
-def test_the_core_catalogue_has_what_the_checks_need():
+def test_the_core_catalog_has_what_the_checks_need():
     tools = json.loads((files(catalogs) / "core.json").read_bytes())["tools"]
     assert len(tools) == len({tool["name"] for tool in tools}) == 48
     assert sum("Lumenfield" in tool.get("description", "") for tool in tools) > 20

@@ -11,8 +11,8 @@ import anyio
 import pytest
 from tools_search_conformance import catalogs
 from tools_search_conformance.catalogs.made import document, made_tool
-from tools_search_conformance.invocation import Options, judge_servers
 from tools_search_conformance.report.verdict import exit_status
+from tools_search_conformance.run.invocation import Options, judge_servers
 from tools_search_conformance.wire.eras import MODERN
 
 pytestmark = pytest.mark.anyio

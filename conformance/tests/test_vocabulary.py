@@ -1,9 +1,9 @@
-"""Queries come from the catalogue, whatever it is."""
+"""Queries come from the catalog, whatever it is."""
 
 from __future__ import annotations
 
 import pytest
-from tools_search_conformance.vocabulary import WHITE_SPACE, Vocabulary, terms
+from tools_search_conformance.target.vocabulary import WHITE_SPACE, Vocabulary, terms
 
 TOOLS = [
     {"name": "send_invoice", "title": "Send invoice", "description": "Send an invoice to a customer of the ledger."},
@@ -43,7 +43,7 @@ def test_broad_words_are_those_of_most_tools_and_not_common_ones():
     assert "the" not in Vocabulary.of(TOOLS).broad(50)
 
 
-def test_a_catalogue_without_shared_words_gives_what_it_has():
+def test_a_catalog_without_shared_words_gives_what_it_has():
     assert Vocabulary.of(TOOLS[:1]).broad(2) == ["send", "invoice"]
     assert Vocabulary.of(TOOLS[2:]).broad() == ["zz"]
     assert Vocabulary.of([]).broad() == []

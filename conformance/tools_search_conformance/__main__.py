@@ -11,7 +11,7 @@ __all__ = ["main"]
 def main() -> None:
     """Run the command, or say what is missing where the distribution was installed without what the judge needs."""
     try:
-        from tools_search_conformance.cli import main as run
+        from tools_search_conformance.cli.cli import main as run
     except ModuleNotFoundError as error:
         command = f"{sys.executable} -m pip install 'mcp-ext-tools-search[conformance]'"
         checkout = "from a checkout, pip install '.[conformance]'"

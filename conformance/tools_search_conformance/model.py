@@ -58,13 +58,13 @@ SkipReason = Literal["era", "transport", "profile", "effort", "not-offered", "fi
 judges, to a fixture without the feature that it needs, or to a client whose driver cannot do what it needs."""
 
 Profile = Literal["fixture", "live"]
-"""Whether the target serves a catalogue of the suite, or its own."""
+"""Whether the target serves a catalog of the suite, or its own."""
 
 DriverFeature = Literal["authorization", "federation", "concurrent", "cancel"]
 """What a driver may be able to do beyond speaking over a transport."""
 
 FixtureFeature = Literal["reload", "delay", "callers"]
-"""What a fixture may be able to do beyond serving a catalogue."""
+"""What a fixture may be able to do beyond serving a catalog."""
 
 FIXTURE_FEATURES: Final[tuple[FixtureFeature, ...]] = get_args(FixtureFeature)
 """All of them."""
@@ -93,7 +93,7 @@ class Check:
     driver_feature: DriverFeature | None = None
     """What it needs of a driver beyond a transport."""
     fixture_feature: FixtureFeature | None = None
-    """What it needs of a fixture beyond serving a catalogue."""
+    """What it needs of a fixture beyond serving a catalog."""
 
     def __post_init__(self) -> None:
         if not self.id.startswith((CHECK_PREFIX, CLIENT_PREFIX)):
@@ -146,7 +146,7 @@ class Evidence:
     """What has to be sent to see it again, in order; the deciding exchange comes last."""
 
     catalog: str | JsonObject | None = None
-    """Which catalogue it was seen on, by its name or as it is; `None` for the usual one."""
+    """Which catalog it was seen on, by its name or as it is; `None` for the usual one."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,16 +18,16 @@ from typing import Any, Protocol
 import anyio
 import pytest
 
-from tools_search_conformance.baseline import Baseline, read_baseline
 from tools_search_conformance.checks import select
 from tools_search_conformance.clients.checks import client_checks, select_client_checks
 from tools_search_conformance.clients.judge import ClientOptions, judge_client
-from tools_search_conformance.invocation import Options, features_named, judge_servers
 from tools_search_conformance.model import Run
 from tools_search_conformance.report.document import report
 from tools_search_conformance.report.summary import summary
 from tools_search_conformance.report.verdict import exit_status
-from tools_search_conformance.runner import say_nothing
+from tools_search_conformance.run.baseline import Baseline, read_baseline
+from tools_search_conformance.run.invocation import Options, features_named, judge_servers
+from tools_search_conformance.run.runner import say_nothing
 
 __all__ = ["ClientJudge", "Judge", "judge_tools_search", "judge_tools_search_client"]
 
@@ -49,10 +49,10 @@ class Judge(Protocol):
         Args:
             argv: Command of a server on stdio; instead of it, or beside it, `http_argv` or `url`.
             only: Checks to run, by id or glob; all of them if none is named.
-            fixture_features: What the fixture can do beyond serving a catalogue.
+            fixture_features: What the fixture can do beyond serving a catalog.
             baseline: File of what is known not to pass.
             seed: Of the generated cases; the same one unless it is given, so that a test does not change by itself.
-            options: Of `tools_search_conformance.invocation.Options`, such as `profile`, `era`, `effort`, `strict`,
+            options: Of `tools_search_conformance.run.invocation.Options`, such as `profile`, `era`, `effort`, `strict`,
                 `env`.
 
         Raises:

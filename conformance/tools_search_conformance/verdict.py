@@ -27,7 +27,7 @@ class VerdictError(Exception):
         self.steps: tuple[Exchange, ...] = ()
         """The exchanges that led to it, where it took more than following a cursor."""
         self.catalog: str | JsonObject | None = None
-        """Which catalogue it was seen on, by its name or as it is; `None` for the usual one."""
+        """Which catalog it was seen on, by its name or as it is; `None` for the usual one."""
 
 
 class ViolationError(VerdictError):

@@ -11,9 +11,9 @@ import anyio
 import pytest
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
-from mcp_ext_tools_search.hosts import StdioTarget
-from tools_search_client.connection import ConnectionOptions
-from tools_search_client.discovery import DiscoveryOptions
+from tools_search_client.servers.connection import ConnectionOptions
+from tools_search_client.servers.discovery import DiscoveryOptions
+from tools_search_hosts import StdioTarget
 
 SERVERS = Path(__file__).parent / "servers"
 
@@ -88,7 +88,7 @@ def era(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Path:
-    """A catalogue of twelve tools, for `tools-search-server --catalog`."""
+    """A catalog of twelve tools, for `tools-search-server --catalog`."""
     path = tmp_path / "catalog.json"
     path.write_text(json.dumps(CATALOG))
     return path

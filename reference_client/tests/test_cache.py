@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tools_search_client.cache import MAX_TTL_SECONDS, ExpiringCache, canonical_key
+from tools_search_client.servers.cache import MAX_TTL_SECONDS, ExpiringCache, canonical_key
 
 
 class Clock:

@@ -16,8 +16,8 @@ from typing import Any
 import anyio
 import click
 import pytest
-from mcp_ext_tools_search.hosts import StdioTarget
 from tools_search_client.__main__ import main
+from tools_search_hosts import StdioTarget
 
 Write = Callable[[dict[str, object]], Path]
 Until = Callable[[Callable[[], bool]], Awaitable[None]]

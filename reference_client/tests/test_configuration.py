@@ -6,15 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
-from mcp_ext_tools_search.hosts import HttpTarget, ServerEntry, StdioTarget
-from tools_search_client.configuration import (
+from tools_search_client.errors import ConfigurationError, LocalMistake
+from tools_search_client.federation.configuration import (
     Configuration,
     ToolDiscovery,
     command_server,
     load_configuration,
     url_server,
 )
-from tools_search_client.errors import ConfigurationError, LocalMistake
+from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
 
 
 def load(tmp_path: Path, document: object, **environment: str) -> Configuration:

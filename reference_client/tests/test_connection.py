@@ -16,7 +16,6 @@ import httpx2
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from mcp import MCPError
-from mcp_ext_tools_search.hosts import HttpTarget, ServerEntry, StdioTarget
 from mcp_types import (
     CONNECTION_CLOSED,
     REQUEST_TIMEOUT,
@@ -26,12 +25,13 @@ from mcp_types import (
     JSONRPCResponse,
     TextContent,
 )
-from tools_search_client.configuration import Configuration
-from tools_search_client.connection import ConnectionOptions, open_server
-from tools_search_client.discovery import ServerTools
 from tools_search_client.errors import InvalidServerResult, ServerError, ServerUnavailable
-from tools_search_client.faults import as_server_error
-from tools_search_client.federation import open_federation
+from tools_search_client.federation.configuration import Configuration
+from tools_search_client.federation.federation import open_federation
+from tools_search_client.servers.connection import ConnectionOptions, open_server
+from tools_search_client.servers.discovery import ServerTools
+from tools_search_client.servers.faults import as_server_error
+from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
 
 HOSTILE = Path(__file__).parents[2] / "reference_server" / "tests" / "upstreams" / "hostile.py"
 

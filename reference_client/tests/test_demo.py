@@ -17,7 +17,7 @@ import pytest
 from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import CallToolResult, JSONRPCRequest, JSONRPCResponse, TextContent, Tool
 from tools_search_client.__main__ import main
-from tools_search_client.commands import demo as demo_module
+from tools_search_client.cli import demo as demo_module
 from tools_search_client.demo import programs, servers, workspace
 from tools_search_client.demo.calling import call, queries
 from tools_search_client.demo.comparing import compare
@@ -31,8 +31,8 @@ from tools_search_client.demo.stage import Stage
 from tools_search_client.demo.step import Shown, StepFailed, StepReport
 from tools_search_client.demo.story import STEPS, Demo, play
 from tools_search_client.demo.workspace import Workspace, make_workspace
-from tools_search_client.federation import Federation
-from tools_search_client.reports import (
+from tools_search_client.federation.federation import Federation
+from tools_search_client.federation.reports import (
     FederatedListing,
     FederatedSearch,
     FederatedTool,

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from threading import enumerate as threads
 
-from tools_search_client.diagnostics import kept_diagnostics
+from tools_search_client.servers.diagnostics import kept_diagnostics
 
 LOUD = "import sys\nfor n in range(100_000): print(f'complaint {n}', 'x' * 90, file=sys.stderr)\n"
 

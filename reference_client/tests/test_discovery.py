@@ -7,10 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_ext_tools_search.hosts import StdioTarget
 from mcp_types import TextContent
-from tools_search_client.connection import ConnectionOptions, open_server
-from tools_search_client.discovery import DiscoveryOptions
 from tools_search_client.errors import (
     InvalidServerResult,
     ServerBusy,
@@ -18,6 +15,9 @@ from tools_search_client.errors import (
     ServerTimedOut,
     ServerUnavailable,
 )
+from tools_search_client.servers.connection import ConnectionOptions, open_server
+from tools_search_client.servers.discovery import DiscoveryOptions
+from tools_search_hosts import StdioTarget
 
 pytestmark = pytest.mark.anyio
 
@@ -463,7 +463,7 @@ async def test_listing_and_ranking_here_orders_as_the_reference_server_does(refe
             searched = await tools.search("delete a customer", limit=4)
             listed = await tools.list()
             assert len(listed) == 12
-    from tools_search_client.fallback import LocalIndex
+    from tools_search_client.servers.fallback import LocalIndex
 
     ranked = LocalIndex(listed, DiscoveryOptions().ranker).search("delete a customer", 4)
     assert [hit.tool.name for hit in ranked] == [hit.tool.name for hit in searched.tools]

@@ -94,7 +94,7 @@ def test_a_configuration_that_others_can_change_is_warned_of(write_configuration
     assert "Warning" not in said[1]
 
 
-@pytest.mark.parametrize("imported", ["click", "mcp", "rich.console", "tools_search_client.commands.show"])
+@pytest.mark.parametrize("imported", ["click", "mcp", "rich.console", "tools_search_client.cli.show"])
 def test_ctrl_c_while_the_program_is_still_being_loaded_ends_it_in_one_line(imported: str) -> None:
     shown = subprocess.run(
         [sys.executable, "-c", INTERRUPTED_IMPORT, imported], capture_output=True, text=True, timeout=30, check=False

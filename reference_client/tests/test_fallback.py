@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from mcp_ext_tools_search.client.listing import ListedPage
-from mcp_ext_tools_search.ranking import FieldedRanker
 from mcp_types import ListToolsResult, Tool
 from tools_search_client.errors import InvalidServerResult
-from tools_search_client.fallback import FetchPage, ListingBounds, LocalIndex, list_everything
+from tools_search_client.servers.fallback import FetchPage, ListingBounds, LocalIndex, list_everything
+from tools_search_ranking import FieldedRanker
 
 pytestmark = pytest.mark.anyio
 

@@ -10,17 +10,17 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_ext_tools_search.hosts import HttpTarget, ServerEntry, StdioTarget, Target, qualified_name
 from mcp_ext_tools_search.ranking import ToolIndex
 from mcp_types import TextContent, Tool
-from tools_search_client.configuration import Configuration
-from tools_search_client.connection import ConnectionOptions
 from tools_search_client.demo.meter import WireMeter
-from tools_search_client.discovery import DiscoveryOptions
 from tools_search_client.errors import AmbiguousTool, ServerUnavailable, UnknownTool
-from tools_search_client.federation import FederationOptions, open_federation
-from tools_search_client.reports import FederatedSearch, FederatedTool
-from tools_search_client.supervision import Backoff
+from tools_search_client.federation.configuration import Configuration
+from tools_search_client.federation.federation import FederationOptions, open_federation
+from tools_search_client.federation.reports import FederatedSearch, FederatedTool
+from tools_search_client.servers.connection import ConnectionOptions
+from tools_search_client.servers.discovery import DiscoveryOptions
+from tools_search_client.servers.supervision import Backoff
+from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget, Target, qualified_name
 
 pytestmark = pytest.mark.anyio
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from mcp_ext_tools_search.hosts import HttpTarget, ServerEntry, StdioTarget
-from mcp_ext_tools_search.ranking import FieldedRanker
 from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import Tool
-from tools_search_client.found import Found, FoundTool
-from tools_search_client.merging import merge
+from tools_search_client.federation.merging import merge
+from tools_search_client.servers.found import Found, FoundTool
+from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
+from tools_search_ranking import FieldedRanker
 
 
 def entry(name: str, *arguments: str) -> ServerEntry:

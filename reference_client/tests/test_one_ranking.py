@@ -23,7 +23,7 @@ from tools_search_client import (
     load_configuration,
     open_federation,
 )
-from tools_search_client.configuration import command_server
+from tools_search_client.federation.configuration import command_server
 from tools_search_client.one_server import find_tools, list_and_rank
 
 pytestmark = pytest.mark.anyio

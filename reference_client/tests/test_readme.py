@@ -15,8 +15,8 @@ import pytest
 import tools_search_client
 from mcp import Client, MCPError, StdioServerParameters
 from mcp_ext_tools_search.client import TOOLS_SEARCH
-from mcp_ext_tools_search.hosts import StdioTarget
 from tools_search_client.one_server import find_tools
+from tools_search_hosts import StdioTarget
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)

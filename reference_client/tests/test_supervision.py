@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import anyio
 import pytest
-from tools_search_client.diagnostics import Diagnostics
-from tools_search_client.discovery import ServerTools
 from tools_search_client.errors import ServerError, ServerTimedOut, ServerUnavailable
-from tools_search_client.supervision import Backoff, SupervisedServer
+from tools_search_client.servers.diagnostics import Diagnostics
+from tools_search_client.servers.discovery import ServerTools
+from tools_search_client.servers.supervision import Backoff, SupervisedServer
 
 pytestmark = pytest.mark.anyio
 

@@ -9,9 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tools_search_client.configuration import Configuration, command_server, load_configuration, url_server
-    from tools_search_client.connection import ConnectionOptions, open_server
-    from tools_search_client.conversation.catalogue import Catalogue, ServerOffer, SourceAnswer, ToolSource
+    from tools_search_client.conversation.catalog import Catalog, ServerOffer, SourceAnswer, ToolSource
     from tools_search_client.conversation.definitions import Definition
     from tools_search_client.conversation.delegation import Delegate
     from tools_search_client.conversation.federated import FederationSource
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from tools_search_client.conversation.statistics import Statistics
     from tools_search_client.conversation.synthetic import SyntheticTool, SyntheticToolResult
     from tools_search_client.conversation.wording import SEARCH_DESCRIPTION, SYSTEM_PROMPT_LINE
-    from tools_search_client.discovery import DiscoveryOptions, ServerTools
     from tools_search_client.errors import (
         AmbiguousTool,
         ConfigurationError,
@@ -37,10 +34,15 @@ if TYPE_CHECKING:
         ToolsSearchClientError,
         UnknownTool,
     )
-    from tools_search_client.federation import Federation, FederationOptions, open_federation
-    from tools_search_client.found import Found, FoundTool
-    from tools_search_client.merging import reciprocal_rank_fusion
-    from tools_search_client.reports import (
+    from tools_search_client.federation.configuration import (
+        Configuration,
+        command_server,
+        load_configuration,
+        url_server,
+    )
+    from tools_search_client.federation.federation import Federation, FederationOptions, open_federation
+    from tools_search_client.federation.merging import reciprocal_rank_fusion
+    from tools_search_client.federation.reports import (
         Failure,
         FederatedListing,
         FederatedSearch,
@@ -48,8 +50,11 @@ if TYPE_CHECKING:
         ServerDescription,
         ServerReport,
     )
-    from tools_search_client.supervision import SupervisedServer
-    from tools_search_client.tool_discovery import KNOWN_TOOL_LIMITS, ToolDiscovery
+    from tools_search_client.federation.tool_discovery import KNOWN_TOOL_LIMITS, ToolDiscovery
+    from tools_search_client.servers.connection import ConnectionOptions, open_server
+    from tools_search_client.servers.discovery import DiscoveryOptions, ServerTools
+    from tools_search_client.servers.found import Found, FoundTool
+    from tools_search_client.servers.supervision import SupervisedServer
 
 __all__ = [
     "KNOWN_TOOL_LIMITS",
@@ -57,7 +62,7 @@ __all__ = [
     "SYSTEM_PROMPT_LINE",
     "Addition",
     "AmbiguousTool",
-    "Catalogue",
+    "Catalog",
     "Configuration",
     "ConfigurationError",
     "ConnectionOptions",
@@ -110,9 +115,9 @@ __all__ = [
 ]
 
 _MODULES = (
-    "configuration",
-    "connection",
-    "conversation.catalogue",
+    "federation.configuration",
+    "servers.connection",
+    "conversation.catalog",
     "conversation.definitions",
     "conversation.delegation",
     "conversation.federated",
@@ -123,14 +128,14 @@ _MODULES = (
     "conversation.statistics",
     "conversation.synthetic",
     "conversation.wording",
-    "discovery",
+    "servers.discovery",
     "errors",
-    "federation",
-    "found",
-    "merging",
-    "reports",
-    "supervision",
-    "tool_discovery",
+    "federation.federation",
+    "servers.found",
+    "federation.merging",
+    "federation.reports",
+    "servers.supervision",
+    "federation.tool_discovery",
 )
 
 if not TYPE_CHECKING:  # or every misspelt name would seem to exist

@@ -15,7 +15,7 @@ __all__ = ["main"]
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line; exits with the code that the outcome deserves."""
     try:
-        from tools_search_client.command_line import run
+        from tools_search_client.cli.command_line import run
 
         run(arguments)
     except KeyboardInterrupt:

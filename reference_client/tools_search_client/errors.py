@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
-from mcp_ext_tools_search import hosts
+import tools_search_hosts as hosts
 
 __all__ = [
     "AmbiguousTool",

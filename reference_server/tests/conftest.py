@@ -18,10 +18,10 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp_ext_tools_search.client import TOOLS_SEARCH
+from tools_search_server.base.limits import Limits
 from tools_search_server.compat.endpoint import CompatOptions
-from tools_search_server.compat.program import compat_program
-from tools_search_server.gateway_program import GatewayOptions, gateway_program
-from tools_search_server.limits import Limits
+from tools_search_server.programs.compat_program import compat_program
+from tools_search_server.programs.gateway_program import GatewayOptions, gateway_program
 
 UPSTREAMS = Path(__file__).parent / "upstreams"
 

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from tools_search_server.arguments import complaints
+from tools_search_server.base.arguments import complaints
 
 OBJECT: dict[str, Any] = {
     "type": "object",

@@ -1,4 +1,4 @@
-"""The bundled catalogue is fit for any client of either protocol era, and varied enough to be worth searching."""
+"""The bundled catalog is fit for any client of either protocol era, and varied enough to be worth searching."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Catalogue files: read exactly, or refused with the place and the mend."""
+"""Catalog files: read exactly, or refused with the place and the mend."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools_search_server.catalog_file import bundled_catalog, read_catalog
-from tools_search_server.mendable import Mendable
+from tools_search_server.base.mendable import Mendable
+from tools_search_server.catalog.catalog_file import bundled_catalog, read_catalog
 
 TOOL: dict[str, Any] = {"name": "a", "inputSchema": {"type": "object"}}
 
@@ -68,5 +68,5 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
         read_catalog(file)
 
 
-def test_the_bundled_catalogue_can_be_served() -> None:
+def test_the_bundled_catalog_can_be_served() -> None:
     assert len(bundled_catalog().tools) >= 200

@@ -1,4 +1,4 @@
-"""The catalogue server as its users have it: a process over stdio or HTTP, in both eras."""
+"""The catalog server as its users have it: a process over stdio or HTTP, in both eras."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def text_of(result: CallToolResult) -> str:
 
 
 @every_cell
-async def test_the_bundled_catalogue_is_listed_by_pages_searched_and_called(
+async def test_the_bundled_catalog_is_listed_by_pages_searched_and_called(
     connect: Any, transport: str, mode: str
 ) -> None:
     with anyio.fail_after(60):
@@ -84,7 +84,7 @@ async def test_the_bundled_catalogue_is_listed_by_pages_searched_and_called(
 
 
 @every_cell
-async def test_the_suites_catalogue_is_served_exactly_and_answers_with_the_call(
+async def test_the_suites_catalog_is_served_exactly_and_answers_with_the_call(
     connect: Any, catalog: Path, transport: str, mode: str
 ) -> None:
     of_this_era = DEFINITIONS[:2] if mode == "legacy" else DEFINITIONS
@@ -108,7 +108,7 @@ async def test_a_server_that_has_to_be_sure_finds_what_has_every_word_and_nothin
 
 
 @every_cell
-async def test_a_replaced_catalogue_is_noticed_and_announced(
+async def test_a_replaced_catalog_is_noticed_and_announced(
     connect: Any, catalog: Path, transport: str, mode: str
 ) -> None:
     changed = anyio.Event()
@@ -139,7 +139,7 @@ async def test_a_replaced_catalogue_is_noticed_and_announced(
     assert now == ["boil"]
 
 
-async def test_a_catalogue_that_becomes_invalid_leaves_what_was_served(
+async def test_a_catalog_that_becomes_invalid_leaves_what_was_served(
     servers: Any, catalog: Path, until: Any, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"

@@ -9,11 +9,11 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_ext_tools_search.client.child_process import child_streams
 from mcp_ext_tools_search.client.endings import Ending
-from mcp_ext_tools_search.hosts import StdioTarget
-from tools_search_server.child_words import passed_on
-from tools_search_server.revealing import Secrets
+from tools_search_hosts import StdioTarget
+from tools_search_hosts.child_process import child_streams
+from tools_search_server.base.revealing import Secrets
+from tools_search_server.upstreams.child_words import passed_on
 
 pytestmark = pytest.mark.anyio
 

@@ -40,7 +40,7 @@ def test_help_shows_how_to_start() -> None:
 def test_ranking_by_meaning_without_its_extra_is_refused_with_what_to_install() -> None:
     without = """
 import runpy
-from mcp_ext_tools_search.semantic import minilm
+from tools_search_ranking.semantic import minilm
 
 minilm.find_spec = lambda name: None
 runpy.run_module("tools_search_server", run_name="__main__")
@@ -53,7 +53,7 @@ runpy.run_module("tools_search_server", run_name="__main__")
     assert "pip install '.[semantic]'" in shown.stderr
 
 
-@pytest.mark.parametrize("imported", ["click", "mcp", "uvicorn", "tools_search_server.gateway"])
+@pytest.mark.parametrize("imported", ["click", "mcp", "uvicorn", "tools_search_server.gateway.gateway"])
 def test_ctrl_c_while_the_program_is_still_being_loaded_ends_it_in_one_line(imported: str) -> None:
     interrupted = """
 import runpy, signal, sys

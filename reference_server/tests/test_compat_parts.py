@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp.server import ServerRequestContext
-from mcp_ext_tools_search.hosts import ServerEntry, StdioTarget, qualified_name
 from mcp_types import Implementation
 from starlette.requests import Request
+from tools_search_hosts import ServerEntry, StdioTarget, qualified_name
 from tools_search_server.compat.always_available import AlwaysAvailable
 from tools_search_server.compat.definitions import META_TOOLS, MetaNames, is_prefix
 from tools_search_server.compat.found_lists import FoundLists
-from tools_search_server.gateway import Gateway
-from tools_search_server.views import Views
+from tools_search_server.gateway.gateway import Gateway
+from tools_search_server.gateway.views import Views
 
 TEXTS = st.text("abc_-/é 0", min_size=1, max_size=70)
 

@@ -11,10 +11,10 @@ import anyio
 import httpx2
 import pytest
 from mcp import MCPError
-from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, UNSUPPORTED_PROTOCOL_VERSION, Tool
 from pydantic import ValidationError
-from tools_search_server.connecting import explain
+from tools_search_hosts import HttpTarget, StdioTarget, Target
+from tools_search_server.upstreams.connecting import explain
 
 PROGRAM = StdioTarget("program")
 PLACE = HttpTarget("https://someone:secret@example.com/mcp?key=secret")

@@ -12,9 +12,9 @@ from mcp import Client, MCPError
 from mcp.server import Server
 from mcp_ext_tools_search.client import TOOLS_SEARCH
 from mcp_types import CallToolResult, ListToolsResult, PaginatedRequestParams, Request, RequestParams, Result, Tool
-from tools_search_server.catalog_file import bundled_catalog
-from tools_search_server.catalog_server import Catalog, catalog_server
-from tools_search_server.faults import hide_faults
+from tools_search_server.base.faults import hide_faults
+from tools_search_server.catalog.catalog_file import bundled_catalog
+from tools_search_server.catalog.catalog_server import Catalog, catalog_server
 
 pytestmark = pytest.mark.anyio
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mcp_ext_tools_search.ranking import FieldedRanker, Hit
+from mcp_ext_tools_search.ranking import Hit
 from mcp_types import Tool
-from tools_search_server.fused import fused
+from tools_search_ranking import FieldedRanker
+from tools_search_server.gateway.fused import fused
 
 
 def made(prefix: str, count: int) -> tuple[list[Hit], dict[str, Tool]]:

@@ -234,7 +234,7 @@ async def test_an_http_server_comes_back_after_a_restart(
     unused_tcp_port: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tools_search_server.liveness._QUIET_SECONDS", 1000)
+    monkeypatch.setattr("tools_search_server.upstreams.liveness._QUIET_SECONDS", 1000)
 
     async def start() -> Any:
         options = ["--legacy"] if era == "legacy" else []
@@ -277,7 +277,7 @@ async def test_the_death_of_an_http_server_is_noticed_without_any_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("QUIET", "LOOK"):
-        monkeypatch.setattr(f"tools_search_server.liveness._{name}_SECONDS", 0.1)
+        monkeypatch.setattr(f"tools_search_server.upstreams.liveness._{name}_SECONDS", 0.1)
     options = ["--legacy"] if era == "legacy" else []
     process = servers.start(str(UPSTREAMS / "versatile.py"), str(tmp_path), *options, "--http", str(unused_tcp_port))
     with anyio.fail_after(60):

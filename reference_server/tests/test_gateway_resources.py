@@ -12,8 +12,8 @@ import pytest
 from mcp import Client, MCPError
 from mcp_ext_tools_search.client import TOOLS_SEARCH
 from mcp_types import EmbeddedResource, PromptReference, ResourceLink, ResourceTemplateReference, TextResourceContents
-from tools_search_server.gateway_program import GatewayOptions, gateway_program
-from tools_search_server.limits import Limits
+from tools_search_server.base.limits import Limits
+from tools_search_server.programs.gateway_program import GatewayOptions, gateway_program
 
 LIBRARY = Path(__file__).parent / "upstreams" / "library.py"
 
@@ -167,7 +167,7 @@ async def test_a_server_that_is_down_costs_only_its_own(gateway: Any, two: Any, 
 async def test_a_server_that_never_lists_is_waited_for_once_and_costs_only_its_own(
     gateway: Any, two: Any, mode: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("tools_search_server.upstream_lists._SECONDS", 0.3)
+    monkeypatch.setattr("tools_search_server.upstreams.upstream_lists._SECONDS", 0.3)
     mute = {"command": sys.executable, "args": [str(LIBRARY), "modern", "mute", "mute"]}
     with anyio.fail_after(60):
         async with gateway(mode, mute=mute, **two) as client:

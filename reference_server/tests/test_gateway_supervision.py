@@ -10,8 +10,8 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from mcp import Client
-from mcp_ext_tools_search.hosts import qualified_name
 from mcp_types import CallToolResult, TextContent
+from tools_search_hosts import qualified_name
 
 UPSTREAMS = Path(__file__).parent / "upstreams"
 

@@ -17,7 +17,7 @@ import pytest
 from mcp import Client
 from mcp_ext_tools_search.client import server_settings
 from mcp_types import Tool, ToolListChangedNotification
-from tools_search_server.paging import MOST_PAGE_BYTES, ToolPages
+from tools_search_server.base.paging import MOST_PAGE_BYTES, ToolPages
 
 pytestmark = pytest.mark.anyio
 

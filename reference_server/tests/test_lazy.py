@@ -15,10 +15,10 @@ import anyio.lowlevel
 import pytest
 from mcp import Client
 from mcp_types import CallToolResult, TextContent, ToolListChangedNotification
-from tools_search_server.gateway_program import GatewayOptions, configured_gateway, gateway_server
-from tools_search_server.health import gateway_health
-from tools_search_server.lazy_upstream import Laziness
-from tools_search_server.limits import Limits
+from tools_search_server.base.limits import Limits
+from tools_search_server.programs.gateway_program import GatewayOptions, configured_gateway, gateway_server
+from tools_search_server.programs.health import gateway_health
+from tools_search_server.upstreams.lazy_upstream import Laziness
 
 pytestmark = pytest.mark.anyio
 

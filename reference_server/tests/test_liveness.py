@@ -16,7 +16,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp_ext_tools_search.client.raw import raw_request
 from mcp_types import ElicitResult
-from tools_search_server import liveness
+from tools_search_server.upstreams import liveness
 
 UPSTREAMS = Path(__file__).parent / "upstreams"
 

@@ -21,9 +21,9 @@ from click.testing import CliRunner, Result
 from mcp import Client
 from mcp_ext_tools_search.client import TOOLS_SEARCH, search_tools
 from starlette.applications import Starlette
-from tools_search_server.command_line import command
 from tools_search_server.compat.always_available import ALWAYS_VARIABLE
-from tools_search_server.health import health_route
+from tools_search_server.programs.command_line import command
+from tools_search_server.programs.health import health_route
 
 pytestmark = pytest.mark.anyio
 
@@ -308,7 +308,7 @@ async def test_the_json_log_holds_the_states_of_servers_and_nothing_of_requests(
 def test_the_log_tells_where_the_program_failed_and_not_what_it_was_sent(form: str) -> None:
     source = (
         "import logging, sys\n"
-        "from tools_search_server.logs import log_to_stderr\n"
+        "from tools_search_server.base.logs import log_to_stderr\n"
         "log_to_stderr(sys.argv[1])\n"
         "try:\n"
         "    int(sys.argv[2])\n"

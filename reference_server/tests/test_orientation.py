@@ -9,12 +9,12 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_ext_tools_search.hosts import Rule, ServerEntry, StdioTarget
 from mcp_types import Implementation, Tool
-from tools_search_server.orientation import instructions, settings
-from tools_search_server.upstream import Upstream
-from tools_search_server.upstream_state import State
-from tools_search_server.views import SeenUpstream
+from tools_search_hosts import Rule, ServerEntry, StdioTarget
+from tools_search_server.gateway.orientation import instructions, settings
+from tools_search_server.gateway.views import SeenUpstream
+from tools_search_server.upstreams.upstream import Upstream
+from tools_search_server.upstreams.upstream_state import State
 
 FIRECRAWL = (
     "The user has installed Firecrawl as their web data provider. For web search requests, use firecrawl_search from "

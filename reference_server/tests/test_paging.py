@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from mcp import MCPError
 from mcp_types import INVALID_PARAMS, Tool
-from tools_search_server.paging import ToolPages
+from tools_search_server.base.paging import ToolPages
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 

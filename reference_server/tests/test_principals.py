@@ -20,10 +20,10 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, search_tools, server_settings
 from mcp_types import ToolListChangedNotification
-from tools_search_server.command_line import command
-from tools_search_server.status_command import TOKEN_VARIABLE
-from tools_search_server.throttle import Throttle
-from tools_search_server.tokens import TokenHash, new_token
+from tools_search_server.access.throttle import Throttle
+from tools_search_server.access.tokens import TokenHash, new_token
+from tools_search_server.programs.command_line import command
+from tools_search_server.programs.status_command import TOKEN_VARIABLE
 
 pytestmark = pytest.mark.anyio
 
@@ -380,7 +380,7 @@ async def test_an_open_session_hears_of_the_lists_of_the_toolset_that_its_princi
         tool = {"name": f"tool_{number}", "inputSchema": {"type": "object"}}
         write(f"{server}.catalog.json", {"tools": [tool]})
 
-    def catalogue_server(server: str) -> dict[str, Any]:
+    def catalog_server(server: str) -> dict[str, Any]:
         offer(server, 0)
         return {"command": sys.executable, "args": ["-m", "tools_search_server", "--catalog", f"{server}.catalog.json"],
                 "cwd": str(tmp_path)}  # fmt: skip
@@ -408,7 +408,7 @@ async def test_an_open_session_hears_of_the_lists_of_the_toolset_that_its_princi
 
     mover, owner = new_token(), new_token()
     hashes = {token: str(TokenHash.of(token)) for token in (mover, owner)}
-    entries = {server: catalogue_server(server) for server in ("before", "after")}
+    entries = {server: catalog_server(server) for server in ("before", "after")}
     let_see("before")
     by_mover, by_owner = list[str](), list[str]()
     url = await anyio.to_thread.run_sync(

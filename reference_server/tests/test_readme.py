@@ -6,8 +6,8 @@ import json
 import re
 from pathlib import Path
 
-from mcp_ext_tools_search.hosts import StdioTarget, parse_host_file
-from tools_search_server.command_line import command
+from tools_search_hosts import StdioTarget, parse_host_file
+from tools_search_server.programs.command_line import command
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 

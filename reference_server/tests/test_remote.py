@@ -17,13 +17,13 @@ import pytest
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, search_tools, server_settings
-from mcp_ext_tools_search.hosts import qualified_name
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, TextContent, Tool, ToolListChangedNotification
+from tools_search_hosts import qualified_name
+from tools_search_server.access.tokens import TokenHash, new_token
+from tools_search_server.base.limits import Limits
 from tools_search_server.compat.endpoint import CompatOptions
-from tools_search_server.compat.program import compat_program
-from tools_search_server.gateway_program import GatewayOptions, gateway_program
-from tools_search_server.limits import Limits
-from tools_search_server.tokens import TokenHash, new_token
+from tools_search_server.programs.compat_program import compat_program
+from tools_search_server.programs.gateway_program import GatewayOptions, gateway_program
 
 pytestmark = pytest.mark.anyio
 

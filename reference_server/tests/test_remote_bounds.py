@@ -5,8 +5,8 @@ from __future__ import annotations
 import anyio
 import anyio.lowlevel
 import pytest
-from tools_search_server import remote_bounds
-from tools_search_server.remote_bounds import Bounds, NotAnswered
+from tools_search_server.upstreams import remote_bounds
+from tools_search_server.upstreams.remote_bounds import Bounds, NotAnswered
 
 pytestmark = pytest.mark.anyio
 

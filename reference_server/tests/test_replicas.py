@@ -19,12 +19,12 @@ from mcp import Client
 from mcp_types import ToolListChangedNotification
 from redis import Redis
 from redis.exceptions import RedisError
-from tools_search_server.command_line import command
-from tools_search_server.gateway_program import GatewayOptions, configured_gateway, gateway_server, program_of
-from tools_search_server.health import gateway_health
-from tools_search_server.limits import Limits
-from tools_search_server.redis_address import RedisAddress
-from tools_search_server.replica_news import News, decode, encode
+from tools_search_server.base.limits import Limits
+from tools_search_server.gateway.redis_address import RedisAddress
+from tools_search_server.gateway.replica_news import News, decode, encode
+from tools_search_server.programs.command_line import command
+from tools_search_server.programs.gateway_program import GatewayOptions, configured_gateway, gateway_server, program_of
+from tools_search_server.programs.health import gateway_health
 
 pytestmark = [
     pytest.mark.anyio,

@@ -13,8 +13,8 @@ import anyio
 import anyio.to_thread
 import pytest
 from mcp import Client, MCPError
-from mcp_ext_tools_search.hosts import HttpTarget, StdioTarget, Target, parse_host_file
-from tools_search_server.revealing import Secrets, printable, quoted
+from tools_search_hosts import HttpTarget, StdioTarget, Target, parse_host_file
+from tools_search_server.base.revealing import Secrets, printable, quoted
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ import socket
 
 import anyio
 import pytest
-from tools_search_server.serving import Address, listening
+from tools_search_server.programs.serving import Address, listening
 
 pytestmark = pytest.mark.anyio
 

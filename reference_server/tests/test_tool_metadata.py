@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
-from tools_search_server.labels import category_of, examples_of, related_of, tags_of
-from tools_search_server.tool_metadata import read_metadata
+from tools_search_server.base.labels import category_of, examples_of, related_of, tags_of
+from tools_search_server.gateway.tool_metadata import read_metadata
 
 SERVERS = ("git", "mail")
 

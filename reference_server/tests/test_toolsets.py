@@ -15,15 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp import Client, MCPError
 from mcp_ext_tools_search.client import TOOLS_SEARCH, search_tools, server_settings
-from mcp_ext_tools_search.hosts import ConfigurationError, ServerEntry, StdioTarget, parse_host_file
 from mcp_types import Implementation, PaginatedRequestParams, Tool
-from tools_search_server.access import Access, read_access
-from tools_search_server.gateway import Gateway
-from tools_search_server.gateway_program import GatewayOptions, gateway_server
-from tools_search_server.limits import Limits
-from tools_search_server.toolsets import Toolset, read_toolsets
-from tools_search_server.upstream_state import State
-from tools_search_server.views import Views
+from tools_search_hosts import ConfigurationError, ServerEntry, StdioTarget, parse_host_file
+from tools_search_server.access.configuration import Access, read_access
+from tools_search_server.access.toolsets import Toolset, read_toolsets
+from tools_search_server.base.limits import Limits
+from tools_search_server.gateway.gateway import Gateway
+from tools_search_server.gateway.views import Views
+from tools_search_server.programs.gateway_program import GatewayOptions, gateway_server
+from tools_search_server.upstreams.upstream_state import State
 
 pytestmark = pytest.mark.anyio
 
@@ -33,19 +33,19 @@ SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 LIMITS = Limits(page_size=3, default_limit=2, max_limit=50, cursor_key=b"k" * 32)
 EVERY_ERA = ("auto", "legacy")
 
-Catalogue = Mapping[str, Mapping[str, Tool]]
+Catalog = Mapping[str, Mapping[str, Tool]]
 
 _text = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
 _names = st.lists(st.sampled_from(WORDS), min_size=1, max_size=2).map("_".join)
-_catalogues = st.fixed_dictionaries({server: st.dictionaries(_names, _text, max_size=6) for server in SERVERS})
+_catalogs = st.fixed_dictionaries({server: st.dictionaries(_names, _text, max_size=6) for server in SERVERS})
 
 
 @st.composite
-def _chosen(draw: st.DrawFn, catalogue: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+def _chosen(draw: st.DrawFn, catalog: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     """A toolset as a configuration states it."""
     chosen: dict[str, Any] = {}
     for server in draw(st.sets(st.sampled_from(SERVERS), min_size=1)):
-        some = st.lists(st.sampled_from([*catalogue[server], "unheard_of"]), min_size=1, unique=True)
+        some = st.lists(st.sampled_from([*catalog[server], "unheard_of"]), min_size=1, unique=True)
         chosen[server] = draw(st.one_of(st.just(True), some, st.fixed_dictionaries({"exclude": some})))
     return chosen
 
@@ -57,13 +57,13 @@ def is_shown(chosen: Mapping[str, Any], server: str, tool: str) -> bool:
     return stated is True or tool in stated
 
 
-def offering(catalogue: Catalogue, down: set[str], access: Access | None = None) -> Gateway:
+def offering(catalog: Catalog, down: set[str], access: Access | None = None) -> Gateway:
     """A gateway whose servers have been reached, or are down."""
-    entries = [ServerEntry(name, StdioTarget("true")) for name in catalogue]
+    entries = [ServerEntry(name, StdioTarget("true")) for name in catalog]
     info = Implementation(name="t", version="0")
     gateway = Gateway(entries, page_size=LIMITS.page_size, call_seconds=1, client_info=info, access=access)
     for upstream in gateway.upstreams:
-        set_tools(upstream, {} if upstream.name in down else catalogue[upstream.name], upstream.name in down)
+        set_tools(upstream, {} if upstream.name in down else catalog[upstream.name], upstream.name in down)
     return gateway
 
 
@@ -103,7 +103,7 @@ async def answers_of(gateway: Gateway, mode: str, queries: list[str], names: lis
 
 
 @settings(max_examples=30, deadline=None)
-@given(data=st.data(), drawn=_catalogues, query=_text, down=st.sets(st.sampled_from(SERVERS), max_size=1))
+@given(data=st.data(), drawn=_catalogs, query=_text, down=st.sets(st.sampled_from(SERVERS), max_size=1))
 def test_a_toolset_answers_as_a_gateway_that_never_had_the_rest(
     data: st.DataObject, drawn: dict[str, dict[str, str]], query: str, down: set[str]
 ) -> None:
@@ -136,7 +136,7 @@ def test_a_toolset_answers_as_a_gateway_that_never_had_the_rest(
 
 
 @pytest.fixture
-def two_servers() -> Catalogue:
+def two_servers() -> Catalog:
     tool = partial(Tool, input_schema={"type": "object"})
     return {
         "git": {"log": tool(name="log"), "secret": tool(name="secret")},
@@ -147,7 +147,7 @@ def two_servers() -> Catalogue:
 READING = Toolset("reading", read_toolsets({"reading": {"git": ["log"]}}, ["git"], [])["reading"].rules)
 
 
-async def test_a_page_cursor_of_who_sees_more_leads_nowhere(two_servers: Catalogue) -> None:
+async def test_a_page_cursor_of_who_sees_more_leads_nowhere(two_servers: Catalog) -> None:
     gateway = offering(two_servers, set())
     hidden_last = gateway.pages.part({"git__secret", "mail__send"})
     hidden_last = type(hidden_last)(hidden_last.tools, 1)
@@ -158,7 +158,7 @@ async def test_a_page_cursor_of_who_sees_more_leads_nowhere(two_servers: Catalog
         view.pages.page(cursor, "2026-07-28")
 
 
-async def test_a_change_is_announced_to_those_who_see_it_alone(two_servers: Catalogue) -> None:
+async def test_a_change_is_announced_to_those_who_see_it_alone(two_servers: Catalog) -> None:
     gateway = offering(two_servers, set(), Access(READING))
     server = gateway_server(gateway, LIMITS, GatewayOptions(start_deadline=0, call_timeout=1))
     git, mail = gateway.upstreams
@@ -180,7 +180,7 @@ async def test_a_change_is_announced_to_those_who_see_it_alone(two_servers: Cata
 
 
 async def test_tools_that_a_toolset_names_in_vain_are_reported_once(
-    two_servers: Catalogue, caplog: pytest.LogCaptureFixture
+    two_servers: Catalog, caplog: pytest.LogCaptureFixture
 ) -> None:
     excluding = read_toolsets({"t": {"git": {"exclude": ["sceret"]}}}, ["git"], [])["t"]
     gateway = offering(two_servers, set(), Access(excluding))

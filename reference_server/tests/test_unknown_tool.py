@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from mcp_types import INVALID_PARAMS
-from tools_search_server.unknown_tool import unknown_tool
+from tools_search_server.base.unknown_tool import unknown_tool
 
 
 def test_the_closest_names_are_named_best_first() -> None:
@@ -22,7 +22,7 @@ def test_a_name_like_no_other_gets_advice() -> None:
     assert len(error.message) < 300
 
 
-def test_a_large_catalogue_is_no_way_to_keep_a_server_busy() -> None:
+def test_a_large_catalog_is_no_way_to_keep_a_server_busy() -> None:
     known = [f"server{n % 200}__list_customer_invoice_files_{n}" for n in range(10_000)]
     began = time.process_time()
     error = unknown_tool("server7__list_customer_invoice_file", known)

@@ -4,7 +4,7 @@ A cursor holds a position and a digest of the answer, never any state of the ser
 same key continues a search that another one began. Its length is fixed whatever the query, and it holds no secret: a
 number, and a hash of names that its owner has been shown and of how many there are.
 
-A server whose answer depends on more than query and catalogue, such as on which other servers have answered, adds a
+A server whose answer depends on more than query and catalog, such as on which other servers have answered, adds a
 note of that to the cursor, and finds it again there.
 """
 
@@ -44,7 +44,7 @@ def answer_digest(shown: Iterable[str], count: int) -> bytes:
     """Return what an answer is known by at a position.
 
     The pages before and those that follow fit together as long as the same tools come first, and no match was added or
-    lost. So the rest of the order, which takes much longer to know in a large catalogue, is no part of it.
+    lost. So the rest of the order, which takes much longer to know in a large catalog, is no part of it.
 
     Args:
         shown: Names of the tools before the position, in their order.
@@ -120,7 +120,7 @@ class CursorKey:
         body, _ = self._opened(cursor, query)
         version, position, digest = _BODY.unpack(body)
         if version != _VERSION or not hmac.compare_digest(digest, answer):
-            raise InvalidCursor("has expired because the catalogue changed: search again without a cursor")
+            raise InvalidCursor("has expired because the catalog changed: search again without a cursor")
         return position
 
     def _opened(self, cursor: str, query: str) -> tuple[bytes, str]:

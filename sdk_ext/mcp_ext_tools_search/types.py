@@ -138,7 +138,7 @@ class HitMetadata(_ExtensionModel):
     """Names of the members of the definition that matched, such as `name` or `inputSchema`."""
 
     group: Annotated[Text | None, LeftOut] = None
-    """The part of the catalogue that the tool belongs to."""
+    """The part of the catalog that the tool belongs to."""
 
 
 class BusyData(_ExtensionModel):

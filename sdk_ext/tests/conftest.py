@@ -90,7 +90,7 @@ def make_server() -> MakeServer:
         async def call_tool(_ctx: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
             return CallToolResult(content=[TextContent(type="text", text=params.name)])
 
-        return Server("catalogue", on_list_tools=list_tools, on_call_tool=call_tool)
+        return Server("catalog", on_list_tools=list_tools, on_call_tool=call_tool)
 
     return made
 

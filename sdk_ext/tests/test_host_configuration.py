@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_ext_tools_search.hosts import (
+from tools_search_hosts import (
     ConfigurationError,
     HostFile,
     HttpTarget,

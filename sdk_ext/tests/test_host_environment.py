@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from mcp_ext_tools_search.hosts.environment import handed_down
+from tools_search_hosts.environment import handed_down
 
 
 def test_a_proxy_is_handed_down_and_a_key_is_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import re
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from mcp_ext_tools_search.hosts import MAX_NAME_LENGTH, own_name, qualified_name, split_candidates, without_digest
+from tools_search_hosts import MAX_NAME_LENGTH, own_name, qualified_name, split_candidates, without_digest
 
 ANY_TEXT = st.text(min_size=1, max_size=90)
 LOOKALIKES = st.text(alphabet="ab3_- ./é", min_size=1, max_size=8)

@@ -12,9 +12,9 @@ from typing import Any
 import anyio
 import pytest
 from mcp_ext_tools_search.ranking import Hit, ToolIndex
-from mcp_ext_tools_search.server.catalogue import Catalogue, Part
-from mcp_ext_tools_search.server.index import IndexCache
 from mcp_types import Tool
+from tools_search_ranking.catalog import CatalogSnapshot, Part
+from tools_search_ranking.index_cache import IndexCache
 
 pytestmark = pytest.mark.anyio
 
@@ -87,7 +87,7 @@ async def test_only_the_indexes_used_last_are_kept(cache: IndexCache, ranker: Re
     assert len(ranker.indexed) == 10
 
 
-async def test_small_catalogues_are_ranked_in_place_and_large_ones_in_a_thread(
+async def test_small_catalogs_are_ranked_in_place_and_large_ones_in_a_thread(
     cache: IndexCache, ranker: Recording
 ) -> None:
     await cache.rank(_listing(10), "tool")
@@ -97,7 +97,7 @@ async def test_small_catalogues_are_ranked_in_place_and_large_ones_in_a_thread(
 
 
 @pytest.mark.parametrize(("milliseconds", "stays"), [(0, True), (5, False)])
-async def test_a_large_catalogue_is_searched_in_place_once_a_search_in_it_was_quick(
+async def test_a_large_catalog_is_searched_in_place_once_a_search_in_it_was_quick(
     milliseconds: int, stays: bool
 ) -> None:
     searching: list[int] = []
@@ -111,10 +111,10 @@ async def test_a_large_catalogue_is_searched_in_place_once_a_search_in_it_was_qu
             return super().search(query, visible=visible)
 
     cache = IndexCache(lambda tools: Busy([tool.name for tool in tools]), max_concurrency=2)
-    catalogue = Catalogue(_listing(300))
-    part = {name: tool for name, tool in catalogue.tools.items() if name != "tool_7"}
-    for tools in (catalogue.tools, catalogue.tools, part):
-        await cache.rank(tools, "tool", catalogue=catalogue)
+    catalog = CatalogSnapshot(_listing(300))
+    part = {name: tool for name, tool in catalog.tools.items() if name != "tool_7"}
+    for tools in (catalog.tools, catalog.tools, part):
+        await cache.rank(tools, "tool", catalog=catalog)
     assert [thread == threading.get_ident() for thread in searching] == [False, stays, False]
 
 
@@ -126,7 +126,7 @@ async def test_searches_at_the_same_time_share_one_index(cache: IndexCache, rank
     assert len(ranker.indexed) == 1
 
 
-async def test_no_more_large_catalogues_are_ranked_at_once_than_allowed() -> None:
+async def test_no_more_large_catalogs_are_ranked_at_once_than_allowed() -> None:
     running = 0
     most = 0
     lock = threading.Lock()
@@ -157,12 +157,12 @@ async def test_what_is_no_valid_tool_is_not_indexed(cache: IndexCache, ranker: R
     assert ranker.indexed == [["tool_0"]]
 
 
-async def test_all_parts_of_a_catalogue_share_one_index(cache: IndexCache, ranker: Recording) -> None:
-    whole = Catalogue(_listing(4))
+async def test_all_parts_of_a_catalog_share_one_index(cache: IndexCache, ranker: Recording) -> None:
+    whole = CatalogSnapshot(_listing(4))
     part = {name: tool for name, tool in _listing(4).items() if name != "tool_2"}
-    found = [hit.name for hit in await cache.rank(part, "tool", catalogue=whole)]
+    found = [hit.name for hit in await cache.rank(part, "tool", catalog=whole)]
     assert found == ["tool_0", "tool_1", "tool_3"]
-    assert len(await cache.rank(_listing(4), "tool", catalogue=whole)) == 4
+    assert len(await cache.rank(_listing(4), "tool", catalog=whole)) == 4
     assert [len(indexed) for indexed in ranker.indexed] == [4]
 
 
@@ -176,12 +176,12 @@ class _Counting(dict[str, dict[str, Any]]):
         return super().__iter__()
 
 
-async def test_a_part_made_of_the_definitions_of_its_catalogue_is_compared_once(cache: IndexCache) -> None:
-    whole = Catalogue(_listing(3))
+async def test_a_part_made_of_the_definitions_of_its_catalog_is_compared_once(cache: IndexCache) -> None:
+    whole = CatalogSnapshot(_listing(3))
     without = {hidden: _Counting({n: tool for n, tool in whole.tools.items() if n != hidden}) for hidden in whole.tools}
     for _ in range(2):
         for part in without.values():
-            assert [hit.name for hit in await cache.rank(part, "tool", catalogue=whole)] == list(dict(part))
+            assert [hit.name for hit in await cache.rank(part, "tool", catalog=whole)] == list(dict(part))
     reads = [part.reads for part in without.values()]
     for part in without.values():
         assert whole.part(part) is whole.known_part(part) is not None
@@ -189,14 +189,14 @@ async def test_a_part_made_of_the_definitions_of_its_catalogue_is_compared_once(
 
 
 def test_a_part_made_of_definitions_that_are_merely_equal_is_compared_each_time() -> None:
-    whole, part = Catalogue(_listing(3)), _listing(2)
+    whole, part = CatalogSnapshot(_listing(3)), _listing(2)
     assert whole.part(part) == Part(frozenset(part))
     part["tool_1"]["description"] = "rewritten"
     assert whole.part(part) is whole.known_part(part) is None
 
 
 def test_only_some_parts_are_known_and_their_listings_kept() -> None:
-    whole = Catalogue(_listing(3))
+    whole = CatalogSnapshot(_listing(3))
     first = _Counting(list(whole.tools.items())[:2])
     whole.part(first)
     kept = weakref.ref(first)
@@ -211,10 +211,10 @@ def test_only_some_parts_are_known_and_their_listings_kept() -> None:
 
 
 @pytest.mark.parametrize("unlike", [_listing(2, "rewritten"), _listing(5)])
-async def test_a_listing_that_the_catalogue_does_not_cover_has_an_index_of_its_own(
+async def test_a_listing_that_the_catalog_does_not_cover_has_an_index_of_its_own(
     cache: IndexCache, ranker: Recording, unlike: dict[str, dict[str, Any]]
 ) -> None:
-    assert len(await cache.rank(unlike, "tool", catalogue=Catalogue(_listing(4)))) == len(unlike)
+    assert len(await cache.rank(unlike, "tool", catalog=CatalogSnapshot(_listing(4)))) == len(unlike)
     assert [len(indexed) for indexed in ranker.indexed] == [len(unlike)]
 
 
@@ -264,10 +264,10 @@ async def test_an_index_is_made_from_the_one_that_is_most_like_it() -> None:
     assert ranker.updates == [(set(), ["tool_40"])]
 
 
-async def test_a_catalogue_reads_what_is_the_same_object_as_before_once(cache: IndexCache, ranker: Recording) -> None:
-    first = Catalogue(_listing(3))
-    await cache.rank(first.tools, "tool", catalogue=first)
-    between = Catalogue({**first.tools, "other": {"name": "other", "inputSchema": {}}}, after=first)
-    last = Catalogue({**first.tools, "tool_1": {"name": "tool_1", "inputSchema": {}}}, after=between)
+async def test_a_catalog_reads_what_is_the_same_object_as_before_once(cache: IndexCache, ranker: Recording) -> None:
+    first = CatalogSnapshot(_listing(3))
+    await cache.rank(first.tools, "tool", catalog=first)
+    between = CatalogSnapshot({**first.tools, "other": {"name": "other", "inputSchema": {}}}, after=first)
+    last = CatalogSnapshot({**first.tools, "tool_1": {"name": "tool_1", "inputSchema": {}}}, after=between)
     assert [last.digests[name] is first.digests[name] for name in last.tools] == [True, False, True]
-    assert last.digest == Catalogue(last.tools).digest != first.digest
+    assert last.digest == CatalogSnapshot(last.tools).digest != first.digest

@@ -6,7 +6,7 @@ from time import process_time
 from typing import Any
 
 import pytest
-from mcp_ext_tools_search.hosts.lenient_json import load_lenient_json
+from tools_search_hosts.lenient_json import load_lenient_json
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ async def test_a_replica_with_the_same_key_continues_a_search(
         assert (await send(third, {"query": "ledger", "cursor": cursor}))["tools"] == expected["tools"]
 
 
-async def test_cursors_of_another_query_another_server_or_another_catalogue_are_refused(
+async def test_cursors_of_another_query_another_server_or_another_catalog_are_refused(
     make_server: MakeServer, numbered: list[Tool], connect: Connect, send: Send
 ) -> None:
     server, stranger = make_server(numbered), make_server(numbered)
@@ -137,7 +137,7 @@ async def test_caching_is_that_of_the_callers_own_list_and_equal_on_every_page(
             result.next_cursor = str(page + 1)
         return result
 
-    server = Server("catalogue", on_list_tools=list_tools)
+    server = Server("catalog", on_list_tools=list_tools)
     install(server)
     async with connect(server) as client:
         first = await send(client, {"query": "ledger", "limit": 20})
@@ -170,7 +170,7 @@ async def test_every_kind_of_http_is_searched(
     assert first["tools"][0]["name"] != second["tools"][0]["name"]
 
 
-def test_one_server_serves_large_catalogues_in_one_event_loop_after_another(make_server: MakeServer) -> None:
+def test_one_server_serves_large_catalogs_in_one_event_loop_after_another(make_server: MakeServer) -> None:
     tools = [Tool(name=f"ledger_{number}", input_schema={"type": "object"}) for number in range(300)]
     server = make_server(tools)
     install(server, ToolsSearch(max_concurrency=1))

@@ -17,7 +17,7 @@ from mcp.server import MCPServer, Server
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp_ext_tools_search import EXTENSION_ID
 from mcp_ext_tools_search.ranking import Hit
-from mcp_ext_tools_search.server import Catalogue, Listing, ToolsSearch, install
+from mcp_ext_tools_search.server import CatalogSnapshot, Listing, ToolsSearch, install
 from mcp_ext_tools_search.types import METHOD, WHITE_SPACE
 from mcp_types import Icon, Tool, ToolAnnotations
 
@@ -196,10 +196,10 @@ async def test_a_server_that_hands_its_listing_over_is_not_made_to_list(
     async with connect(by_chain) as client:
         (listed,) = (await send(client, method="tools/list"))["tools"]
         expected = await send(client, {"query": "invoice"})
-    catalogue = Catalogue({listed["name"]: listed})
+    catalog = CatalogSnapshot({listed["name"]: listed})
     install(
         handed_over,
-        ToolsSearch(catalogue=lambda _: catalogue, listing=lambda _: Listing(dict(catalogue.tools), ttl_ms=7)),
+        ToolsSearch(catalog=lambda _: catalog, listing=lambda _: Listing(dict(catalog.tools), ttl_ms=7)),
     )
     methods: list[str] = []
 

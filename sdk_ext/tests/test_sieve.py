@@ -33,7 +33,7 @@ async def test_a_sieved_listing_is_searched_in_both_eras(connect: Connect, era: 
     async def list_tools(ctx: ServerRequestContext[Any], _: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=sieve_tools([LISTS, PLAIN, BROKEN], ctx.protocol_version))
 
-    server = Server("catalogue", on_list_tools=list_tools)
+    server = Server("catalog", on_list_tools=list_tools)
     install(server)
     async with connect(server) as client:
         found = {tool.name async for tool in iter_tools(client, "invoice")}

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any
 
-from benchmarks.context.catalogue import Catalogue
+from benchmarks.context.catalog import Catalog
 from benchmarks.context.requests import Request, answered, called, system, user
 from benchmarks.context.stand_in import StandIn
 from benchmarks.context.ways.interface import Replay
@@ -21,16 +21,16 @@ _SEARCH = "search-tools"
 
 
 @asynccontextmanager
-async def casual_mcp(catalogue: Catalogue, limit: int | None) -> AsyncGenerator[Replay]:
+async def casual_mcp(catalog: Catalog, limit: int | None) -> AsyncGenerator[Replay]:
     """Defer every server; tools come from its cache, since there is nothing to connect to."""
     # It leaves out tools without a description or with a parameter of several types, and warns of each.
     logging.getLogger("casual_mcp").addHandler(logging.NullHandler())
     llm: Any = import_module("casual_llm")
-    chat = await _chat(catalogue, limit)
+    chat = await _chat(catalog, limit)
 
     async def replay(model: StandIn) -> None:
         async def respond(messages: list[Any], options: Any = None) -> Any:
-            text = model.search_for(_request(catalogue, messages, options.tools))
+            text = model.search_for(_request(catalog, messages, options.tools))
             if text is None:
                 return llm.AssistantMessage(content="done")
             function = llm.AssistantToolCallFunction(name=_SEARCH, arguments=json.dumps({"query": text}))
@@ -49,7 +49,7 @@ async def casual_mcp(catalogue: Catalogue, limit: int | None) -> AsyncGenerator[
     yield replay
 
 
-async def _chat(catalogue: Catalogue, limit: int | None) -> Any:
+async def _chat(catalog: Catalog, limit: int | None) -> Any:
     models: Any = import_module("casual_mcp.models.config")
     servers: Any = import_module("casual_mcp.models.mcp_server_config")
     discovery: Any = import_module("casual_mcp.models.tool_discovery_config")
@@ -57,7 +57,7 @@ async def _chat(catalogue: Catalogue, limit: int | None) -> Any:
     options = {} if limit is None else {"max_search_results": limit}
     config = models.Config(
         models={},
-        servers={name: servers.StdioServerConfig(command="true") for name in catalogue.servers},
+        servers={name: servers.StdioServerConfig(command="true") for name in catalog.servers},
         tool_discovery=discovery.ToolDiscoveryConfig(enabled=True, defer_all=True, **options),
     )
     chat = import_module("casual_mcp.mcp_tool_chat").McpToolChat.from_config(config)
@@ -65,20 +65,20 @@ async def _chat(catalogue: Catalogue, limit: int | None) -> Any:
     chat.mcp_client = framework.Client(framework.FastMCP("nothing"))
     chat.tool_cache = import_module("casual_mcp.tool_cache").ToolCache(chat.mcp_client, ttl_seconds=1e9)
     await chat.tool_cache.prime(
-        [catalogue.tools[key].model_copy(update={"name": name}) for name, key in _names(catalogue).items()]
+        [catalog.tools[key].model_copy(update={"name": name}) for name, key in _names(catalog).items()]
     )
     return chat
 
 
-def _names(catalogue: Catalogue) -> dict[str, tuple[str, str]]:
+def _names(catalog: Catalog) -> dict[str, tuple[str, str]]:
     """Return names as casual-mcp expects them: without a prefix where there is only one server."""
-    if len(catalogue.servers) == 1:
-        return {key[1]: key for key in catalogue.tools}
-    return dict(catalogue.prefixed)
+    if len(catalog.servers) == 1:
+        return {key[1]: key for key in catalog.tools}
+    return dict(catalog.prefixed)
 
 
-def _request(catalogue: Catalogue, messages: list[Any], tools: list[Any]) -> Request:
-    keys = _names(catalogue)
+def _request(catalog: Catalog, messages: list[Any], tools: list[Any]) -> Request:
+    keys = _names(catalog)
     return Request(
         [{"name": tool.name, "description": tool.description, "parameters": tool.input_schema} for tool in tools],
         [_message(message) for message in messages],

@@ -10,9 +10,9 @@ from tools_search_client.conversation.definitions import Definition
 from tools_search_client.conversation.listed import ListedSource
 from tools_search_client.conversation.messages import Reply, ToolCall
 from tools_search_client.conversation.state import Conversation
-from tools_search_client.tool_discovery import ToolDiscovery
+from tools_search_client.federation.tool_discovery import ToolDiscovery
 
-from benchmarks.context.catalogue import Catalogue, ToolKey
+from benchmarks.context.catalog import Catalog, ToolKey
 from benchmarks.context.requests import Request, answered, called, user
 from benchmarks.context.stand_in import StandIn
 from benchmarks.context.ways.interface import Replay
@@ -22,24 +22,24 @@ __all__ = ["automatic", "delegated", "model_driven"]
 _SEARCH = "search_tools"
 
 
-def model_driven(catalogue: Catalogue, limit: int | None) -> AbstractAsyncContextManager[Replay]:
+def model_driven(catalog: Catalog, limit: int | None) -> AbstractAsyncContextManager[Replay]:
     """Defer every server; the model searches."""
-    return _opened(catalogue, _bounded(ToolDiscovery(enabled=True, defer_all=True), limit))
+    return _opened(catalog, _bounded(ToolDiscovery(enabled=True, defer_all=True), limit))
 
 
-def delegated(catalogue: Catalogue, limit: int | None) -> AbstractAsyncContextManager[Replay]:
+def delegated(catalog: Catalog, limit: int | None) -> AbstractAsyncContextManager[Replay]:
     """Defer every server, and search with the user's text before the model is called."""
-    return _opened(catalogue, _bounded(ToolDiscovery(enabled=True, defer_all=True), limit), delegate=True)
+    return _opened(catalog, _bounded(ToolDiscovery(enabled=True, defer_all=True), limit), delegate=True)
 
 
-def automatic(catalogue: Catalogue, limit: int | None) -> AbstractAsyncContextManager[Replay]:
+def automatic(catalog: Catalog, limit: int | None) -> AbstractAsyncContextManager[Replay]:
     """Defer only what is more than the default share of the default context window."""
-    return _opened(catalogue, _bounded(ToolDiscovery(enabled=True, auto=True), limit))
+    return _opened(catalog, _bounded(ToolDiscovery(enabled=True, auto=True), limit))
 
 
 @asynccontextmanager
-async def _opened(catalogue: Catalogue, discovery: ToolDiscovery, *, delegate: bool = False) -> AsyncGenerator[Replay]:
-    source = ListedSource.of(catalogue.servers)
+async def _opened(catalog: Catalog, discovery: ToolDiscovery, *, delegate: bool = False) -> AsyncGenerator[Replay]:
+    source = ListedSource.of(catalog.servers)
     if delegate:
         source.offers = tuple(replace(offer, delegate="turn") for offer in source.offers)
 

@@ -1,4 +1,4 @@
-"""FastMCP's search transforms: two tools whatever the catalogue, and found definitions in the answer of one of them."""
+"""FastMCP's search transforms: two tools whatever the catalog, and found definitions in the answer of one of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
 from typing import Any
 
-from benchmarks.context.catalogue import Catalogue, definition
+from benchmarks.context.catalog import Catalog, definition
 from benchmarks.context.requests import Request, answered, called, user
 from benchmarks.context.stand_in import StandIn
 from benchmarks.context.ways.interface import Replay
@@ -19,27 +19,27 @@ __all__ = ["fastmcp_bm25", "fastmcp_regex"]
 _SEARCH = "search_tools"
 
 
-def fastmcp_bm25(catalogue: Catalogue, limit: int | None) -> AbstractAsyncContextManager[Replay]:
+def fastmcp_bm25(catalog: Catalog, limit: int | None) -> AbstractAsyncContextManager[Replay]:
     """Search by `BM25SearchTransform`, with the text as it is."""
-    return _opened(catalogue, "BM25SearchTransform", limit, lambda text: {"query": text})
+    return _opened(catalog, "BM25SearchTransform", limit, lambda text: {"query": text})
 
 
-def fastmcp_regex(catalogue: Catalogue, limit: int | None) -> AbstractAsyncContextManager[Replay]:
+def fastmcp_regex(catalog: Catalog, limit: int | None) -> AbstractAsyncContextManager[Replay]:
     """Search by `RegexSearchTransform`, with a pattern for any word of the text: the first tools match, unranked."""
-    return _opened(catalogue, "RegexSearchTransform", limit, lambda text: {"pattern": _any_word(text)})
+    return _opened(catalog, "RegexSearchTransform", limit, lambda text: {"pattern": _any_word(text)})
 
 
 @asynccontextmanager
 async def _opened(
-    catalogue: Catalogue, transform: str, limit: int | None, arguments: Callable[[str], dict[str, str]]
+    catalog: Catalog, transform: str, limit: int | None, arguments: Callable[[str], dict[str, str]]
 ) -> AsyncGenerator[Replay]:
     framework: Any = import_module("fastmcp")
     transforms: Any = import_module("fastmcp.server.transforms.search")
     options = {} if limit is None else {"max_results": limit}
-    server = framework.FastMCP("catalogue")
+    server = framework.FastMCP("catalog")
     make_tool = import_module("fastmcp.tools").Tool
-    for name, key in catalogue.prefixed.items():
-        tool = catalogue.tools[key]
+    for name, key in catalog.prefixed.items():
+        tool = catalog.tools[key]
         server.add_tool(make_tool(name=name, description=tool.description, parameters=tool.input_schema))
     server.add_transform(getattr(transforms, transform)(**options))
 
@@ -48,7 +48,7 @@ async def _opened(
         found: set[str] = set()
         searches = 0
         while True:
-            available = frozenset(catalogue.prefixed[name] for name in found)
+            available = frozenset(catalog.prefixed[name] for name in found)
             text = model.search_for(Request(tools, messages, available, searches))
             if text is None:
                 return

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any
 
-from benchmarks.context.catalogue import Catalogue
+from benchmarks.context.catalog import Catalog
 from benchmarks.context.requests import Request, answered, called, user
 from benchmarks.context.stand_in import StandIn
 from benchmarks.context.ways.interface import Replay
@@ -22,7 +22,7 @@ _SEARCH = "search_tools"
 
 
 @asynccontextmanager
-async def pydantic_ai(catalogue: Catalogue, limit: int | None) -> AsyncGenerator[Replay]:
+async def pydantic_ai(catalog: Catalog, limit: int | None) -> AsyncGenerator[Replay]:
     """Defer every tool."""
     framework: Any = import_module("pydantic_ai")
     toolsets: Any = import_module("pydantic_ai.toolsets")
@@ -31,12 +31,12 @@ async def pydantic_ai(catalogue: Catalogue, limit: int | None) -> AsyncGenerator
     messages: Any = import_module("pydantic_ai.messages")
     options = {} if limit is None else {"max_results": limit}
     deferred = toolsets.DeferredLoadingToolset(
-        toolsets.ExternalToolset([_definition(framework, catalogue, name) for name in catalogue.prefixed])
+        toolsets.ExternalToolset([_definition(framework, catalog, name) for name in catalog.prefixed])
     )
 
     async def replay(model: StandIn) -> None:
         def respond(history: list[Any], info: Any) -> Any:
-            text = model.search_for(_request(catalogue, history, info))
+            text = model.search_for(_request(catalog, history, info))
             said = messages.TextPart("done") if text is None else messages.ToolCallPart(_SEARCH, {"queries": [text]})
             return messages.ModelResponse(parts=[said])
 
@@ -48,12 +48,12 @@ async def pydantic_ai(catalogue: Catalogue, limit: int | None) -> AsyncGenerator
     yield replay
 
 
-def _definition(framework: Any, catalogue: Catalogue, name: str) -> Any:
-    tool = catalogue.tools[catalogue.prefixed[name]]
+def _definition(framework: Any, catalog: Catalog, name: str) -> Any:
+    tool = catalog.tools[catalog.prefixed[name]]
     return framework.ToolDefinition(name=name, description=tool.description, parameters_json_schema=tool.input_schema)
 
 
-def _request(catalogue: Catalogue, history: list[Any], info: Any) -> Request:
+def _request(catalog: Catalog, history: list[Any], info: Any) -> Request:
     parts = [part for message in history for part in message.parts]
     return Request(
         [
@@ -61,7 +61,7 @@ def _request(catalogue: Catalogue, history: list[Any], info: Any) -> Request:
             for tool in info.function_tools
         ],
         [_message(part) for part in parts],
-        frozenset(catalogue.prefixed[tool.name] for tool in info.function_tools if tool.name in catalogue.prefixed),
+        frozenset(catalog.prefixed[tool.name] for tool in info.function_tools if tool.name in catalog.prefixed),
         sum(part.part_kind == "tool-return" for part in parts),
     )
 

@@ -13,7 +13,7 @@ import anyio
 import click.testing
 import pytest
 from jsonschema import Draft202012Validator
-from tools_search_conformance import cli
+from tools_search_conformance.cli import cli
 from tools_search_conformance.report.document import report_schema
 
 Command = Callable[..., tuple[str, ...]]

@@ -13,7 +13,7 @@ import yaml
 from tools_search_conformance.clients.checks import client_checks, select_client_checks
 from tools_search_conformance.clients.judge import ClientOptions, judge_client
 from tools_search_conformance.model import Cell, Check
-from tools_search_conformance.runner import say_nothing
+from tools_search_conformance.run.runner import say_nothing
 from tools_search_conformance.wire.eras import ERAS, Era
 from tools_search_conformance.wire.transport import TransportName
 

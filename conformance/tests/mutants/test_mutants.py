@@ -12,9 +12,9 @@ import pytest
 import yaml
 from tools_search_conformance import catalogs
 from tools_search_conformance.checks import registered, select
-from tools_search_conformance.invocation import Options, judge_servers
 from tools_search_conformance.model import CHECK_PREFIX, FIXTURE_FEATURES, Cell, Effort, FixtureFeature, Run
-from tools_search_conformance.runner import say_nothing
+from tools_search_conformance.run.invocation import Options, judge_servers
+from tools_search_conformance.run.runner import say_nothing
 from tools_search_conformance.wire.eras import ERAS, Era
 from tools_search_conformance.wire.transport import TransportName
 
@@ -178,7 +178,7 @@ async def test_each_fault_turns_exactly_its_checks_red(
     mutant: str, target: Command, judge: Judge, pytestconfig: pytest.Config
 ):
     argv = target("miniature", "--fault", mutant)
-    # In all cells the largest catalogues are searched as well, on machines that do other things besides.
+    # In all cells the largest catalogs are searched as well, on machines that do other things besides.
     patience = 15 if pytestconfig.getoption("--all-cells") else 5
     _assert_exact(MUTANTS[mutant], await judge(MUTANTS[mutant], argv, "--http", all_cells=True, timeout=patience))
 

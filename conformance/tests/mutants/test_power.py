@@ -8,10 +8,10 @@ from typing import Final
 import pytest
 from click.testing import CliRunner
 from tools_search_conformance.checks import registered
-from tools_search_conformance.cli import cli
+from tools_search_conformance.cli.cli import cli
 from tools_search_conformance.clients.checks import client_checks
 from tools_search_conformance.model import CELLS, Check
-from tools_search_conformance.mutants import Mutant, MutantsError, Power, read_power, signatures, unproven
+from tools_search_conformance.run.mutants import Mutant, MutantsError, Power, read_power, signatures, unproven
 from tools_search_spec import retired
 
 FOLDER: Final = Path(__file__).parent

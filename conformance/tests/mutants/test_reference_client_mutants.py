@@ -9,7 +9,7 @@ from typing import Final
 import anyio
 import pytest
 from tools_search_conformance.clients.judge import ClientOptions, judge_client
-from tools_search_conformance.runner import say_nothing
+from tools_search_conformance.run.runner import say_nothing
 from tools_search_conformance.wire.eras import ERAS, LEGACY, MODERN, Era
 from tools_search_conformance.wire.transport import TransportName
 

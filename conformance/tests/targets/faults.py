@@ -100,7 +100,7 @@ _FAULTS: Final[dict[str, Callable[[], Fault]]] = {"none": Fault}
 
 def find_fault(name: str) -> Fault:
     """Return a fault in its first state."""
-    for kind in ("answers", "catalogues", "features", "messages", "negotiation", "pages", "parameters"):
+    for kind in ("answers", "catalogs", "features", "messages", "negotiation", "pages", "parameters"):
         importlib.import_module(f".faults_of_{kind}", __package__)  # where they register themselves
     return _FAULTS[name]()
 

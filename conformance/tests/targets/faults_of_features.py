@@ -140,8 +140,8 @@ def cache_scope_public(params: Json, result: Json) -> Json:
     return {**result, "cacheScope": "public"} if "cacheScope" in result else result
 
 
-@wrong_result("scores-of-the-whole-catalogue")
-def scores_of_the_whole_catalogue(params: Json, result: Json) -> Json:
+@wrong_result("scores-of-the-whole-catalog")
+def scores_of_the_whole_catalog(params: Json, result: Json) -> Json:
     share = 1 / (1 + math.log1p(len(_catalog()["tools"])))
     for tool in result["tools"]:
         tool["_meta"][EXTENSION_ID] = {**tool["_meta"][EXTENSION_ID], "score": share}
@@ -155,8 +155,8 @@ def hidden_tool_found_by_name(params: Json, result: Json) -> Json:
     return result if hidden is None or "cursor" in params or params["query"] in names else {**result, "tools": [hidden]}
 
 
-@wrong_error("whole-catalogue-in-error-text", -32602)
-def whole_catalogue_in_error_text(error: Json) -> Json:
+@wrong_error("whole-catalog-in-error-text", -32602)
+def whole_catalog_in_error_text(error: Json) -> Json:
     return {**error, "message": f"{error['message']}; none of {len(_catalog()['tools'])} tools was searched"}
 
 

@@ -2,7 +2,7 @@
 
     target.py miniature [--http] [--fault NAME] [--variant NAME]
 
-It serves the catalogue that TOOLS_SEARCH_CATALOG names, in both eras, on stdio or on a free port of the loopback. With
+It serves the catalog that TOOLS_SEARCH_CATALOG names, in both eras, on stdio or on a free port of the loopback. With
 a fault it breaks exactly one rule; a variant breaks none, and does otherwise what the draft leaves free.
 """
 

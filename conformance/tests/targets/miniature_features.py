@@ -14,7 +14,7 @@ from .miniature import Miniature
 
 
 class Varying(Miniature):
-    """What one caller sees of a catalogue of which others see something else."""
+    """What one caller sees of a catalog of which others see something else."""
 
     @property
     def settings(self) -> Json:

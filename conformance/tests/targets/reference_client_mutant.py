@@ -15,15 +15,16 @@ from typing import Any, Final
 
 from mcp import MCPError
 from mcp_ext_tools_search.client import advertisement, iter_pages, pages, search_tools
-from mcp_ext_tools_search.hosts import ServerEntry
 from mcp_ext_tools_search.types import SearchToolsResult
 from mcp_types import INVALID_PARAMS
-from tools_search_client import discovery, faults, federation, merging
-from tools_search_client.cache import ExpiringCache, canonical_key
-from tools_search_client.discovery import ServerTools
-from tools_search_client.fanout import Answer
-from tools_search_client.found import Found
-from tools_search_client.reports import FederatedTool
+from tools_search_client.federation import federation, merging
+from tools_search_client.federation.fanout import Answer
+from tools_search_client.federation.reports import FederatedTool
+from tools_search_client.servers import discovery, faults
+from tools_search_client.servers.cache import ExpiringCache, canonical_key
+from tools_search_client.servers.discovery import ServerTools
+from tools_search_client.servers.found import Found
+from tools_search_hosts import ServerEntry
 
 DRIVER: Final = Path(__file__).parents[2] / "drivers" / "reference_client.py"
 

@@ -17,9 +17,9 @@ from mcp.server import Server
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
-from tools_search_server import catalog_program
 from tools_search_server.__main__ import main as tools_search_server
-from tools_search_server.catalog_server import catalog_server
+from tools_search_server.catalog.catalog_server import catalog_server
+from tools_search_server.programs import catalog_program
 
 from .faults import Fault, Json, Refusal, find_fault
 

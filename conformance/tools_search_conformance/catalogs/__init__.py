@@ -1,4 +1,4 @@
-"""The catalogues that a fixture is asked to serve."""
+"""The catalogs that a fixture is asked to serve."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ word in common. `single`: one of the first."""
 
 
 def write(name: str, folder: Path) -> Path:
-    """Put the catalogue `name` into `folder`, unless one of that name is there, and return its path."""
+    """Put the catalog `name` into `folder`, unless one of that name is there, and return its path."""
     path = folder / f"{name}.json"
     if not path.exists():
         path.write_bytes((files(__name__) / f"{name}.json").read_bytes())
@@ -26,7 +26,7 @@ def write(name: str, folder: Path) -> Path:
 
 
 def place(name: str, document: Mapping[str, Any], folder: Path) -> None:
-    """Make `document` the catalogue `name` in `folder`, at one stroke: who reads it finds the old or the new one.
+    """Make `document` the catalog `name` in `folder`, at one stroke: who reads it finds the old or the new one.
 
     A file that holds it already is left alone, so that nobody sees a change where there is none.
     """

@@ -1,4 +1,4 @@
-"""Small catalogues made up for fixtures that can do more: tools with a common word, and one of their own each."""
+"""Small catalogs made up for fixtures that can do more: tools with a common word, and one of their own each."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def made_tool(word: str, **more: Any) -> JsonObject:
 
 
 def document(tools: Sequence[JsonObject], **more: Any) -> JsonObject:
-    """Return what a catalogue file holds."""
+    """Return what a catalog file holds."""
     return {"tools": list(tools), **more}

@@ -1,4 +1,4 @@
-"""Catalogues that nobody wrote: odd, vast, of one tool or none, and yet such that every fixture can serve them.
+"""Catalogs that nobody wrote: odd, vast, of one tool or none, and yet such that every fixture can serve them.
 
 Names stay within what the base protocol recommends: 1 to 128 of the letters and digits of ASCII, `_`, `-` and `.`.
 Numbers stay within what every JSON library keeps.
@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from tools_search_conformance.wire.codec import JsonObject
 
-__all__ = ["VAST", "catalogue", "kinds"]
+__all__ = ["VAST", "catalog", "kinds"]
 
 VAST: Final = 2000
-"""How many tools the largest catalogues have."""
+"""How many tools the largest catalogs have."""
 
 _NAME: Final = string.ascii_letters + string.digits + "_-."
 _LONGEST_NAME: Final = 128
@@ -94,7 +94,7 @@ def _tools() -> st.SearchStrategy[JsonObject]:
 
 
 def _odd() -> st.SearchStrategy[list[JsonObject]]:
-    """Return catalogues of about twenty tools, in which everything rare occurs."""
+    """Return catalogs of about twenty tools, in which everything rare occurs."""
     return st.lists(_tools(), min_size=8, max_size=12).map(_with_rarities)
 
 
@@ -116,7 +116,7 @@ def _with_rarities(drawn: list[JsonObject]) -> list[JsonObject]:
 
 
 def _vast() -> st.SearchStrategy[list[JsonObject]]:
-    """Return catalogues of `VAST` small tools made of a few, of which neighbours differ by the case of their names."""
+    """Return catalogs of `VAST` small tools made of a few, of which neighbours differ by the case of their names."""
     return st.tuples(
         st.lists(_tools(), min_size=3, max_size=3), st.text(string.ascii_lowercase, min_size=1, max_size=8)
     ).map(lambda drawn: [_numbered(number, *drawn) for number in range(VAST)])
@@ -155,12 +155,12 @@ _KINDS: Final[dict[str, st.SearchStrategy[list[JsonObject]]]] = {
 
 
 def kinds(count: int) -> list[str]:
-    """Return the kinds of the first `count` catalogues of a run: one of each, then odd ones."""
+    """Return the kinds of the first `count` catalogs of a run: one of each, then odd ones."""
     return [*_KINDS, *["odd"] * count][:count]
 
 
-def catalogue(kind: str, name: str) -> JsonObject:
-    """Return the catalogue of a kind that `name`, a seed in words, stands for."""
+def catalog(kind: str, name: str) -> JsonObject:
+    """Return the catalog of a kind that `name`, a seed in words, stands for."""
     drawn: list[list[JsonObject]] = []
 
     @seed(zlib.crc32(name.encode()))

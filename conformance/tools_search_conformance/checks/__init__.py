@@ -21,7 +21,7 @@ from tools_search_conformance.checks import (
     stdio,
     transport,
 )
-from tools_search_conformance.registry import registered, select
+from tools_search_conformance.run.registry import registered, select
 
 __all__ = [
     "callers",

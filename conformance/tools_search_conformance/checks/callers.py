@@ -1,7 +1,7 @@
 """Callers that see different tools: what one of them may not see leaves no trace in what it is answered.
 
 Over HTTP, the fixture hides some tools from the caller of one token. That caller is compared with one of another
-fixture, whose catalogue never had those tools.
+fixture, whose catalog never had those tools.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance.catalogs.made import COMMON, WORDS, document, made_tool, name_of
-from tools_search_conformance.pages import read_page
-from tools_search_conformance.registry import check
-from tools_search_conformance.setting import Opening
-from tools_search_conformance.shape import advertised
-from tools_search_conformance.vocabulary import NONSENSE
+from tools_search_conformance.run.registry import check
+from tools_search_conformance.run.setting import Opening
+from tools_search_conformance.target.pages import read_page
+from tools_search_conformance.target.shape import advertised
+from tools_search_conformance.target.vocabulary import NONSENSE
 from tools_search_conformance.wire.codec import JsonObject, json_text, same
 from tools_search_conformance.wire.eras import MODERN
 
 if TYPE_CHECKING:
-    from tools_search_conformance.bench import Bench
+    from tools_search_conformance.target.bench import Bench
     from tools_search_conformance.wire.record import Exchange
 
 __all__: list[str] = []
@@ -103,7 +103,7 @@ async def _without(bench: Bench, name: str) -> AsyncGenerator[Bench]:
 async def _require_listed(bench: Bench, tools: Sequence[JsonObject], whose: str) -> None:
     """Go on only where the listing has these tools. Each fixture that is compared has been listed, so none is ahead."""
     listing = await bench.listing()
-    wrong = f"tools/list does not show {whose} what the catalogue file says; see the feature `callers`"
+    wrong = f"tools/list does not show {whose} what the catalog file says; see the feature `callers`"
     bench.require(set(listing.by_name) == {tool["name"] for tool in tools}, wrong, listing.exchange)
 
 
@@ -146,7 +146,7 @@ async def hides_without_a_trace(bench: Bench) -> None:
                 case = f"{json_text(params)}, by a caller from whom {len(_HIDDEN)} tools are hidden"
                 message = f"without the hidden tools the answer is another one: {difference}"
                 restricted.expect(difference is None, exchange, message, case=case)
-        restricted.require(compared > 0, "what two fixtures of one catalogue answer differs by itself")
+        restricted.require(compared > 0, "what two fixtures of one catalog answer differs by itself")
 
 
 async def _compare_settings(bench: Bench, restricted: Bench, reference: Bench) -> bool:
@@ -165,7 +165,7 @@ async def _compare_settings(bench: Bench, restricted: Bench, reference: Bench) -
 
 
 async def _repeats(bench: Bench, reference: Bench, params: JsonObject, expected: Exchange) -> bool:
-    """Tell whether `reference`, and a third fixture of the same catalogue, answer `params` as `expected` each time."""
+    """Tell whether `reference`, and a third fixture of the same catalog, answer `params` as `expected` each time."""
     async with _without(bench, _AGAIN) as again:
         answers = [await other.search(params) for other in (reference, again, reference, again)]
     return all(_difference(answer, expected) is None for answer in answers)

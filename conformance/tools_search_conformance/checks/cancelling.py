@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from tools_search_spec import METHOD
 
-from tools_search_conformance.link import busy_seconds
-from tools_search_conformance.pages import read_page
-from tools_search_conformance.registry import check
-from tools_search_conformance.setting import Opening
+from tools_search_conformance.run.registry import check
+from tools_search_conformance.run.setting import Opening
+from tools_search_conformance.target.link import busy_seconds
+from tools_search_conformance.target.pages import read_page
+from tools_search_conformance.target.vocabulary import Vocabulary
 from tools_search_conformance.verdict import UnverifiableError
-from tools_search_conformance.vocabulary import Vocabulary
 from tools_search_conformance.wire.eras import MODERN
 
 if TYPE_CHECKING:
-    from tools_search_conformance.bench import Bench
+    from tools_search_conformance.target.bench import Bench
     from tools_search_conformance.wire.record import Exchange
 
 __all__: list[str] = []

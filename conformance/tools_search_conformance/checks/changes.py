@@ -1,4 +1,4 @@
-"""List changes: a search goes by the catalogue as it is, also in the middle of its pages.
+"""List changes: a search goes by the catalog as it is, also in the middle of its pages.
 
 The fixture's file is replaced, and the listing asked until it shows that. From then on, search must agree with it.
 """
@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from tools_search_conformance.bench import INVALID_PARAMS
 from tools_search_conformance.catalogs.made import COMMON, WORDS, document, made_tool, name_of
-from tools_search_conformance.pages import Listing, Page, bare, read_page
-from tools_search_conformance.registry import check
-from tools_search_conformance.setting import Opening
+from tools_search_conformance.run.registry import check
+from tools_search_conformance.run.setting import Opening
+from tools_search_conformance.target.bench import INVALID_PARAMS
+from tools_search_conformance.target.pages import Listing, Page, bare, read_page
 from tools_search_conformance.verdict import UnverifiableError
 from tools_search_conformance.wire.codec import JsonObject, same
 
 if TYPE_CHECKING:
-    from tools_search_conformance.bench import Bench
+    from tools_search_conformance.target.bench import Bench
     from tools_search_conformance.wire.record import Exchange
 
-__all__ = ["changing", "other_catalogue"]
+__all__ = ["changing", "other_catalog"]
 
 _CATALOG: Final = "changing"
 _LOOK_SECONDS: Final = 0.05
@@ -53,7 +53,7 @@ async def _change(bench: Bench) -> Listing:
     return await _listed(bench, _AFTER)
 
 
-async def other_catalogue(bench: Bench, listing: Listing) -> Listing:
+async def other_catalog(bench: Bench, listing: Listing) -> Listing:
     """Replace the file by that of the two which `listing` does not show, and return the listing that shows it."""
     if _ADDED_NAME not in listing.by_name:
         return await _change(bench)
@@ -70,10 +70,10 @@ async def _listed(bench: Bench, tools: Sequence[JsonObject]) -> Listing:
                 if {name: tool.get("description") for name, tool in listing.by_name.items()} == wanted:
                     return listing
             except UnverifiableError:
-                bench.require(bench.deaths == [], "the target ended when its catalogue file was replaced")
+                bench.require(bench.deaths == [], "the target ended when its catalog file was replaced")
             await anyio.sleep(_LOOK_SECONDS)
     raise UnverifiableError(
-        f"{bench.setting.seconds:g} s after its catalogue file was replaced, tools/list did not show it;"
+        f"{bench.setting.seconds:g} s after its catalog file was replaced, tools/list did not show it;"
         " the fixture is said to have the feature `reload`"
     )
 
@@ -90,7 +90,7 @@ def _agree(bench: Bench, page: Page, listing: Listing, case: str) -> None:
 
 @check(
     "change-seen",
-    title="After a change of the catalogue, the next search agrees with the list",
+    title="After a change of the catalog, the next search agrees with the list",
     sends="Searches by exact name. Then one tool goes, one comes, one is altered, and once `tools/list` shows it, each"
     " is searched for again.",
     passes="The tool that went is not found, the one that came is the first match, the altered one is as it is listed.",
@@ -118,7 +118,7 @@ async def _first_page(bench: Bench) -> Page:
 
 
 async def _go_on(bench: Bench) -> tuple[Listing, Exchange]:
-    """Change the catalogue after a first page; return the listing and what came of the cursor afterwards."""
+    """Change the catalog after a first page; return the listing and what came of the cursor afterwards."""
     first = await _first_page(bench)
     listing = await _change(bench)
     return listing, await bench.search({"query": COMMON, "cursor": first.next_cursor})
@@ -135,7 +135,7 @@ async def _go_on(bench: Bench) -> tuple[Listing, Exchange]:
 async def goes_on_after_changes(bench: Bench) -> None:
     async with changing(bench) as other:
         listing, exchange = await _go_on(other)
-        case = "a cursor from before a change of the catalogue"
+        case = "a cursor from before a change of the catalog"
         for _ in _AFTER:
             if exchange.result is None:
                 break
@@ -167,4 +167,4 @@ async def refuses_ended_cursors(bench: Bench) -> None:
         fresh = (await other.page(COMMON, limit=2)).next_cursor
         other.require(bool(fresh), f"a search for {COMMON!r} under limit 2 has one page")
         bad, mended = ({"query": COMMON, "cursor": each} for each in (cursor, fresh))
-        await other.refused_cursor(bad, mended, "a cursor from before a change of the catalogue")
+        await other.refused_cursor(bad, mended, "a cursor from before a change of the catalog")

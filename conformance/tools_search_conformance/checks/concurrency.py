@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tools_search_conformance.link import busy_seconds
-from tools_search_conformance.pages import Page, read_page
-from tools_search_conformance.registry import check
-from tools_search_conformance.vocabulary import Vocabulary
+from tools_search_conformance.run.registry import check
+from tools_search_conformance.target.link import busy_seconds
+from tools_search_conformance.target.pages import Page, read_page
+from tools_search_conformance.target.vocabulary import Vocabulary
 from tools_search_conformance.wire.codec import JsonObject, json_text
 
 if TYPE_CHECKING:
-    from tools_search_conformance.bench import Bench
+    from tools_search_conformance.target.bench import Bench
     from tools_search_conformance.wire.record import Exchange
 
 __all__: list[str] = []

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from tools_search_conformance.checks.matching import chosen, is_query
-from tools_search_conformance.pages import Listing, Page, Walk, bare, compared
-from tools_search_conformance.registry import check
-from tools_search_conformance.surveys import judge_generated, require_faithful
-from tools_search_conformance.vocabulary import Vocabulary
-from tools_search_conformance.walks import explore_walks
+from tools_search_conformance.run.registry import check
+from tools_search_conformance.target.pages import Listing, Page, Walk, bare, compared
+from tools_search_conformance.target.surveys import judge_generated, require_faithful
+from tools_search_conformance.target.vocabulary import Vocabulary
+from tools_search_conformance.target.walks import explore_walks
 from tools_search_conformance.wire.codec import JsonObject, same
 
 if TYPE_CHECKING:
-    from tools_search_conformance.bench import Bench
+    from tools_search_conformance.target.bench import Bench
 
 __all__: list[str] = []
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from tools_search_conformance.registry import check
+from tools_search_conformance.run.registry import check
+from tools_search_conformance.target.vocabulary import NONSENSE
 from tools_search_conformance.verdict import ViolationError
-from tools_search_conformance.vocabulary import NONSENSE
 from tools_search_conformance.wire.codec import JsonObject
 
 if TYPE_CHECKING:
-    from tools_search_conformance.bench import Bench
+    from tools_search_conformance.target.bench import Bench
 
 __all__: list[str] = []
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tools_search_conformance.bench import INVALID_PARAMS
-from tools_search_conformance.registry import check
-from tools_search_conformance.shape import complaint
+from tools_search_conformance.run.registry import check
+from tools_search_conformance.target.bench import INVALID_PARAMS
+from tools_search_conformance.target.shape import complaint
 from tools_search_conformance.wire.codec import as_object, json_text
 from tools_search_conformance.wire.eras import MODERN
 
 if TYPE_CHECKING:
-    from tools_search_conformance.bench import Bench
+    from tools_search_conformance.target.bench import Bench
     from tools_search_conformance.wire.record import Exchange
 
 __all__: list[str] = []

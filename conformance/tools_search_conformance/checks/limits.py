@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tools_search_conformance.pages import Listing, Walk
-from tools_search_conformance.registry import check
-from tools_search_conformance.shape import advertised, integer
-from tools_search_conformance.surveys import judge_generated
+from tools_search_conformance.run.registry import check
+from tools_search_conformance.target.pages import Listing, Walk
+from tools_search_conformance.target.shape import advertised, integer
+from tools_search_conformance.target.surveys import judge_generated
+from tools_search_conformance.target.vocabulary import Vocabulary
+from tools_search_conformance.target.walks import explore_walks
 from tools_search_conformance.verdict import UnverifiableError
-from tools_search_conformance.vocabulary import Vocabulary
-from tools_search_conformance.walks import explore_walks
 from tools_search_conformance.wire.codec import Spelled, json_text
 
 if TYPE_CHECKING:
-    from tools_search_conformance.bench import Bench
+    from tools_search_conformance.target.bench import Bench
 
 __all__: list[str] = []
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 from hypothesis import strategies as st
 
-from tools_search_conformance.properties import explore
-from tools_search_conformance.registry import check
-from tools_search_conformance.surveys import Survey, judge_generated
-from tools_search_conformance.vocabulary import NONSENSE, WHITE_SPACE, Vocabulary
-from tools_search_conformance.vocabulary import terms as terms_of
+from tools_search_conformance.run.registry import check
+from tools_search_conformance.target.properties import explore
+from tools_search_conformance.target.surveys import Survey, judge_generated
+from tools_search_conformance.target.vocabulary import NONSENSE, WHITE_SPACE, Vocabulary
+from tools_search_conformance.target.vocabulary import terms as terms_of
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object
 
 if TYPE_CHECKING:
-    from tools_search_conformance.bench import Bench
+    from tools_search_conformance.target.bench import Bench
     from tools_search_conformance.wire.record import Exchange
 
 __all__ = ["chosen", "is_query"]
@@ -156,8 +156,8 @@ async def answer_no_match_with_nothing(bench: Bench) -> None:
     if bench.profile == "fixture" and bench.can_start("empty"):
         async with bench.fresh(catalog="empty") as other:
             for query in ("anything", NONSENSE):
-                page = await other.served({"query": query}, "a search of an empty catalogue")
-                other.expect(page.tools == [], page.exchange, f"an empty catalogue brought {page.names}")
+                page = await other.served({"query": query}, "a search of an empty catalog")
+                other.expect(page.tools == [], page.exchange, f"an empty catalog brought {page.names}")
     await judge_generated(bench, lambda survey: _judge_nothing(bench, survey.nothing))
 
 

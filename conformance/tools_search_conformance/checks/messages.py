@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tools_search_spec import METHOD
 
-from tools_search_conformance.bench import INVALID_PARAMS, MISSING_CAPABILITY
-from tools_search_conformance.registry import check
+from tools_search_conformance.run.registry import check
+from tools_search_conformance.target.bench import INVALID_PARAMS, MISSING_CAPABILITY
 from tools_search_conformance.wire.codec import as_array, as_object, id_key, integer
 from tools_search_conformance.wire.eras import META_PREFIX, MODERN
 
 if TYPE_CHECKING:
-    from tools_search_conformance.bench import Bench
+    from tools_search_conformance.target.bench import Bench
     from tools_search_conformance.wire.record import Exchange
 
 __all__: list[str] = []

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tools_search_spec import EXTENSION_ID
 
-from tools_search_conformance.bench import MISSING_CAPABILITY
-from tools_search_conformance.registry import check
-from tools_search_conformance.shape import advertised, complaint, settings_in
+from tools_search_conformance.run.registry import check
+from tools_search_conformance.target.bench import MISSING_CAPABILITY
+from tools_search_conformance.target.shape import advertised, complaint, settings_in
 from tools_search_conformance.verdict import UnverifiableError
 from tools_search_conformance.wire.codec import JsonObject, as_object, json_text, same
 from tools_search_conformance.wire.eras import LEGACY, MODERN, UNDECLARED
 
 if TYPE_CHECKING:
-    from tools_search_conformance.bench import Bench
+    from tools_search_conformance.target.bench import Bench
     from tools_search_conformance.wire.record import Exchange
 
 __all__: list[str] = []

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from tools_search_conformance.registry import check
-from tools_search_conformance.surveys import judge_generated
+from tools_search_conformance.run.registry import check
+from tools_search_conformance.target.surveys import judge_generated
+from tools_search_conformance.target.vocabulary import NONSENSE
+from tools_search_conformance.target.walks import explore_walks, shared_whole
 from tools_search_conformance.verdict import UnverifiableError
-from tools_search_conformance.vocabulary import NONSENSE
-from tools_search_conformance.walks import explore_walks, shared_whole
 from tools_search_conformance.wire.eras import MODERN
 
 if TYPE_CHECKING:
-    from tools_search_conformance.bench import Bench
-    from tools_search_conformance.pages import Listing, Page, Walk
+    from tools_search_conformance.target.bench import Bench
+    from tools_search_conformance.target.pages import Listing, Page, Walk
 
 __all__: list[str] = []
 
@@ -57,7 +57,7 @@ async def hold_every_match(bench: Bench) -> None:
         with suppress(UnverifiableError):  # that limits may differ is what limit-may-vary is about
             rest = await bench.onward(query, first.next_cursor) if first.next_cursor else []
             if rest and rest[-1].next_cursor:
-                continue  # in a large catalogue the rest is longer than is worth reading
+                continue  # in a large catalog the rest is longer than is worth reading
             read_on = listed.intersection(first.names).union(*(listed.intersection(page.names) for page in rest))
             last = rest[-1].exchange if rest else first.exchange
             for missing, how in (
@@ -113,7 +113,7 @@ async def have_nothing_in_common(bench: Bench) -> None:
     "pages-end",
     title="A search ends after finitely many pages, the last of which has no `nextCursor`",
     sends="Queries with and without matches, every cursor followed.",
-    passes="A page without `nextCursor` after no more pages than the catalogue could fill twice.",
+    passes="A page without `nextCursor` after no more pages than the catalog could fill twice.",
 )
 async def end(bench: Bench) -> None:
     most = 2 * len((await bench.vocabulary()).tools) + 10

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tools_search_conformance.bench import INVALID_PARAMS
-from tools_search_conformance.properties import explore, texts
-from tools_search_conformance.registry import check
+from tools_search_conformance.run.registry import check
+from tools_search_conformance.target.bench import INVALID_PARAMS
+from tools_search_conformance.target.properties import explore, texts
 from tools_search_conformance.wire.codec import json_text, same
 
 if TYPE_CHECKING:
-    from tools_search_conformance.bench import Bench
+    from tools_search_conformance.target.bench import Bench
 
 __all__: list[str] = []
 

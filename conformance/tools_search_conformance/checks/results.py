@@ -10,15 +10,15 @@ from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance.catalogs.made import COMMON, WORDS, document, made_tool
 from tools_search_conformance.checks.matching import chosen, is_query
-from tools_search_conformance.registry import check
-from tools_search_conformance.shape import complaint, page_schema
-from tools_search_conformance.vocabulary import NONSENSE, Vocabulary
+from tools_search_conformance.run.registry import check
+from tools_search_conformance.target.shape import complaint, page_schema
+from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object
 from tools_search_conformance.wire.eras import DECLARED, MODERN
 
 if TYPE_CHECKING:
-    from tools_search_conformance.bench import Bench
-    from tools_search_conformance.pages import Page
+    from tools_search_conformance.target.bench import Bench
+    from tools_search_conformance.target.pages import Page
     from tools_search_conformance.wire.record import Exchange
 
 __all__: list[str] = []
@@ -142,7 +142,7 @@ async def has_well_formed_hit_metadata(bench: Bench) -> None:
 @check(
     "no-match-count",
     title="No member but `tools` tells how many matches there are",
-    sends="Queries with different numbers of matches, one tool a page; on a fixture, other catalogues too.",
+    sends="Queries with different numbers of matches, one tool a page; on a fixture, other catalogs too.",
     passes="No member of the results, hit metadata included, holds, each time, the number of matches or of those still"
     " to come.",
 )

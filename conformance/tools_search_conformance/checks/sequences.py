@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tools_search_conformance.checks.changes import changing, other_catalogue
-from tools_search_conformance.registry import check
-from tools_search_conformance.sequences import explore_sequences
+from tools_search_conformance.checks.changes import changing, other_catalog
+from tools_search_conformance.run.registry import check
+from tools_search_conformance.target.sequences import explore_sequences
 from tools_search_conformance.wire.codec import JsonObject
 
 if TYPE_CHECKING:
-    from tools_search_conformance.bench import Bench
+    from tools_search_conformance.target.bench import Bench
 
 __all__: list[str] = []
 
@@ -23,7 +23,7 @@ _CONTINUED: Final = 2
     "any-sequence",
     title="No request changes what another one is answered, in any sequence",
     sends="Searches that are interleaved, continued, repeated, mixed up, cancelled, and listings; generated sequences"
-    " of them, with changes of the catalogue where the fixture can be reloaded.",
+    " of them, with changes of the catalog where the fixture can be reloaded.",
     passes="Each answer is what a model of the listing and of the searches so far allows.",
     efforts=("deep",),
 )
@@ -48,4 +48,4 @@ async def answers_any_sequence(bench: Bench) -> None:
     await explore_sequences(bench)
     if "reload" in bench.setting.features:
         async with changing(bench) as other:
-            await explore_sequences(other, partial(other_catalogue, other))
+            await explore_sequences(other, partial(other_catalog, other))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tools_search_conformance.registry import check
+from tools_search_conformance.run.registry import check
 from tools_search_conformance.wire.eras import MODERN
 
 if TYPE_CHECKING:
-    from tools_search_conformance.bench import Bench
+    from tools_search_conformance.target.bench import Bench
 
 __all__: list[str] = []
 

@@ -14,10 +14,10 @@ from tools_search_conformance.clients.peer import Peer
 from tools_search_conformance.clients.script import Script
 from tools_search_conformance.clients.sessions import FederationSession, NotConnectedError, Session
 from tools_search_conformance.clients.stage import Stage
-from tools_search_conformance.expectations import Expectations
 from tools_search_conformance.model import Cell, DriverFeature, Profile
-from tools_search_conformance.patience import Patience
-from tools_search_conformance.setting import Setting
+from tools_search_conformance.run.setting import Setting
+from tools_search_conformance.target.expectations import Expectations
+from tools_search_conformance.target.patience import Patience
 from tools_search_conformance.verdict import ViolationError
 from tools_search_conformance.wire.eras import Era
 from tools_search_conformance.wire.record import Exchange, Recorder

@@ -13,7 +13,6 @@ import anyio
 from anyio.abc import TaskGroup
 from tools_search_spec import EXTENSION_ID
 
-from tools_search_conformance.baseline import Baseline, settle
 from tools_search_conformance.clients.bench import ClientBench
 from tools_search_conformance.clients.checks import client_checks
 from tools_search_conformance.clients.contract import DriverError, NoDriverFeatureError
@@ -21,12 +20,13 @@ from tools_search_conformance.clients.declaration import declared_in
 from tools_search_conformance.clients.driver import AnyDriver, Driver
 from tools_search_conformance.clients.one_shot import OneShotClient
 from tools_search_conformance.clients.stage import Stage, open_stage
-from tools_search_conformance.invocation import watch
-from tools_search_conformance.judging import run_check
 from tools_search_conformance.model import Cell, Check, Effort, Result, Run, UnavailableCell
 from tools_search_conformance.report.files import write_reports
-from tools_search_conformance.runner import Findings, want_all, why_nothing
-from tools_search_conformance.setting import Setting
+from tools_search_conformance.run.baseline import Baseline, settle
+from tools_search_conformance.run.invocation import watch
+from tools_search_conformance.run.judging import run_check
+from tools_search_conformance.run.runner import Findings, want_all, why_nothing
+from tools_search_conformance.run.setting import Setting
 from tools_search_conformance.verdict import UnverifiableError
 from tools_search_conformance.wire.eras import ERAS, MODERN, Era
 from tools_search_conformance.wire.process import TargetError

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tools_search_conformance.model import CLIENT_PREFIX, Check, DriverFeature, Level
-from tools_search_conformance.selection import choose_checks
+from tools_search_conformance.run.selection import choose_checks
 from tools_search_conformance.wire.eras import ERAS, Era
 from tools_search_conformance.wire.transport import TransportName
 

@@ -1,4 +1,4 @@
-"""What a peer is to do: an ordinary server with a small catalogue, except where a check has it lie."""
+"""What a peer is to do: an ordinary server with a small catalog, except where a check has it lie."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Withheld:
 
 
 SETTINGS: Final[Mapping[str, Any]] = {"catalogSize": 5000, "topics": ["fixtures of a judge"], "maxLimit": 50}
-"""A catalogue so large that a client searches it rather than lists it."""
+"""A catalog so large that a client searches it rather than lists it."""
 
 LISTED: Final = (
     tool("archive_ledger", "Archives the ledger of a past quarter."),

@@ -10,8 +10,8 @@ from typing import Any, Final
 from tools_search_spec import EXTENSION_ID, METHOD
 
 from tools_search_conformance.clients.script import SETTINGS, Refusal, Reply, Script
-from tools_search_conformance.shape import integer
-from tools_search_conformance.vocabulary import WHITE_SPACE
+from tools_search_conformance.target.shape import integer
+from tools_search_conformance.target.vocabulary import WHITE_SPACE
 from tools_search_conformance.wire.codec import JsonObject, as_object
 from tools_search_conformance.wire.eras import LEGACY, LEGACY_REVISIONS, MODERN, Era
 

@@ -12,10 +12,10 @@ from jsonschema import Draft202012Validator, ValidationError
 
 from tools_search_conformance.checks import registered
 from tools_search_conformance.clients.checks import client_checks
-from tools_search_conformance.explain import level_of, list_checks, place_of, rows_of, run_version
 from tools_search_conformance.model import LEVELS, Check, Result, Run
 from tools_search_conformance.report.failures import replay_commands
 from tools_search_conformance.report.verdict import exit_status, tally, verdict_line
+from tools_search_conformance.run.explain import level_of, list_checks, place_of, rows_of, run_version
 
 __all__ = ["REPORT_VERSION", "ReportError", "read_report", "report", "report_schema"]
 

@@ -9,8 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from tools_search_conformance.explain import run_version
 from tools_search_conformance.model import CLIENT_PREFIX, Result, Run
+from tools_search_conformance.run.explain import run_version
 from tools_search_conformance.wire.codec import JsonObject, encode
 from tools_search_conformance.wire.record import Exchange
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tools_search_conformance.explain import place_of, rows_of
 from tools_search_conformance.model import SEVERITY, Level, Result, Run, Status
-from tools_search_conformance.trace import sep_check
+from tools_search_conformance.run.explain import place_of, rows_of
+from tools_search_conformance.run.trace import sep_check
 
 __all__ = ["official_checks"]
 

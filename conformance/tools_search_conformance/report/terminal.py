@@ -11,11 +11,11 @@ from typing import Any, Final
 import click
 
 from tools_search_conformance.checks import registered
-from tools_search_conformance.explain import sentences_of
 from tools_search_conformance.model import CHECK_PREFIX, CLIENT_PREFIX, LEVELS, Result, Run, Status
 from tools_search_conformance.report.failures import replay_commands
 from tools_search_conformance.report.plain import plain
 from tools_search_conformance.report.verdict import exit_status, number_of, tally, verdict_line
+from tools_search_conformance.run.explain import sentences_of
 from tools_search_conformance.wire.codec import JsonObject, as_object
 from tools_search_conformance.wire.eras import DECLARED, envelope
 from tools_search_conformance.wire.record import Exchange

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import pytest
-from mcp_ext_tools_search.hosts.toolsets import Rule, Toolset
 from mcp_types import Tool
 from tools_search_client import Conversation, Forward, ListedSource, Reply, ToolCall, ToolDiscovery
-from tools_search_client.reports import FederatedTool
+from tools_search_client.federation.reports import FederatedTool
+from tools_search_hosts.toolsets import Rule, Toolset
 
 
 def tool(name: str, description: str = "", required: Sequence[str] = (), **parameters: str) -> Tool:

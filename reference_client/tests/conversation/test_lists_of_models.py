@@ -12,7 +12,6 @@ from typing import Any
 import anyio
 import pytest
 from mcp_ext_tools_search.for_models import MOST_PINNED, MOST_PINNED_PER_SERVER
-from mcp_ext_tools_search.hosts import ServerEntry, StdioTarget
 from mcp_types import Tool
 from tools_search_client import (
     Configuration,
@@ -25,6 +24,7 @@ from tools_search_client import (
     ToolDiscovery,
     open_federation,
 )
+from tools_search_hosts import ServerEntry, StdioTarget
 
 pytestmark = pytest.mark.anyio
 

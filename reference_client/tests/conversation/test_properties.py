@@ -8,10 +8,10 @@ from typing import Any
 import anyio
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mcp_ext_tools_search.hosts.toolsets import EVERYTHING, Rule, Toolset
 from mcp_types import Tool
 from tools_search_client import Conversation, Forward, ListedSource, Reply, ServerOffer, ToolCall, ToolDiscovery
 from tools_search_client.conversation.manifest import MOST_BYTES, manifest
+from tools_search_hosts.toolsets import EVERYTHING, Rule, Toolset
 
 WORDS = ("read", "write", "page", "file", "light", "alert", "user", "team")
 SERVER_NAMES = ("alpha", "beta", "gamma")
@@ -19,7 +19,7 @@ SERVER_NAMES = ("alpha", "beta", "gamma")
 tool_names = st.builds("_".join, st.lists(st.sampled_from(WORDS), min_size=1, max_size=2))
 descriptions = st.one_of(st.none(), st.builds(" ".join, st.lists(st.sampled_from(WORDS), max_size=4)))
 tools = st.lists(st.tuples(tool_names, descriptions), max_size=8, unique_by=lambda pair: pair[0])
-catalogues = st.fixed_dictionaries(dict.fromkeys(SERVER_NAMES, tools))
+catalogs = st.fixed_dictionaries(dict.fromkeys(SERVER_NAMES, tools))
 full_names = st.builds("{}__{}".format, st.sampled_from(SERVER_NAMES), tool_names)
 deferred = st.sets(st.sampled_from(SERVER_NAMES))
 rules = st.one_of(st.just(Rule()), st.builds(Rule, st.frozensets(tool_names, max_size=4), st.booleans()))
@@ -40,7 +40,7 @@ arguments = st.fixed_dictionaries(
 steps = st.one_of(
     st.tuples(st.just("search"), arguments),
     st.tuples(st.just("call"), full_names),
-    st.tuples(st.just("servers change"), catalogues),
+    st.tuples(st.just("servers change"), catalogs),
     st.tuples(st.just("a server fails"), st.sampled_from(SERVER_NAMES)),
     st.tuples(st.just("toolset"), toolsets),
     st.tuples(st.just("start over"), st.none()),
@@ -56,10 +56,10 @@ discoveries = st.builds(
 )
 
 
-def offers(catalogue: dict[str, list[tuple[str, str | None]]], deferred: set[str]) -> tuple[ServerOffer, ...]:
+def offers(catalog: dict[str, list[tuple[str, str | None]]], deferred: set[str]) -> tuple[ServerOffer, ...]:
     servers = {
         server: [Tool(name=name, description=text, input_schema={"type": "object"}) for name, text in own]
-        for server, own in catalogue.items()
+        for server, own in catalog.items()
     }
     return ListedSource.of(servers, deferred=deferred).offers
 
@@ -67,10 +67,10 @@ def offers(catalogue: dict[str, list[tuple[str, str | None]]], deferred: set[str
 class Play:
     """A conversation, and what has to hold after every step of it."""
 
-    def __init__(self, catalogue: Any, deferred: set[str], discovery: ToolDiscovery) -> None:
+    def __init__(self, catalog: Any, deferred: set[str], discovery: ToolDiscovery) -> None:
         self.deferred = deferred
         self.discovery = discovery
-        self.source = ListedSource(offers(catalogue, deferred))
+        self.source = ListedSource(offers(catalog, deferred))
         self.state = Conversation(self.source, discovery)
         self.toolset = EVERYTHING
         self.sent: dict[int, list[str]] = {}
@@ -131,12 +131,12 @@ class Play:
 
 
 @settings(max_examples=60, deadline=None)
-@given(catalogues, deferred, discoveries, st.lists(steps, max_size=8))
+@given(catalogs, deferred, discoveries, st.lists(steps, max_size=8))
 def test_the_list_only_grows_and_holds_nothing_twice_nothing_hidden_and_nothing_beyond_the_cap(
-    catalogue: Any, deferred: set[str], discovery: ToolDiscovery, played: list[tuple[str, Any]]
+    catalog: Any, deferred: set[str], discovery: ToolDiscovery, played: list[tuple[str, Any]]
 ):
     async def play() -> None:
-        game = Play(catalogue, deferred, discovery)
+        game = Play(catalog, deferred, discovery)
         await game.state.begin_turn("read a page")
         game.check()
         for kind, what in played:
@@ -147,13 +147,13 @@ def test_the_list_only_grows_and_holds_nothing_twice_nothing_hidden_and_nothing_
 
 
 @settings(max_examples=25, deadline=None)
-@given(catalogues, st.sampled_from(("name", "full", "query")))
-def test_an_exact_name_is_always_found(catalogue: Any, way: str):
+@given(catalogs, st.sampled_from(("name", "full", "query")))
+def test_an_exact_name_is_always_found(catalog: Any, way: str):
     async def find() -> None:
-        every = [(server, name) for server, own in catalogue.items() for name, _ in own]
+        every = [(server, name) for server, own in catalog.items() for name, _ in own]
         for server, name in every:
             state = Conversation(
-                ListedSource(offers(catalogue, set(SERVER_NAMES))), ToolDiscovery(enabled=True, max_search_results=3)
+                ListedSource(offers(catalog, set(SERVER_NAMES))), ToolDiscovery(enabled=True, max_search_results=3)
             )
             await state.begin_turn()
             asked = {

@@ -24,9 +24,9 @@ from tools_search_client import (
     ToolCall,
 )
 from tools_search_client.chat.lines import savings_line
-from tools_search_client.conversation.catalogue import ServerOffer
+from tools_search_client.conversation.catalog import ServerOffer
 from tools_search_client.conversation.manifest import manifest
-from tools_search_client.reports import FederatedTool
+from tools_search_client.federation.reports import FederatedTool
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_ext_tools_search.hosts import Rule, ServerEntry, StdioTarget, Toolset
 from mcp_types import TextContent
 from tools_search_client import (
     Configuration,
@@ -27,6 +26,7 @@ from tools_search_client import (
     open_federation,
 )
 from tools_search_client.demo.meter import WireMeter
+from tools_search_hosts import Rule, ServerEntry, StdioTarget, Toolset
 
 pytestmark = pytest.mark.anyio
 
@@ -355,7 +355,7 @@ async def test_browsing_a_server_that_cannot_be_listed_says_so(talk_to: Open, li
 
 
 async def test_a_searched_server_that_says_it_is_large_is_not_loaded_whole(talk_to: Open):
-    shop = StdioTarget(sys.executable, ("-m", "tools_search_server"))  # with its bundled catalogue
+    shop = StdioTarget(sys.executable, ("-m", "tools_search_server"))  # with its bundled catalog
     meter = WireMeter()
     async with talk_to(ServerEntry("shop", shop), meter=meter) as session:
         await session.state.begin_turn()

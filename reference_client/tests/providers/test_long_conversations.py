@@ -13,12 +13,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from mcp_ext_tools_search.hosts import qualified_name
-from mcp_ext_tools_search.hosts.toolsets import EVERYTHING, Rule, Toolset
 from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 from tools_search_client import (
-    Catalogue,
+    Catalog,
     Conversation,
     Definition,
     Forward,
@@ -30,7 +28,9 @@ from tools_search_client import (
     ToolDiscovery,
 )
 from tools_search_client.errors import ServerRefused, UnknownTool
-from tools_search_client.reports import FederatedTool
+from tools_search_client.federation.reports import FederatedTool
+from tools_search_hosts import qualified_name
+from tools_search_hosts.toolsets import EVERYTHING, Rule, Toolset
 
 from .endpoint import RENDERERS, Step
 from .rules import RULES
@@ -86,7 +86,7 @@ class Hostile:
                     number = place + TOOLS_EACH * int(server.removeprefix("server"))
                     own[place] = federated(server, definition(self.random, number, self.version))
 
-    async def survey(self, toolset: Toolset, /) -> Catalogue:
+    async def survey(self, toolset: Toolset, /) -> Catalog:
         offers: list[ServerOffer] = []
         for place, (server, tools) in enumerate(self.tools.items()):
             if (rule := toolset.rule(server)) is None:
@@ -104,7 +104,7 @@ class Hostile:
                     failure=MARK if server in self.failing else None,
                 )
             )
-        return Catalogue(tuple(offers), problems=(MARK,))
+        return Catalog(tuple(offers), problems=(MARK,))
 
     async def search(self, query: str, /, *, servers: Collection[str], limit: int) -> SourceAnswer:
         fitting = [tool for server in servers for tool in self.tools[server] if query[:4] in tool.name]

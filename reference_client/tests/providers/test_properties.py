@@ -11,7 +11,6 @@ import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mcp_ext_tools_search.hosts.toolsets import EVERYTHING, Rule, Toolset
 from mcp_types import AudioContent, CallToolResult, ImageContent, TextContent, Tool
 from tools_search_client import (
     Conversation,
@@ -24,6 +23,7 @@ from tools_search_client import (
     ToolDiscovery,
 )
 from tools_search_client.providers import Adapter, AnthropicMessages, ChatCompletions, Gemini, OpenAIResponses
+from tools_search_hosts.toolsets import EVERYTHING, Rule, Toolset
 
 from .endpoint import RENDERERS, Step
 from .rules import RULES
@@ -63,7 +63,7 @@ roots = st.fixed_dictionaries(
         "minProperties": st.just("many"),
     },
 )
-catalogues = st.fixed_dictionaries(
+catalogs = st.fixed_dictionaries(
     {
         server: st.lists(st.tuples(names, roots), max_size=4, unique_by=lambda pair: pair[0])
         for server in ("alpha", "beta", "gamma")
@@ -91,7 +91,7 @@ actions = st.one_of(
     st.tuples(st.just("cancel"), st.lists(calls, min_size=1, max_size=2)),
     st.tuples(st.just("drop"), st.none()),
     st.tuples(st.just("toolset"), st.sampled_from((EVERYTHING, Toolset("b", {"beta": Rule()})))),
-    st.tuples(st.just("servers"), catalogues),
+    st.tuples(st.just("servers"), catalogs),
 )
 
 
@@ -129,10 +129,10 @@ class Lullaby:
         return SyntheticToolResult("")
 
 
-def source(catalogue: Mapping[str, list[tuple[str, Any]]]) -> ListedSource:
+def source(catalog: Mapping[str, list[tuple[str, Any]]]) -> ListedSource:
     servers = {
         server: [Tool(name=name, description=f"{server}/{name} find", input_schema=schema) for name, schema in own]
-        for server, own in catalogue.items()
+        for server, own in catalog.items()
     }
     return ListedSource.of(servers, deferred={"beta", "gamma"})
 
@@ -151,10 +151,10 @@ class Watched(Conversation):
 class Play:
     """A conversation through one adapter, and what has to hold after every step of it."""
 
-    def __init__(self, variant: Variant, catalogue: Any, outcomes: list[CallToolResult]) -> None:
+    def __init__(self, variant: Variant, catalog: Any, outcomes: list[CallToolResult]) -> None:
         self.variant = variant
         self.provider = variant.kind.__name__
-        self.source = source(catalogue)
+        self.source = source(catalog)
         self.state = Watched(self.source, ToolDiscovery(enabled=True), synthetic_tools=[Lullaby()])
         self.adapter: Adapter = variant.kind(self.state, "a-model", system="Be brief.", **variant.options)
         self.outcomes = outcomes
@@ -296,12 +296,12 @@ def visible(provider: str, body: dict[str, Any]) -> list[tuple[str, str, list[st
 
 @pytest.mark.parametrize("name", VARIANTS)
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(catalogues, st.lists(results, min_size=1, max_size=4), st.lists(actions, min_size=1, max_size=8))
+@given(catalogs, st.lists(results, min_size=1, max_size=4), st.lists(actions, min_size=1, max_size=8))
 def test_every_request_is_what_the_provider_takes_and_keeps_what_was_sent_before(
-    name: str, catalogue: Any, outcomes: list[CallToolResult], played: list[tuple[str, Any]]
+    name: str, catalog: Any, outcomes: list[CallToolResult], played: list[tuple[str, Any]]
 ):
     async def play() -> None:
-        game = Play(VARIANTS[name], catalogue, outcomes)
+        game = Play(VARIANTS[name], catalog, outcomes)
         await game.turn()
         for kind, what in played:
             await game.step(kind, what)

@@ -15,7 +15,6 @@ import anyio
 import openai
 import pytest
 from google import genai
-from mcp_ext_tools_search.hosts import StdioTarget
 from mcp_types import CallToolResult, ImageContent, TextContent, Tool
 from tools_search_client import (
     Conversation,
@@ -29,6 +28,7 @@ from tools_search_client import (
     open_federation,
 )
 from tools_search_client.providers import Adapter, AnthropicMessages, ChatCompletions, Gemini, OpenAIResponses
+from tools_search_hosts import StdioTarget
 
 from .endpoint import SIGNATURE, Step, scripted_model
 

@@ -18,7 +18,7 @@ from tools_search_client.chat.surface import AnswerStopped, Surface
 from tools_search_client.conversation.messages import Forward, Reply, ToolCall
 from tools_search_client.conversation.state import Conversation
 from tools_search_client.errors import ToolsSearchClientError
-from tools_search_client.federation import Federation
+from tools_search_client.federation.federation import Federation
 from tools_search_client.providers.adapter import Adapter, Outcome, Said
 
 __all__ = ["Chat", "Limits", "TooManyRequests"]

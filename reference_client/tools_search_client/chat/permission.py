@@ -9,7 +9,7 @@ from mcp_types import Tool
 
 from tools_search_client.chat.surface import Consent
 from tools_search_client.conversation.messages import Forward
-from tools_search_client.reports import FederatedTool
+from tools_search_client.federation.reports import FederatedTool
 
 __all__ = ["Permissions"]
 

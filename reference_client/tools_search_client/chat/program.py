@@ -22,11 +22,11 @@ from tools_search_client.chat.providers import new_adapter, open_model
 from tools_search_client.chat.slash import WORDS
 from tools_search_client.chat.surface import AnswerStopped
 from tools_search_client.chat.terminal import Terminal
-from tools_search_client.commands.running import Interrupted, run_until_signal
-from tools_search_client.configuration import Configuration
+from tools_search_client.cli.running import Interrupted, run_until_signal
 from tools_search_client.conversation.federated import FederationSource
 from tools_search_client.conversation.state import Conversation
-from tools_search_client.federation import FederationOptions, open_federation
+from tools_search_client.federation.configuration import Configuration
+from tools_search_client.federation.federation import FederationOptions, open_federation
 
 __all__ = ["Plan", "answer_once", "talk"]
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
 
-from mcp_ext_tools_search.extras import install_command
+from tools_search_ranking.extras import install_command
 
 from tools_search_client.chat.anthropic_messages import MessagesModel
 from tools_search_client.chat.endpoint import Endpoint, ShownBy

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from tools_search_client.chat.lines import savings_line
 from tools_search_client.chat.loop import Chat
 from tools_search_client.chat.terminal import Terminal
-from tools_search_client.commands.show import print_servers
+from tools_search_client.cli.show import print_servers
 from tools_search_client.text import shorten
 
 __all__ = ["HELP", "LEAVE", "RETRY", "WORDS", "perform"]

@@ -19,7 +19,7 @@ from tools_search_client.chat.keyboard import Keyboard
 from tools_search_client.chat.lines import call_line, outcome_line, question_lines, reply_line
 from tools_search_client.chat.surface import Consent
 from tools_search_client.chat.wrapping import WordWrap
-from tools_search_client.commands.outcome import HOW_TO_ALLOW
+from tools_search_client.cli.outcome import HOW_TO_ALLOW
 from tools_search_client.conversation.messages import Forward, Reply
 from tools_search_client.text import one_line, printable
 

@@ -2,7 +2,7 @@
 
     definitions.py   a tool as a model sees it
     messages.py      what passes between a host and its conversation
-    catalogue.py     what the servers offer, and the protocol by which the state asks for more
+    catalog.py     what the servers offer, and the protocol by which the state asks for more
     partition.py     which tools are loaded from the start, and which are deferred
     shelf.py         what the model has in front of it: a list that only grows
     known_tools.py   the tools whose definitions are at hand: by name, and by rank

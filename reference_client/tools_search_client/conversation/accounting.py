@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from tools_search_client.conversation.catalogue import Catalogue
+from tools_search_client.conversation.catalog import Catalog
 from tools_search_client.conversation.definitions import Definition
-from tools_search_client.reports import FederatedTool
+from tools_search_client.federation.reports import FederatedTool
 
 __all__ = ["TokenCounts"]
 
@@ -41,13 +41,13 @@ class TokenCounts:
         """Return the tokens of several definitions together."""
         return sum(map(self.of, definitions))
 
-    def listed(self, catalogue: Catalogue) -> tuple[int, int]:
-        """Return how many definitions, and tokens, sending the whole catalogue would take.
+    def listed(self, catalog: Catalog) -> tuple[int, int]:
+        """Return how many definitions, and tokens, sending the whole catalog would take.
 
         A server that was never listed counts with the size that it states and definitions as large as the others.
         """
-        known = [self.of_tool(tool) for tool in catalogue.tools]
-        unseen = sum(offer.size or 0 for offer in catalogue.servers if offer.tools is None)
+        known = [self.of_tool(tool) for tool in catalog.tools]
+        unseen = sum(offer.size or 0 for offer in catalog.servers if offer.tools is None)
         typical = sum(known) / len(known) if known else _TYPICAL_TOKENS
         return len(known) + unseen, sum(known) + round(unseen * typical)
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mcp_ext_tools_search.hosts import qualified_name
 from mcp_types import ToolAnnotations
+from tools_search_hosts import qualified_name
 
-from tools_search_client.reports import FederatedTool
+from tools_search_client.federation.reports import FederatedTool
 
 __all__ = ["MOST_BYTES", "Definition", "estimate_tokens", "valid_name"]
 

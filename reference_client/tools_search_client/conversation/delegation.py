@@ -10,9 +10,9 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final, TypeAlias
 
-from tools_search_client.concurrency import in_parallel
 from tools_search_client.conversation.finding import Finding, by_query
 from tools_search_client.conversation.reach import Reach
+from tools_search_client.federation.concurrency import in_parallel
 
 __all__ = ["Delegate", "find_for_turn"]
 
@@ -33,10 +33,10 @@ async def find_for_turn(
     None is made where nothing is switched on.
     """
     searches: list[tuple[str, Collection[str] | None]] = []
-    deferred = {tool.server for tool in reach.catalogue.tools if tool.name in reach.deferred}
+    deferred = {tool.server for tool in reach.catalog.tools if tool.name in reach.deferred}
     switched_on = [
         offer.name
-        for offer in reach.catalogue.servers
+        for offer in reach.catalog.servers
         if offer.delegate == "turn" and (offer.tools is None or offer.name in deferred)
     ]
     if switched_on:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from mcp_ext_tools_search.hosts.toolsets import Toolset
+from tools_search_hosts.toolsets import Toolset
 
-from tools_search_client.conversation.catalogue import Catalogue
+from tools_search_client.conversation.catalog import Catalog
 from tools_search_client.conversation.definitions import Definition
 from tools_search_client.conversation.known_tools import spellings
 from tools_search_client.conversation.news import News
@@ -15,8 +15,8 @@ from tools_search_client.conversation.pool import Pool
 from tools_search_client.conversation.search_tools import SearchTools
 from tools_search_client.conversation.shelf import Shelf
 from tools_search_client.conversation.synthetic import SyntheticTool
-from tools_search_client.reports import FederatedTool
-from tools_search_client.tool_discovery import ToolDiscovery
+from tools_search_client.federation.reports import FederatedTool
+from tools_search_client.federation.tool_discovery import ToolDiscovery
 
 __all__ = ["Desk"]
 
@@ -63,9 +63,9 @@ class Desk:
         """Take note that what was called before is no longer in use."""
         self._called.clear()
 
-    def learn(self, catalogue: Catalogue, toolset: Toolset) -> None:
+    def learn(self, catalog: Catalog, toolset: Toolset) -> None:
         """Take note of what is offered: under the same toolset the list only grows, under another it is begun again."""
-        changed = self._pool.learn(catalogue, toolset)
+        changed = self._pool.learn(catalog, toolset)
         if toolset != self._toolset:
             self._toolset = toolset
             self._begin()
@@ -152,7 +152,7 @@ class Desk:
         first = self._eager_definitions()
         self._eager = {definition.name for definition in first}
         self._pool.open(self._eager)
-        self.search.avoid({*(tool.name for tool in self._pool.catalogue.tools), *self._synthetic})
+        self.search.avoid({*(tool.name for tool in self._pool.catalog.tools), *self._synthetic})
         first += [tool.definition for tool in self._synthetic.values()]
         first += [self.search.definition] if self._offers_search else []
         self.shelf.begin(first)

@@ -11,20 +11,20 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Final
 
-from mcp_ext_tools_search.hosts import SEPARATOR, ServerEntry
-from mcp_ext_tools_search.hosts.toolsets import Rule, Toolset
 from mcp_ext_tools_search.types import HitMetadata
+from tools_search_hosts import SEPARATOR, ServerEntry
+from tools_search_hosts.toolsets import Rule, Toolset
 
-from tools_search_client.concurrency import in_parallel
-from tools_search_client.configuration import Configuration
-from tools_search_client.conversation.catalogue import Catalogue, ServerOffer, SourceAnswer
+from tools_search_client.conversation.catalog import Catalog, ServerOffer, SourceAnswer
 from tools_search_client.conversation.finding import MOST_BROWSED
-from tools_search_client.discovery import ServerTools
 from tools_search_client.errors import AmbiguousTool, UnknownTool
-from tools_search_client.fanout import Answer, Method, Question, by_listing
-from tools_search_client.federation import DEFAULT_DEADLINE, Federation
-from tools_search_client.found import Found, FoundTool
-from tools_search_client.merging import federated_tools
+from tools_search_client.federation.concurrency import in_parallel
+from tools_search_client.federation.configuration import Configuration
+from tools_search_client.federation.fanout import Answer, Method, Question, by_listing
+from tools_search_client.federation.federation import DEFAULT_DEADLINE, Federation
+from tools_search_client.federation.merging import federated_tools
+from tools_search_client.servers.discovery import ServerTools
+from tools_search_client.servers.found import Found, FoundTool
 
 __all__ = ["FederationSource"]
 
@@ -53,7 +53,7 @@ class FederationSource:
         self._deadline = deadline
         self._groups: dict[str, dict[str, None]] = {}
 
-    async def survey(self, toolset: Toolset, /) -> Catalogue:
+    async def survey(self, toolset: Toolset, /) -> Catalog:
         """Return what the servers that the toolset shows offer; the others are not even connected."""
         rules = {name: rule for name in self._entries if (rule := toolset.rule(name)) is not None}
 
@@ -68,7 +68,7 @@ class FederationSource:
         question = Question(ask, subject=lambda name: ("survey", self._discovery, rules[name]), method=method)
         answers = await self._federation.survey(question, servers=rules, deadline=self._deadline)
         offers = [self._offer(self._entries[answer.server], rules[answer.server], answer) for answer in answers]
-        return Catalogue(tuple(offers), problems=tuple(_in_vain(toolset, rules, offers)))
+        return Catalog(tuple(offers), problems=tuple(_in_vain(toolset, rules, offers)))
 
     async def search(self, query: str, /, *, servers: Collection[str], limit: int) -> SourceAnswer:
         """Search the servers at once and return what they found, fused by rank."""

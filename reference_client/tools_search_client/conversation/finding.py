@@ -6,14 +6,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from mcp_ext_tools_search.ranking import Ranker, never_silent
+from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion
+from tools_search_ranking import never_silent
 
-from tools_search_client.concurrency import in_parallel
-from tools_search_client.conversation.catalogue import SourceAnswer
+from tools_search_client.conversation.catalog import SourceAnswer
 from tools_search_client.conversation.known_tools import KnownTools
 from tools_search_client.conversation.reach import Reach, called
-from tools_search_client.reports import FederatedTool
+from tools_search_client.federation.concurrency import in_parallel
+from tools_search_client.federation.reports import FederatedTool
 
 __all__ = ["MOST_BROWSED", "Finding", "by_names", "by_query", "by_server"]
 
@@ -97,8 +98,8 @@ async def by_names(reach: Reach, names: Sequence[str], servers: Collection[str] 
 
 
 async def by_server(reach: Reach, server: str) -> Finding:
-    """Return every tool of one server of the catalogue, unless it is too large to be loaded as a whole."""
-    offer = reach.catalogue.server(server)
+    """Return every tool of one server of the catalog, unless it is too large to be loaded as a whole."""
+    offer = reach.catalog.server(server)
     if offer is None:
         return Finding()
     if offer.failure is not None:

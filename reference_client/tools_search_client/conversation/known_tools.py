@@ -6,12 +6,13 @@ import difflib
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from mcp_ext_tools_search.hosts import SEPARATOR
-from mcp_ext_tools_search.hosts.labels import tool_among_servers
-from mcp_ext_tools_search.ranking import Ranker, floored
-from mcp_ext_tools_search.ranking.hits import names_of
+from mcp_ext_tools_search.ranking import Ranker
+from tools_search_hosts import SEPARATOR
+from tools_search_hosts.labels import tool_among_servers
+from tools_search_ranking import floored
+from tools_search_ranking.hits import names_of
 
-from tools_search_client.reports import FederatedTool
+from tools_search_client.federation.reports import FederatedTool
 
 __all__ = ["KnownTools", "spellings"]
 

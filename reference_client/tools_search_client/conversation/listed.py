@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from mcp_ext_tools_search.hosts import SEPARATOR, qualified_name
-from mcp_ext_tools_search.hosts.toolsets import Toolset
 from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import Tool
+from tools_search_hosts import SEPARATOR, qualified_name
+from tools_search_hosts.toolsets import Toolset
 
-from tools_search_client.conversation.catalogue import Catalogue, ServerOffer, SourceAnswer
-from tools_search_client.reports import FederatedTool
+from tools_search_client.conversation.catalog import Catalog, ServerOffer, SourceAnswer
+from tools_search_client.federation.reports import FederatedTool
 
 __all__ = ["ListedSource"]
 
@@ -55,7 +55,7 @@ class ListedSource:
         offers = (ServerOffer(name, tuple(own), name in deferred) for name, own in by_server.items())
         return cls(offers, unassigned)
 
-    async def survey(self, toolset: Toolset, /) -> Catalogue:
+    async def survey(self, toolset: Toolset, /) -> Catalog:
         """Return everything that the toolset shows; a tool without a server is shown unless there is a toolset."""
         shown: list[ServerOffer] = []
         for offer in self.offers:
@@ -63,7 +63,7 @@ class ListedSource:
             if rule is not None:
                 tools = tuple(tool for tool in offer.tools or () if rule.shows(tool.tool.name))
                 shown.append(replace(offer, tools=tools))
-        return Catalogue(tuple(shown), self.unassigned if toolset.rules is None else ())
+        return Catalog(tuple(shown), self.unassigned if toolset.rules is None else ())
 
     async def search(self, query: str, /, *, servers: Collection[str], limit: int) -> SourceAnswer:
         """Return nothing: no server is searched, since all were listed."""

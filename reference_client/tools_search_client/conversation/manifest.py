@@ -4,11 +4,11 @@
       Current conditions, forecasts and severe weather alerts
     - notion (15 tools): search, create_page, update_page, create_database, ... and 11 more
       Search, create and manage pages, databases, comments and users
-    - catalogue (about 5000 tools): topics invoices, shipping, customers
+    - catalog (about 5000 tools): topics invoices, shipping, customers
       "Find what a shop needs"
 
 The last line of an entry is what the server says of itself, in quotation marks, and else what its first tools do. Where
-the catalogue is too large for that, every server says less: no summaries, then fewer names, then only counts, then as
+the catalog is too large for that, every server says less: no summaries, then fewer names, then only counts, then as
 many servers as fit. Names and descriptions come from servers, so none of them can break out of its line.
 """
 
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from tools_search_client.conversation.catalogue import ServerOffer
+from tools_search_client.conversation.catalog import ServerOffer
 from tools_search_client.text import one_line
 
 __all__ = ["MOST_BYTES", "manifest"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tools_search_client.conversation.definitions import Definition
-from tools_search_client.reports import FederatedTool
+from tools_search_client.federation.reports import FederatedTool
 
 __all__ = ["Forward", "Offer", "Reply", "ToolCall", "TurnStart"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tools_search_client.conversation import wording
-from tools_search_client.conversation.catalogue import ServerOffer
+from tools_search_client.conversation.catalog import ServerOffer
 from tools_search_client.conversation.definitions import Definition
 from tools_search_client.conversation.pool import Pool
 from tools_search_client.conversation.shelf import Shelf

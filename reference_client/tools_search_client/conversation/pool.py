@@ -6,16 +6,16 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from mcp_ext_tools_search.for_models import is_pinned, pinned_within_bounds
-from mcp_ext_tools_search.hosts.toolsets import EVERYTHING, Toolset
 from mcp_ext_tools_search.ranking import Ranker
+from tools_search_hosts.toolsets import EVERYTHING, Toolset
 
 from tools_search_client.conversation.accounting import TokenCounts
-from tools_search_client.conversation.catalogue import Catalogue, ServerOffer, ToolSource
+from tools_search_client.conversation.catalog import Catalog, ServerOffer, ToolSource
 from tools_search_client.conversation.known_tools import KnownTools
 from tools_search_client.conversation.partition import eager_tools
 from tools_search_client.conversation.reach import Reach
-from tools_search_client.reports import FederatedTool
-from tools_search_client.tool_discovery import ToolDiscovery
+from tools_search_client.federation.reports import FederatedTool
+from tools_search_client.federation.tool_discovery import ToolDiscovery
 
 __all__ = ["Pool"]
 
@@ -42,33 +42,33 @@ class Pool:
         self.most: int | None = None
         """The most definitions that are ever sent at once; `None` means any number."""
         self.toolset = EVERYTHING
-        self.catalogue = Catalogue()
+        self.catalog = Catalog()
         self._indexed: tuple[FederatedTool, ...] = ()
         self._known = KnownTools((), ranker)
         self._pins: dict[str, str] = {}
         self.reach = self._reach([])
         self.listed = (0, 0)
-        """How many definitions and tokens the whole catalogue is."""
+        """How many definitions and tokens the whole catalog is."""
 
     @property
     def needs_search(self) -> bool:
         """Whether there is anything that has to be found."""
         if not self._discovery.enabled:
             return self.excess > 0
-        return bool(self.reach.deferred or self.catalogue.unlisted)
+        return bool(self.reach.deferred or self.catalog.unlisted)
 
-    def learn(self, catalogue: Catalogue, toolset: Toolset) -> bool:
+    def learn(self, catalog: Catalog, toolset: Toolset) -> bool:
         """Take note of what is offered now, and tell whether anything changed.
 
         A server that fails for the moment is taken to offer what it offered before. What no model may see is left out.
         """
-        catalogue = catalogue.for_model
+        catalog = catalog.for_model
         if toolset == self.toolset:
-            catalogue = replace(catalogue, servers=tuple(map(self._not_forgotten, catalogue.servers)))
-        if (catalogue, toolset) == (self.catalogue, self.toolset):
+            catalog = replace(catalog, servers=tuple(map(self._not_forgotten, catalog.servers)))
+        if (catalog, toolset) == (self.catalog, self.toolset):
             return False
-        self.catalogue, self.toolset = catalogue, toolset
-        self.listed = self._tokens.listed(catalogue)
+        self.catalog, self.toolset = catalog, toolset
+        self.listed = self._tokens.listed(catalog)
         return True
 
     def eager(self) -> tuple[FederatedTool, ...]:
@@ -77,7 +77,7 @@ class Pool:
         Servers that pin others from turn to turn do not get more of them loaded than their bound, until the list is
         begun again.
         """
-        tools = self.catalogue.tools
+        tools = self.catalog.tools
         self._pins |= {tool.name: tool.server for tool in tools if is_pinned(tool.tool) and tool.name not in self._pins}
         return self._eager(self.most)
 
@@ -96,7 +96,7 @@ class Pool:
 
     def has_lost(self, tool: FederatedTool) -> bool:
         """Tell whether the server of a tool was listed without it."""
-        offer = self.catalogue.server(tool.server)
+        offer = self.catalog.server(tool.server)
         listed = offer is None or (offer.tools is not None and offer.failure is None)
         return listed and self.reach.known.get(tool.name) is None
 
@@ -108,7 +108,7 @@ class Pool:
     def _eager(self, most: int | None) -> tuple[FederatedTool, ...]:
         pinned = pinned_within_bounds((server, name) for name, server in self._pins.items())
         return eager_tools(
-            self.catalogue,
+            self.catalog,
             self._discovery,
             tokens=self._tokens.of_tool,
             most=most,
@@ -117,11 +117,11 @@ class Pool:
         )
 
     def _reach(self, loaded: Collection[str]) -> Reach:
-        tools = self.catalogue.tools
+        tools = self.catalog.tools
         if tools != self._indexed:
             self._indexed, self._known = tools, KnownTools(tools, self._ranker)
         return Reach(
-            self.catalogue,
+            self.catalog,
             self.toolset,
             self._known,
             frozenset(tool.name for tool in tools if tool.name not in loaded),
@@ -131,7 +131,7 @@ class Pool:
         )
 
     def _not_forgotten(self, offer: ServerOffer) -> ServerOffer:
-        before = self.catalogue.server(offer.name)
+        before = self.catalog.server(offer.name)
         if offer.failure is None or before is None:
             return offer
         return replace(before, failure=offer.failure)

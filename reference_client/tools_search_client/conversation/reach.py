@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mcp_ext_tools_search.for_models import is_for_model
-from mcp_ext_tools_search.hosts import SEPARATOR, qualified_name
-from mcp_ext_tools_search.hosts.toolsets import Toolset
 from mcp_ext_tools_search.ranking import Ranker
+from tools_search_hosts import SEPARATOR, qualified_name
+from tools_search_hosts.toolsets import Toolset
 
-from tools_search_client.concurrency import in_parallel
-from tools_search_client.conversation.catalogue import Catalogue, SourceAnswer, ToolSource
+from tools_search_client.conversation.catalog import Catalog, SourceAnswer, ToolSource
 from tools_search_client.conversation.known_tools import KnownTools, spellings
-from tools_search_client.reports import FederatedTool
+from tools_search_client.federation.concurrency import in_parallel
+from tools_search_client.federation.reports import FederatedTool
 
 __all__ = ["Reach", "called"]
 
@@ -32,7 +32,7 @@ _LEAST_OF_A_WORD: Final = 10
 class Reach:
     """What a search can find at one moment."""
 
-    catalogue: Catalogue
+    catalog: Catalog
 
     toolset: Toolset
 
@@ -87,7 +87,7 @@ class Reach:
         return self._shown(await self.source.browse(server))
 
     def _unlisted(self, servers: Collection[str] | None) -> list[str]:
-        return [name for name in self.catalogue.unlisted if servers is None or name in servers]
+        return [name for name in self.catalog.unlisted if servers is None or name in servers]
 
     def _hidden(self, servers: Collection[str]) -> set[str]:
         """Return the full names of the tools of these servers that the toolset leaves out."""

@@ -9,7 +9,7 @@ from typing import Final
 from tools_search_client.conversation import wording
 from tools_search_client.conversation.finding import Finding
 from tools_search_client.conversation.search_request import SearchRequest
-from tools_search_client.reports import FederatedTool
+from tools_search_client.federation.reports import FederatedTool
 
 __all__ = ["Answer", "Loading", "answer"]
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from mcp_types import ToolAnnotations
 
 from tools_search_client.conversation import wording
-from tools_search_client.conversation.catalogue import ServerOffer
+from tools_search_client.conversation.catalog import ServerOffer
 from tools_search_client.conversation.definitions import Definition
 from tools_search_client.conversation.finding import Finding, by_names, by_query, by_server
 from tools_search_client.conversation.manifest import manifest
@@ -18,7 +18,7 @@ from tools_search_client.conversation.search_answer import Loading, answer
 from tools_search_client.conversation.search_request import SearchRequest, SearchRequestError, read_request
 from tools_search_client.conversation.shelf import Shelf
 from tools_search_client.conversation.synthetic import SyntheticToolResult
-from tools_search_client.reports import FederatedTool
+from tools_search_client.federation.reports import FederatedTool
 
 __all__ = ["SearchTools"]
 
@@ -82,7 +82,7 @@ class SearchTools:
     def offers(self) -> list[ServerOffer]:
         """The servers with the tools that have to be found there."""
         reach = self._reach()
-        offers = [_to_be_found(offer, reach.deferred) for offer in reach.catalogue.servers]
+        offers = [_to_be_found(offer, reach.deferred) for offer in reach.catalog.servers]
         return [offer for offer in offers if offer.tools is None or offer.tools or offer.failure]
 
     @property
@@ -104,7 +104,7 @@ class SearchTools:
         """Find tools; those that the model does not have yet are loaded, as far as there is room."""
         reach = self._reach()
         try:
-            request = read_request(arguments, [offer.name for offer in reach.catalogue.servers if offer.name])
+            request = read_request(arguments, [offer.name for offer in reach.catalog.servers if offer.name])
         except SearchRequestError as error:
             return SyntheticToolResult(str(error), is_error=True, remarks=error.remarks)
         finding = await _found(reach, request)

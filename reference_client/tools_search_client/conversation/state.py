@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from mcp_ext_tools_search.hosts import split_candidates
-from mcp_ext_tools_search.hosts.toolsets import EVERYTHING, Toolset, closest
-from mcp_ext_tools_search.ranking import Ranker, default_ranker
+from mcp_ext_tools_search.ranking import Ranker
+from tools_search_hosts import split_candidates
+from tools_search_hosts.toolsets import EVERYTHING, Toolset, closest
+from tools_search_ranking import default_ranker
 
 from tools_search_client.conversation import wording
 from tools_search_client.conversation.accounting import TokenCounts
-from tools_search_client.conversation.catalogue import ToolSource
+from tools_search_client.conversation.catalog import ToolSource
 from tools_search_client.conversation.definitions import Definition, estimate_tokens
 from tools_search_client.conversation.delegation import Delegate, find_for_turn
 from tools_search_client.conversation.desk import Desk
@@ -23,7 +24,7 @@ from tools_search_client.conversation.shelf import Addition
 from tools_search_client.conversation.statistics import DiscoveryStatistics, Statistics
 from tools_search_client.conversation.synthetic import SyntheticTool
 from tools_search_client.errors import LocalMistake, ToolsSearchClientError, UnknownTool
-from tools_search_client.tool_discovery import ToolDiscovery
+from tools_search_client.federation.tool_discovery import ToolDiscovery
 
 __all__ = ["Conversation"]
 
@@ -119,7 +120,7 @@ class Conversation:
         chosen = self._chosen(toolset)
         self._desk.begin_turn()
         self._desk.learn(await self._source.survey(chosen), chosen)
-        failures = {offer.name: offer.failure for offer in self._pool.catalogue.servers if offer.failure is not None}
+        failures = {offer.name: offer.failure for offer in self._pool.catalog.servers if offer.failure is not None}
         loaded: list[str] = []
         fault: Exception | None = None
         if text and self._discovery.enabled:
@@ -129,7 +130,7 @@ class Conversation:
                 self._count_search(len(added))
                 loaded += added
                 failures |= finding.failures
-        problems = (*self._pool.catalogue.problems, *self._desk.problems)
+        problems = (*self._pool.catalog.problems, *self._desk.problems)
         return TurnStart(tuple(loaded), failures, problems, self._desk.news.taken_changes(), fault)
 
     async def refresh(self) -> tuple[str, ...]:
@@ -206,7 +207,7 @@ class Conversation:
     def _refusal(self, name: str) -> str:
         """Return why a name that is not loaded cannot be called."""
         known = self._pool.reach.known
-        unlisted = self._pool.catalogue.unlisted
+        unlisted = self._pool.catalog.unlisted
         may_be_there = split_candidates(name.replace(":", "__", 1), unlisted)
         if (self._discovery.enabled or self._desk.search_name) and (known.named(name) or may_be_there):
             return wording.not_loaded_yet(name, self._desk.search_name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tools_search_client.conversation.definitions import Definition
-from tools_search_client.reports import FederatedTool
+from tools_search_client.federation.reports import FederatedTool
 
 __all__ = ["SyntheticTool", "SyntheticToolResult"]
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, cast
 
 from tools_search_client.conversation.definitions import valid_name
 from tools_search_client.errors import ServerError, ToolsSearchClientError
-from tools_search_client.reports import FederatedTool
+from tools_search_client.federation.reports import FederatedTool
 from tools_search_client.text import printable, shorten
 
 __all__ = [

@@ -10,7 +10,7 @@ from mcp_ext_tools_search.types import EXTENSION_ID
 from tools_search_client.demo.meter import Exchange, WireMeter
 from tools_search_client.demo.stage import PATIENCE_SECONDS, Stage, over_gateway
 from tools_search_client.demo.step import Shown, StepFailed
-from tools_search_client.federation import Federation
+from tools_search_client.federation.federation import Federation
 
 __all__ = ["negotiate"]
 

@@ -19,7 +19,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from tools_search_client.demo.stage import PATIENCE_SECONDS
 from tools_search_client.demo.step import StepFailed
-from tools_search_client.diagnostics import kept_diagnostics
+from tools_search_client.servers.diagnostics import kept_diagnostics
 
 __all__ = ["SERVER", "judged", "running_gateway"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tools_search_client.configuration import load_configuration
 from tools_search_client.demo.meter import WireMeter
 from tools_search_client.demo.stage import LIMIT, Stage, observed
 from tools_search_client.demo.step import Shown, StepFailed
-from tools_search_client.federation import open_federation
-from tools_search_client.reports import FederatedSearch, ServerDescription
+from tools_search_client.federation.configuration import load_configuration
+from tools_search_client.federation.federation import open_federation
+from tools_search_client.federation.reports import FederatedSearch, ServerDescription
 
 __all__ = ["MEASURED", "fall_back", "search"]
 

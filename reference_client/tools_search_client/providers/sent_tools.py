@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mcp_ext_tools_search.hosts import qualified_name
+from tools_search_hosts import qualified_name
 
 from tools_search_client.conversation.definitions import Definition, valid_name
 from tools_search_client.providers.plain_json import copied

@@ -15,10 +15,10 @@ from mcp_ext_tools_search.for_models import (
     is_for_model,
     is_pinned,
 )
-from mcp_ext_tools_search.hosts import ConfigurationError, HostFile
+from tools_search_hosts import ConfigurationError, HostFile
 
-from tools_search_server.gateway import Offer
-from tools_search_server.views import View
+from tools_search_server.gateway.gateway import Offer
+from tools_search_server.gateway.views import View
 
 __all__ = ["ALWAYS_VARIABLE", "AlwaysAvailable", "read_always_available"]
 

@@ -10,16 +10,16 @@ from mcp_ext_tools_search.for_models import is_for_model
 from mcp_ext_tools_search.types import SearchToolsRequestParams
 from pydantic import ValidationError
 
+from tools_search_server.base.revealing import quoted
 from tools_search_server.compat.answers import ToolFailure
 from tools_search_server.compat.callers_tools import CallersTools, Filters
 from tools_search_server.compat.definitions import MetaNames
 from tools_search_server.compat.relations import related_tools
-from tools_search_server.gateway import Offer
-from tools_search_server.remote import Remote
-from tools_search_server.remote_bounds import NotAnswered
-from tools_search_server.revealing import quoted
-from tools_search_server.searched import Searched
-from tools_search_server.views import SeenUpstream
+from tools_search_server.gateway.gateway import Offer
+from tools_search_server.gateway.searched import Searched
+from tools_search_server.gateway.views import SeenUpstream
+from tools_search_server.upstreams.remote import Remote
+from tools_search_server.upstreams.remote_bounds import NotAnswered
 
 __all__ = ["Browser"]
 

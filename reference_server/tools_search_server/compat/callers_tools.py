@@ -8,14 +8,14 @@ from functools import cached_property
 from typing import Any, Final
 
 from mcp_ext_tools_search.for_models import is_for_model
-from mcp_ext_tools_search.hosts import qualified_name
 from mcp_ext_tools_search.ranking import Hit
+from tools_search_hosts import qualified_name
 
+from tools_search_server.base.labels import category_of, examples_of, related_of, tags_of
+from tools_search_server.base.unknown_tool import closest_names
 from tools_search_server.compat.answers import ToolFailure
-from tools_search_server.gateway import Offer
-from tools_search_server.labels import category_of, examples_of, related_of, tags_of
-from tools_search_server.unknown_tool import closest_names
-from tools_search_server.views import View
+from tools_search_server.gateway.gateway import Offer
+from tools_search_server.gateway.views import View
 
 __all__ = ["CallersTools", "Filters", "not_for_models"]
 

@@ -10,12 +10,12 @@ from typing import Any, Final
 from mcp import MCPError
 from mcp.server import ServerRequestContext
 
-from tools_search_server.arguments import complaints
+from tools_search_server.base.arguments import complaints
+from tools_search_server.base.revealing import quoted
 from tools_search_server.compat.answers import ToolFailure
 from tools_search_server.compat.callers_tools import CallersTools
 from tools_search_server.compat.definitions import MetaNames
-from tools_search_server.relay import relay_call
-from tools_search_server.revealing import quoted
+from tools_search_server.gateway.relay import relay_call
 
 __all__ = ["call_found_tool"]
 

@@ -13,18 +13,18 @@ from mcp.server.context import HandlerResult, ServerMiddleware
 from mcp.server.subscriptions import ServerEvent
 from mcp_types import CallToolRequestParams, PaginatedRequestParams, Tool
 
-from tools_search_server.arguments import complaints
-from tools_search_server.beside_tools import LISTINGS, install_beside_tools
-from tools_search_server.callers import remember_caller
-from tools_search_server.changes import Announcer
+from tools_search_server.access.callers import remember_caller
+from tools_search_server.base.arguments import complaints
 from tools_search_server.compat.always_available import AlwaysAvailable
 from tools_search_server.compat.answers import ToolFailure, answer
 from tools_search_server.compat.definitions import MetaNames
 from tools_search_server.compat.spellings import plainly_spelt
-from tools_search_server.gateway import Gateway
-from tools_search_server.searched import Searched
-from tools_search_server.upstream import Upstream
-from tools_search_server.views import View
+from tools_search_server.gateway.beside_tools import LISTINGS, install_beside_tools
+from tools_search_server.gateway.changes import Announcer
+from tools_search_server.gateway.gateway import Gateway
+from tools_search_server.gateway.searched import Searched
+from tools_search_server.gateway.views import View
+from tools_search_server.upstreams.upstream import Upstream
 
 __all__ = [
     "LIST_AT_MOST",

@@ -13,12 +13,12 @@ from mcp.server.session import ServerSession
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
 from mcp_ext_tools_search.for_models import is_for_model
 
-from tools_search_server.changes import tell
+from tools_search_server.access.toolsets import Toolset
 from tools_search_server.compat.always_available import AlwaysAvailable
-from tools_search_server.gateway import Offer
-from tools_search_server.toolsets import Toolset
-from tools_search_server.upstream import Upstream
-from tools_search_server.views import View, Views
+from tools_search_server.gateway.changes import tell
+from tools_search_server.gateway.gateway import Offer
+from tools_search_server.gateway.views import View, Views
+from tools_search_server.upstreams.upstream import Upstream
 
 __all__ = ["FoundLists"]
 

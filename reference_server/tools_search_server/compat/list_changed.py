@@ -13,19 +13,19 @@ from mcp.server.subscriptions import ServerEvent
 from mcp_types import CallToolRequestParams, NotificationParams, PaginatedRequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from tools_search_server.access.toolsets import EVERYTHING
+from tools_search_server.base.faults import hide_faults
+from tools_search_server.base.paging import ToolPages
+from tools_search_server.base.unknown_tool import unknown_tool
 from tools_search_server.compat.answers import ToolFailure, answer
 from tools_search_server.compat.browser import Browser
 from tools_search_server.compat.definitions import search_tool
 from tools_search_server.compat.endpoint import Announcers, Ctx, Endpoint, Parts, bare_server, checked
 from tools_search_server.compat.found_lists import FoundLists
-from tools_search_server.faults import hide_faults
-from tools_search_server.paging import ToolPages
-from tools_search_server.relay import relay_call
-from tools_search_server.remote_tools import called_tool
-from tools_search_server.toolsets import EVERYTHING
-from tools_search_server.unknown_tool import unknown_tool
-from tools_search_server.upstream import Upstream
-from tools_search_server.view_changes import ViewChanges
+from tools_search_server.gateway.relay import relay_call
+from tools_search_server.gateway.remote_tools import called_tool
+from tools_search_server.gateway.view_changes import ViewChanges
+from tools_search_server.upstreams.upstream import Upstream
 
 __all__ = ["list_changed_endpoint"]
 

@@ -13,20 +13,20 @@ from typing import Any, Final
 from mcp.server.context import HandlerResult
 from mcp_types import CallToolRequestParams, PaginatedRequestParams
 
+from tools_search_server.access.toolsets import EVERYTHING
+from tools_search_server.base.faults import hide_faults
+from tools_search_server.base.paging import ToolPages
+from tools_search_server.base.unknown_tool import unknown_tool
 from tools_search_server.compat.answers import ToolFailure, answer
 from tools_search_server.compat.browser import Browser
 from tools_search_server.compat.callers_tools import not_for_models
 from tools_search_server.compat.calling import call_found_tool
 from tools_search_server.compat.definitions import meta_tools
 from tools_search_server.compat.endpoint import Ctx, Endpoint, Parts, bare_server, checked
-from tools_search_server.faults import hide_faults
-from tools_search_server.paging import ToolPages
-from tools_search_server.relay import relay_call
-from tools_search_server.remote_tools import called_tool
-from tools_search_server.toolsets import EVERYTHING
-from tools_search_server.unknown_tool import unknown_tool
-from tools_search_server.view_changes import ViewChanges
-from tools_search_server.views import View
+from tools_search_server.gateway.relay import relay_call
+from tools_search_server.gateway.remote_tools import called_tool
+from tools_search_server.gateway.view_changes import ViewChanges
+from tools_search_server.gateway.views import View
 
 __all__ = ["auto_endpoint", "meta_tools_endpoint"]
 

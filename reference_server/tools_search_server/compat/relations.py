@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tools_search_server.base.labels import category_of, tags_of
 from tools_search_server.compat.callers_tools import CallersTools
-from tools_search_server.labels import category_of, tags_of
 
 __all__ = ["related_tools"]
 

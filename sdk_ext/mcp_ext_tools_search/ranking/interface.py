@@ -60,7 +60,7 @@ class UpdatableIndex(ToolIndex, Protocol):
 
 
 class Ranker(Protocol):
-    """Makes an index of a catalogue: the one argument that swaps one way of ranking for another."""
+    """Makes an index of a catalog: the one argument that swaps one way of ranking for another."""
 
     def __call__(self, tools: Sequence[Tool], /) -> ToolIndex:
         """Index `tools`, whose names are unique."""
@@ -73,7 +73,7 @@ class SlowRanker(Protocol):
 
     @property
     def is_slow(self) -> Literal[True]:
-        """Always true: a ranker without it is slow in large catalogues only."""
+        """Always true: a ranker without it is slow in large catalogs only."""
         ...
 
 

@@ -14,7 +14,7 @@ from mcp_ext_tools_search.ranking.terms import terms, tool_terms
 __all__ = ["MOST_WORDS", "PlainIndex", "PlainRanker"]
 
 MOST_WORDS: Final = 200
-"""Words of a query that are looked up; rank-bm25 walks through the whole catalogue for each."""
+"""Words of a query that are looked up; rank-bm25 walks through the whole catalog for each."""
 
 
 class PlainIndex:
@@ -43,7 +43,7 @@ class PlainIndex:
         scores: list[float] = self._bm25.get_scores(words).tolist()
         if any(score > 0 for score in scores):
             return scores
-        # In a small catalogue every word may be in half of the tools, where this idf is zero.
+        # In a small catalog every word may be in half of the tools, where this idf is zero.
         return [float(len(set(words).intersection(own))) for own in self._words]
 
     def _hit(self, place: int, score: float, words: frozenset[str]) -> Hit:

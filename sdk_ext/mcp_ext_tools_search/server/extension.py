@@ -11,15 +11,16 @@ from mcp.server import MCPServer, Server
 from mcp.server.context import HandlerResult, ServerRequestContext
 from mcp.server.extension import Extension, MethodBinding
 from mcp_types.methods import SPEC_CLIENT_METHODS
+from tools_search_ranking import default_ranker
+from tools_search_ranking.catalog import CatalogSnapshot
+from tools_search_ranking.index_cache import IndexCache
 
 from mcp_ext_tools_search.cursor import CursorKey, InvalidCursor
-from mcp_ext_tools_search.ranking import Hit, Ranker, default_ranker
+from mcp_ext_tools_search.ranking import Hit, Ranker
 from mcp_ext_tools_search.server._lowlevel import lowlevel_server
 from mcp_ext_tools_search.server.answer import Answer, Extend
-from mcp_ext_tools_search.server.catalogue import Catalogue
 from mcp_ext_tools_search.server.failure import internal_faults_hidden
 from mcp_ext_tools_search.server.gate import is_modern, require_declared
-from mcp_ext_tools_search.server.index import IndexCache
 from mcp_ext_tools_search.server.listing import Listing, read_listing
 from mcp_ext_tools_search.server.middleware import SearchMiddleware, caller_listing
 from mcp_ext_tools_search.server.page import cut_page
@@ -56,11 +57,11 @@ class ToolsSearch(Extension):
         max_concurrency: Number of searches over large catalogs that are ranked at the same time.
         max_searches: Number of searches that are answered at the same time, waiting ones included. One more is refused
             as one too many, with error -32603 that says when to search again.
-        catalogue: For servers whose callers see different parts of one catalogue: gives all of its tools in a protocol
+        catalog: For servers whose callers see different parts of one catalog: gives all of its tools in a protocol
             version. One index of it then serves every caller, with statistics over what that caller sees, so that
-            answers are those of a catalogue without the rest. Without it each part has an index of its own.
+            answers are those of a catalog without the rest. Without it each part has an index of its own.
         listing: For servers that keep ready what their listings show: returns what the complete `tools/list` would show
-            the caller of a request, in wire form. A search then need not list, which in large catalogues takes most of
+            the caller of a request, in wire form. A search then need not list, which in large catalogs takes most of
             its time. Without it each search lists as its caller does, through every middleware, and cannot find what
             the caller is not shown; a server that hands listings over has to see to that itself, and does not change
             tools that it has handed over: those of a listing that changes are another object.
@@ -84,7 +85,7 @@ class ToolsSearch(Extension):
         max_query_chars: int = 4096,
         max_concurrency: int = 4,
         max_searches: int = 64,
-        catalogue: Callable[[str], Catalogue] | None = None,
+        catalog: Callable[[str], CatalogSnapshot] | None = None,
         listing: Callable[[ServerRequestContext[Any, Any]], Listing] | None = None,
         extend: Extend | None = None,
     ) -> None:
@@ -103,7 +104,7 @@ class ToolsSearch(Extension):
         self._max_limit = max_limit if stated is None else min(max_limit, stated)
         self._max_query_chars = max_query_chars
         self._max_searches = max_searches
-        self._catalogue = catalogue
+        self._catalog = catalog
         self._listing = listing
         self._extend = extend
         ranker = ranker or default_ranker()
@@ -152,8 +153,8 @@ class ToolsSearch(Extension):
             query: Text that is not blank.
             protocol_version: That of the caller.
         """
-        catalogue = self._catalogue(protocol_version) if self._catalogue else None
-        return await self._indexes.rank(tools, query, catalogue=catalogue)
+        catalog = self._catalog(protocol_version) if self._catalog else None
+        return await self._indexes.rank(tools, query, catalog=catalog)
 
     def _require_installable(self, server: Server[Any]) -> None:
         if server.get_request_handler("tools/list") is None:

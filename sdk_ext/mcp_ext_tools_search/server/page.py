@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
+from tools_search_ranking.hits import first_names, names_of
+
 from mcp_ext_tools_search.cursor import CursorKey, InvalidCursor, answer_digest
 from mcp_ext_tools_search.ranking import Hit
-from mcp_ext_tools_search.ranking.hits import first_names, names_of
 from mcp_ext_tools_search.server.request import invalid_params
 from mcp_ext_tools_search.types import EXTENSION_ID, SearchToolsRequestParams
 

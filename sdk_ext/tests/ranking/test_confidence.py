@@ -4,9 +4,9 @@ from collections.abc import Callable
 from math import log
 
 import pytest
-from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, Floor
-from mcp_ext_tools_search.ranking.confidence import WEIGHTS, confidence
 from mcp_types import Tool
+from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, Floor
+from tools_search_ranking.confidence import WEIGHTS, confidence
 
 _SURE = 0.4
 _UNFIT = "Which current text should I read about the history of ancient Rome this week?"
@@ -103,7 +103,7 @@ def test_many_instances_of_a_server_hold_back_no_more_than_one(tools: list[Tool]
     assert FieldedRanker(least_confidence=DEFAULT_LEAST_CONFIDENCE)(instances).search(request)
 
 
-def test_a_catalogue_larger_than_any_that_was_judged_counts_as_the_largest_of_those(make_tool: Callable[..., Tool]):
+def test_a_catalog_larger_than_any_that_was_judged_counts_as_the_largest_of_those(make_tool: Callable[..., Tool]):
     many = FieldedRanker()([make_tool(f"device_{place}", "Switch an appliance.") for place in range(3_000)])
     of_many = many.signs("switch the light on")
     assert of_many is not None

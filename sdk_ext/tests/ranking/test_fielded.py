@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from mcp_ext_tools_search.ranking import FieldedRanker, Hit, ToolIndex
+from mcp_ext_tools_search.ranking import Hit, ToolIndex
 from mcp_types import Tool
+from tools_search_ranking import FieldedRanker
 
 _MailSchema = {
     "type": "object",
@@ -147,7 +148,7 @@ def test_an_abbreviation_finds_what_it_is_short_for(make_tool: Callable[..., Too
     assert _names(index.search("create mr"))[0] == "create_merge_request"
 
 
-def test_an_empty_catalogue_finds_nothing():
+def test_an_empty_catalog_finds_nothing():
     assert list(FieldedRanker()([]).search("anything")) == []
 
 

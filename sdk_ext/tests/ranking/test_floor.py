@@ -3,9 +3,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 import pytest
-from mcp_ext_tools_search.ranking import Floor, Hit, Ranker, ToolIndex, floored, with_floor
-from mcp_ext_tools_search.ranking.hits import LazyHits
+from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex
 from mcp_types import Tool
+from tools_search_ranking import Floor, floored, with_floor
+from tools_search_ranking.hits import LazyHits
 
 
 class _Fixed:

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from mcp_ext_tools_search.ranking.hits import LazyHits, first_names, names_of, none_of
 from mcp_ext_tools_search.ranking.interface import Hit
+from tools_search_ranking.hits import LazyHits, first_names, names_of, none_of
 
 
 def _counted() -> tuple[LazyHits, list[int]]:

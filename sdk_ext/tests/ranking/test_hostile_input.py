@@ -9,8 +9,9 @@ from time import process_time
 from typing import Any
 
 import pytest
-from mcp_ext_tools_search.ranking import FieldedRanker, PlainRanker, Ranker, floored
+from mcp_ext_tools_search.ranking import PlainRanker, Ranker
 from mcp_types import Tool
+from tools_search_ranking import FieldedRanker, floored
 
 _LONG = 100_000
 _SECONDS = 5.0

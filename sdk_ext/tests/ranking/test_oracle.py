@@ -10,17 +10,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from mcp_ext_tools_search.ranking import PlainRanker
-from mcp_ext_tools_search.ranking.fields import STEPS
-from mcp_ext_tools_search.ranking.layout import entries_of
-from mcp_ext_tools_search.ranking.postings import Postings
-from mcp_ext_tools_search.ranking.queries import WeighedQuery
-from mcp_ext_tools_search.ranking.scoring import LEAST_FACTOR, score
-from mcp_ext_tools_search.ranking.segments import Segment
-from mcp_ext_tools_search.ranking.statistics import Statistics, saturation
 from mcp_ext_tools_search.ranking.terms import terms
 from mcp_types import Tool
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
+from tools_search_ranking.fields import STEPS
+from tools_search_ranking.layout import entries_of
+from tools_search_ranking.postings import Postings
+from tools_search_ranking.queries import WeighedQuery
+from tools_search_ranking.scoring import LEAST_FACTOR, score
+from tools_search_ranking.segments import Segment
+from tools_search_ranking.statistics import Statistics, saturation
 
 _WORD = st.sampled_from(["get", "list", "user", "file", "weather", "café", "天气", "v2", "report", "mail"])
 _B = 0.75

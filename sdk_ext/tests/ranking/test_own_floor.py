@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp_ext_tools_search.ranking import FieldedRanker, floored
-from mcp_ext_tools_search.ranking.own_floor import is_plain
 from mcp_ext_tools_search.ranking.terms import terms, tool_terms
 from mcp_types import Tool
+from tools_search_ranking import FieldedRanker, floored
+from tools_search_ranking.own_floor import is_plain
 
 _LETTERS = "aBeE12 -_.\u0301\u0130\u00e9\u00df\ufb01\u00b2\u2167天气手詢询ก\u0e31हि한국"
 _TEXT = st.text(st.sampled_from(_LETTERS), max_size=12)

@@ -51,6 +51,6 @@ def test_words_are_counted_where_their_idf_is_zero(make_tool: Callable[..., Tool
     assert [hit.name for hit in index.search("two three one")] == ["alpha", "beta"]
 
 
-def test_a_catalogue_without_words_finds_nothing(make_tool: Callable[..., Tool]):
+def test_a_catalog_without_words_finds_nothing(make_tool: Callable[..., Tool]):
     assert list(PlainRanker()([]).search("anything")) == []
     assert list(PlainRanker()([make_tool("_")]).search("anything")) == []

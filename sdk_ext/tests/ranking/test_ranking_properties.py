@@ -1,4 +1,4 @@
-"""What holds for every ranking of every catalogue, checked over generated ones."""
+"""What holds for every ranking of every catalog, checked over generated ones."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp_ext_tools_search.ranking import FieldedRanker, PlainRanker, Ranker, floored
+from mcp_ext_tools_search.ranking import PlainRanker, Ranker
 from mcp_ext_tools_search.ranking.terms import terms, tool_terms, trimmed
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
+from tools_search_ranking import FieldedRanker, floored
 
 _VOCABULARY: list[str] = [
     "get", "list", "delete", "remove", "user", "users", "file", "files", "issue", "weather", "wether",

@@ -3,10 +3,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import mcp_ext_tools_search.ranking
+import tools_search_ranking
 
 
 def test_the_example_of_the_readme_holds():
-    readme = Path(mcp_ext_tools_search.ranking.__file__).with_name("README.md").read_text(encoding="utf-8")
+    readme = Path(tools_search_ranking.__file__).with_name("README.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
     exec(compile(example, "README.md", "exec"), {})  # noqa: S102  # the example is the thing under test

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp_ext_tools_search.ranking.spelling import Spelling, is_one_slip
 from numpy.typing import NDArray
+from tools_search_ranking.spelling import Spelling, is_one_slip
 
 _SHORT_TEXT = st.text(st.sampled_from("abc"), max_size=6)
 

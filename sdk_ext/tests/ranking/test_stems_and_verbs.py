@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp_ext_tools_search.ranking.stems import stem
-from mcp_ext_tools_search.ranking.stop_words import STOP_WORDS, without_fillers
-from mcp_ext_tools_search.ranking.synonyms import (
+from tools_search_ranking.stems import stem
+from tools_search_ranking.stop_words import STOP_WORDS, without_fillers
+from tools_search_ranking.synonyms import (
     ABBREVIATIONS,
     CHINESE_VERB_GROUPS,
     NOUN_GROUPS,

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mcp_ext_tools_search.ranking.traditional import SIMPLIFIED, simplified
+from tools_search_ranking.traditional import SIMPLIFIED, simplified
 
 
 def test_traditional_characters_become_simplified_ones():

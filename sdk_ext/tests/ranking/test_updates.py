@@ -9,8 +9,9 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from mcp_ext_tools_search.ranking import FieldedRanker, Hit, PlainRanker, ToolIndex, UpdatableIndex, floored
+from mcp_ext_tools_search.ranking import Hit, PlainRanker, ToolIndex, UpdatableIndex
 from mcp_types import Tool
+from tools_search_ranking import FieldedRanker, floored
 
 _WORDS = ["get", "list", "delete", "user", "users", "file", "files", "weather", "weathr", "getUserInfo", "the", "café"]
 _WORD = st.sampled_from([*_WORDS, "cafe", "天气预报", "查询天气", "погода", "sending", "send"])
@@ -29,8 +30,8 @@ def _updatable(index: ToolIndex) -> UpdatableIndex:
     return index
 
 
-class ChangingCatalogue(RuleBasedStateMachine):
-    """A catalogue whose tools come, go and change in any order."""
+class ChangingCatalog(RuleBasedStateMachine):
+    """A catalog whose tools come, go and change in any order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,8 +61,8 @@ class ChangingCatalogue(RuleBasedStateMachine):
             assert list(index.search(query)) == hits
 
 
-TestChangingCatalogue = ChangingCatalogue.TestCase
-TestChangingCatalogue.settings = settings(max_examples=40, stateful_step_count=12, deadline=None)
+TestChangingCatalog = ChangingCatalog.TestCase
+TestChangingCatalog.settings = settings(max_examples=40, stateful_step_count=12, deadline=None)
 
 
 def test_what_is_left_of_removed_tools_is_tidied_up_and_changes_nothing(make_tool: Callable[..., Tool]):

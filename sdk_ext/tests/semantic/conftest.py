@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from mcp_ext_tools_search.semantic import Embedder
 from mcp_types import Tool
 from numpy.typing import NDArray
+from tools_search_ranking.semantic import Embedder
 
 _MEANINGS = {"car": 0, "automobile": 0, "mail": 1, "letter": 1, "weather": 2, "forecast": 2}
 SECONDS = 30

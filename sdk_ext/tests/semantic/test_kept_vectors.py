@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mcp_ext_tools_search.semantic import Embedder, SemanticRanker
-from mcp_ext_tools_search.semantic.kept_vectors import KeptVectors
 from mcp_types import Tool
+from tools_search_ranking.semantic import Embedder, SemanticRanker
+from tools_search_ranking.semantic.kept_vectors import KeptVectors
 
 from .conftest import SECONDS, Meanings
 

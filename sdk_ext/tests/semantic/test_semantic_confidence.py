@@ -9,13 +9,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mcp_ext_tools_search.ranking import FieldedRanker, PlainRanker, UpdatableIndex, floored
-from mcp_ext_tools_search.ranking.confidence import Signs, confidence
-from mcp_ext_tools_search.semantic import Embedder, SemanticRanker
-from mcp_ext_tools_search.semantic.confidence import SemanticSigns
-from mcp_ext_tools_search.semantic.index import SemanticIndex
+from mcp_ext_tools_search.ranking import PlainRanker, UpdatableIndex
 from mcp_types import Tool
 from numpy.typing import NDArray
+from tools_search_ranking import FieldedRanker, floored
+from tools_search_ranking.confidence import Signs, confidence
+from tools_search_ranking.semantic import Embedder, SemanticRanker
+from tools_search_ranking.semantic.confidence import SemanticSigns
+from tools_search_ranking.semantic.index import SemanticIndex
 
 from .conftest import SECONDS
 

@@ -9,11 +9,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
-from mcp_ext_tools_search.ranking import UpdatableIndex, floored
-from mcp_ext_tools_search.semantic import Embedder, SemanticRanker
-from mcp_ext_tools_search.semantic.fusion import UNIT, cosines, standard_scores
+from mcp_ext_tools_search.ranking import UpdatableIndex
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
+from tools_search_ranking import floored
+from tools_search_ranking.semantic import Embedder, SemanticRanker
+from tools_search_ranking.semantic.fusion import UNIT, cosines, standard_scores
 
 from .conftest import SECONDS, Meanings
 
@@ -31,8 +32,8 @@ def _tool(name: str, description: str) -> Tool:
     return Tool(name=name, description=description, input_schema={"type": "object"}, _meta=meta)
 
 
-class ChangingCatalogue(RuleBasedStateMachine):
-    """A catalogue whose tools come, go and change in any order."""
+class ChangingCatalog(RuleBasedStateMachine):
+    """A catalog whose tools come, go and change in any order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,8 +63,8 @@ class ChangingCatalogue(RuleBasedStateMachine):
         assert all(0 <= score <= 1 for score in scores)
 
 
-TestChangingCatalogue = ChangingCatalogue.TestCase
-TestChangingCatalogue.settings = settings(max_examples=30, stateful_step_count=8, deadline=None)
+TestChangingCatalog = ChangingCatalog.TestCase
+TestChangingCatalog.settings = settings(max_examples=30, stateful_step_count=8, deadline=None)
 
 
 @given(

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mcp_ext_tools_search.ranking import FieldedRanker, PlainRanker, UpdatableIndex, floored
-from mcp_ext_tools_search.semantic import Embedder, EmbedderError, SemanticRanker, is_latin
-from mcp_ext_tools_search.server.index import IndexCache
+from mcp_ext_tools_search.ranking import PlainRanker, UpdatableIndex
 from mcp_types import Tool
 from numpy.typing import NDArray
+from tools_search_ranking import FieldedRanker, floored
+from tools_search_ranking.index_cache import IndexCache
+from tools_search_ranking.semantic import Embedder, EmbedderError, SemanticRanker, is_latin
 
 from .conftest import SECONDS, Meanings
 
@@ -225,7 +226,7 @@ def test_a_process_ends_between_two_calls_of_the_embedder() -> None:
     ending = """
 import threading, time
 import numpy as np
-from mcp_ext_tools_search.semantic import Embedder, SemanticRanker
+from tools_search_ranking.semantic import Embedder, SemanticRanker
 from mcp_types import Tool
 
 began = threading.Event()

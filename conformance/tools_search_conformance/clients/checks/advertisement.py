@@ -14,8 +14,8 @@ from tools_search_conformance.clients.peer import params_of
 from tools_search_conformance.clients.registry import client_check
 from tools_search_conformance.clients.script import SETTINGS, Script
 from tools_search_conformance.clients.sessions import NotConnectedError
-from tools_search_conformance.properties import explore
-from tools_search_conformance.shape import integer
+from tools_search_conformance.target.properties import explore
+from tools_search_conformance.target.shape import integer
 from tools_search_conformance.wire.eras import LEGACY, MODERN
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tools_search_conformance.clients.generated import Shifting, cursors
 from tools_search_conformance.clients.registry import client_check
 from tools_search_conformance.clients.script import LISTED, Pages, Refusal, Reply, Script, found, tool
-from tools_search_conformance.properties import explore
+from tools_search_conformance.target.properties import explore
 from tools_search_conformance.wire.eras import MODERN
 
 if TYPE_CHECKING:

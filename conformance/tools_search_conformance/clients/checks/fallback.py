@@ -188,7 +188,7 @@ def _busy(times: int, *, later: bool = False) -> Search:
     passes="`tools/search`, at once or when the listing turns out long.",
     level="ADVICE",
 )
-async def searches_a_large_catalogue(bench: ClientBench) -> None:
+async def searches_a_large_catalog(bench: ClientBench) -> None:
     for settings in ({"catalogSize": 1_000_000}, {}):
         places = ("extensions",) if bench.cell.era == MODERN else ("extensions", "experimental")
         case = f"the server advertised {json.dumps(settings)}"

@@ -11,7 +11,7 @@ from tools_search_conformance.clients.generated import Cut, Shifting, cuts
 from tools_search_conformance.clients.peer import params_of
 from tools_search_conformance.clients.registry import client_check
 from tools_search_conformance.clients.script import LISTED, Pages, Script
-from tools_search_conformance.properties import explore, texts
+from tools_search_conformance.target.properties import explore, texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

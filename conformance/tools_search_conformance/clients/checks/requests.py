@@ -10,8 +10,8 @@ from tools_search_conformance.clients.contract import NoDriverFeatureError
 from tools_search_conformance.clients.peer import params_of
 from tools_search_conformance.clients.registry import client_check
 from tools_search_conformance.clients.script import LISTED, Pages, Script
-from tools_search_conformance.shape import integer
-from tools_search_conformance.vocabulary import WHITE_SPACE
+from tools_search_conformance.target.shape import integer
+from tools_search_conformance.target.vocabulary import WHITE_SPACE
 from tools_search_conformance.wire.eras import LEGACY
 
 if TYPE_CHECKING:

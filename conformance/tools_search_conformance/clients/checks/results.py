@@ -10,7 +10,7 @@ from tools_search_spec import EXTENSION_ID, METHOD
 from tools_search_conformance.clients.generated import Shifting, unknown_members
 from tools_search_conformance.clients.registry import client_check
 from tools_search_conformance.clients.script import Script, found, serves, tool
-from tools_search_conformance.properties import explore
+from tools_search_conformance.target.properties import explore
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.eras import LEGACY
 

@@ -1,0 +1,93 @@
+"""Faults that show on catalogs nobody would write by hand: odd ones, and vast ones."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable
+from typing import Any
+
+from .faults import SEARCH, Fault, Json, fault, member, wrong_result
+
+
+def _wrong_schema(name: str, change: Callable[[Json], Json]) -> None:
+    """Register as the fault `name` what changes every object inside the input schemas of found tools."""
+
+    def through(value: Any) -> Any:
+        if isinstance(value, list):
+            return [through(item) for item in value]  # pyright: ignore[reportUnknownVariableType] - JSON
+        if isinstance(value, dict):
+            return change({key: through(held) for key, held in value.items()})  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - JSON
+        return value
+
+    @wrong_result(name)
+    def wrong(params: Json, result: Json) -> Json:  # pyright: ignore[reportUnusedFunction] - registered
+        tools = [{**tool, "inputSchema": through(tool["inputSchema"])} for tool in result["tools"]]
+        return {**result, "tools": tools}
+
+
+_wrong_schema("reference-siblings-left-out", lambda schema: {"$ref": schema["$ref"]} if "$ref" in schema else schema)
+_wrong_schema(
+    "nested-unknown-members-left-out",
+    lambda schema: {k: v for k, v in schema.items() if k[:2] != "x-" or k == "x-mcp-header"},
+)
+_wrong_schema("names-composed", lambda schema: {unicodedata.normalize("NFC", k): v for k, v in schema.items()})
+
+
+@wrong_result("marks-left-out")
+def marks_left_out(params: Json, result: Json) -> Json:
+    tools = [
+        {**tool, "description": re.sub("[\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]", "", tool["description"])}
+        if "description" in tool
+        else tool
+        for tool in result["tools"]
+    ]
+    return {**result, "tools": tools}
+
+
+class _Forgetful(Fault):
+    """Never finds some of the tools that it listed."""
+
+    def __init__(self) -> None:
+        self.listed: dict[str, None] = {}
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        tools: list[Json] = member(outcome, "result").get("tools", [])
+        if method == "tools/list":
+            self.listed.update(dict.fromkeys(tool["name"] for tool in tools))
+        elif method == SEARCH and "result" in outcome:
+            kept = self.kept(list(self.listed))
+            outcome["result"]["tools"] = [tool for tool in tools if tool["name"] in kept or not self.listed]
+        return outcome
+
+    def kept(self, listed: list[str]) -> set[str]:
+        raise NotImplementedError
+
+
+@fault("names-folded")
+class NamesFolded(_Forgetful):
+    """Takes names that differ only by their case for one."""
+
+    def kept(self, listed: list[str]) -> set[str]:
+        return set({name.lower(): name for name in reversed(listed)}.values())
+
+
+@fault("index-of-a-thousand")
+class IndexOfAThousand(_Forgetful):
+    """Finds among the first thousand tools only."""
+
+    def kept(self, listed: list[str]) -> set[str]:
+        return set(listed[:1000])
+
+
+@fault("composed-everywhere")
+class ComposedEverywhere(Fault):
+    """Serves other schemas than the catalog file has, the same ones in listings and searches."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        for tool in member(outcome, "result").get("tools", []):
+            tool["inputSchema"] = json.loads(
+                unicodedata.normalize("NFC", json.dumps(tool["inputSchema"], ensure_ascii=False))
+            )
+        return outcome

@@ -1,0 +1,152 @@
+"""The command `tools-search-conformance`: arguments in, exit status out."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import click
+
+from tools_search_conformance.cli.judging_commands import client, server
+from tools_search_conformance.cli.replay_command import replay
+from tools_search_conformance.cli.reporting import report_group
+from tools_search_conformance.cli.telling_commands import docs, explain, list_command, trace_command
+from tools_search_conformance.report.plain import plain
+from tools_search_conformance.report.verdict import EXIT_SIGNAL
+from tools_search_conformance.run.explain import run_version
+
+__all__ = ["cli", "main"]
+
+EXIT_SUITE: Final = 4
+
+_OF_A_STREAM: Final = frozenset({errno.EBADF, errno.EIO, errno.ENOSPC, errno.EPIPE})
+"""What writing to standard output ends in; errors of a file say which file it is."""
+
+# https://no-color.org
+_COLOUR: Final = False if os.environ.get("NO_COLOR") else None
+
+
+_HELP: Final = """Judge an implementation of the `tools/search` extension by what it puts on the wire.
+
+\b
+Examples:
+  tools-search-conformance server --profile live -- node my_server.js     with the tools that it has
+  tools-search-conformance server -- tools-search-server                  with catalogs of the suite
+  tools-search-conformance server --url http://127.0.0.1:3000/mcp         one that is running already
+  tools-search-conformance client -- node my_driver.js                    a client, through its driver
+  tools-search-conformance explain limit-invalid                          what a check is about
+  tools-search-conformance docs draft                                     the text that is judged by
+
+\b
+Exit status:
+  0  conformant, or every check that was chosen passed
+  1  not conformant
+  2  wrong usage
+  3  the target could not be started or spoken to, or does not offer the extension
+  4  the suite itself failed, or its answer could not be written
+  128 and more  a signal interrupted it: 130 is Ctrl-C, 141 that nobody reads its output any more
+
+\b
+Shell completion, for bash (or zsh, fish):
+  eval "$(_TOOLS_SEARCH_CONFORMANCE_COMPLETE=bash_source tools-search-conformance)"
+
+With --json, an object stands on standard output whatever happens; where there is no answer, it has a member `error`.
+"""
+
+
+@click.group(
+    help=_HELP,
+    context_settings={"help_option_names": ["-h", "--help"], "color": _COLOUR, "max_content_width": 100},
+)
+@click.version_option(run_version(), prog_name="tools-search-conformance")
+def cli() -> None:
+    """Hold the commands together."""
+
+
+for command in (server, client, replay, list_command, explain, trace_command, report_group, docs):
+    cli.add_command(command)
+
+
+def _keep_the_folder_clean() -> None:
+    """Have Hypothesis keep its tables among the user's caches instead of where the command is typed."""
+    with suppress(RuntimeError):  # a user without a home
+        caches = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+        os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(Path(caches, "tools-search-conformance")))
+
+
+def _causes(error: Exception) -> list[Exception]:
+    """Return what went wrong where several tasks ran; the group that carries it says nothing."""
+    if not isinstance(error, ExceptionGroup):
+        return [error]
+    several: ExceptionGroup[Exception] = error  # pyright: ignore[reportUnknownVariableType] - of exceptions, whichever
+    return [cause for each in several.exceptions for cause in _causes(each)]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; whatever the suite itself gets wrong ends in exit status 4."""
+    _keep_the_folder_clean()
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        code = _outcome(given)
+        sys.stdout.flush()
+    except OSError as error:  # of standard output: there is nobody to print anything to
+        code = _unwritten(error)
+    sys.exit(code)
+
+
+def _outcome(given: list[str]) -> int:
+    """Perform what was asked and return the exit status.
+
+    Raises:
+        OSError: Standard output cannot be written.
+    """
+    output = sys.stdout
+    try:
+        return cli.main(given, prog_name="tools-search-conformance", standalone_mode=False) or 0
+    except click.ClickException as error:
+        _print_error(given, type(error).__name__, error.format_message())
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        _print_error(given, "Interrupted", "interrupted")
+        click.echo("Error: interrupted", err=True)
+        return EXIT_SIGNAL + signal.SIGINT
+    except SystemExit as ended:
+        if sys.stdout is not output:  # replaced by Click: nobody reads it, which would end in 1, not conformant
+            return EXIT_SIGNAL + signal.SIGPIPE
+        return ended.code if isinstance(ended.code, int) else EXIT_SUITE
+    except Exception as error:
+        if isinstance(error, OSError) and error.filename is None and error.errno in _OF_A_STREAM:
+            raise
+        causes = [_told(cause) for cause in _causes(error)]
+        _print_error(given, type(error).__name__, "; ".join(causes))
+        for cause in causes:
+            click.echo(f"Error: {cause}", err=True)
+        return EXIT_SUITE
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{plain(str(error.filename))} cannot be used: {error.strerror}"
+    return f"the suite failed: {type(error).__name__}: {error}"
+
+
+def _print_error(given: list[str], kind: str, message: str) -> None:
+    own = given[: given.index("--")] if "--" in given else given
+    if "--json" in own:
+        click.echo(json.dumps({"error": {"type": kind, "message": message}}, indent=2))
+
+
+def _unwritten(error: OSError) -> int:
+    sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - what is left in the buffer goes nowhere
+    if isinstance(error, BrokenPipeError):
+        return EXIT_SIGNAL + signal.SIGPIPE
+    click.echo(f"Error: the answer cannot be written to standard output: {error.strerror or error}", err=True)
+    return EXIT_SUITE

@@ -1,0 +1,1 @@
+"""A run: which checks, in which cells, and what came of each."""

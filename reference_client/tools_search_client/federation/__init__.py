@@ -1,0 +1,1 @@
+"""Many servers as one: configuration, fan-out, fusion, names."""

@@ -1,0 +1,317 @@
+"""Many servers as one: asked at once, fused by rank, named unambiguously; whoever fails loses only its own tools."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final
+
+import anyio
+from anyio.abc import TaskGroup
+from mcp.shared.dispatcher import ProgressFnT
+from mcp_ext_tools_search.types import HitMetadata
+from mcp_types import CallToolResult, RequestParamsMeta
+from tools_search_hosts import ServerEntry, qualified_name, split_candidates
+from tools_search_ranking import default_ranker, never_silent
+
+from tools_search_client.errors import UnknownTool
+from tools_search_client.federation.configuration import Configuration
+from tools_search_client.federation.fanout import Answer, Fanout, Method, Question, by_listing
+from tools_search_client.federation.merging import Reranker, federated_tools, identities_of, merge
+from tools_search_client.federation.remembering import ListedTogether, RememberingRanker
+from tools_search_client.federation.reports import FederatedListing, FederatedSearch, FederatedTool, ServerDescription
+from tools_search_client.federation.resolution import candidates_for, chosen
+from tools_search_client.servers.connection import ConnectionOptions, open_server
+from tools_search_client.servers.discovery import DiscoveryOptions, ServerTools
+from tools_search_client.servers.found import Found, FoundTool, require_request
+from tools_search_client.servers.supervision import Backoff, SupervisedServer
+
+__all__ = ["DEFAULT_DEADLINE", "Federation", "FederationOptions", "open_federation"]
+
+DEFAULT_DEADLINE: Final = 10.0
+"""Seconds that a request to all servers waits for the slowest."""
+
+_MOST_KNOWN: Final = 10_000
+"""Tools that are remembered by name; others are looked up again, which costs one small search."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FederationOptions:
+    """How many servers are asked; the defaults suit a host."""
+
+    connection: ConnectionOptions = field(default_factory=ConnectionOptions)
+
+    connect_timeout: float = 60.0
+    """Seconds after which an attempt to connect counts as failed, however long callers wait for it."""
+
+    grace: float = 3.0
+    """Seconds that a search still waits for the slowest servers when at least half of them have answered."""
+
+    rest: Backoff = field(default_factory=lambda: Backoff(5.0, 60.0))
+    """How long a server that was waited for in vain is left alone; then it is asked while nobody waits for it."""
+
+    reranker: Reranker | None = None
+    """Has the last say over the fused order."""
+
+
+def options_for(configuration: Configuration) -> FederationOptions:
+    """Return the defaults, with what the configuration says of ranking."""
+    ranker = default_ranker(configuration.tool_discovery.least_confidence)
+    return FederationOptions(connection=ConnectionOptions(discovery=DiscoveryOptions(ranker=ranker)))
+
+
+@asynccontextmanager
+async def open_federation(
+    configuration: Configuration, options: FederationOptions | None = None
+) -> AsyncGenerator[Federation]:
+    """Offer the servers of `configuration` until the block ends; each is connected when it is first needed.
+
+    Without `options` the defaults hold, with `least_confidence` of the configuration.
+
+    The block may be left by an exception, which passes through as it is.
+    """
+    raised: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        federation = Federation(configuration, options or options_for(configuration), tasks)
+        for server in federation.supervised.values():
+            tasks.start_soon(server.run)
+        try:
+            yield federation
+        except Exception as error:  # the block's own: a task group would wrap it
+            raised = error
+        tasks.cancel_scope.cancel()
+    if raised is not None:
+        raise raised
+
+
+class Federation:
+    """The tools of several servers; made by `open_federation`."""
+
+    def __init__(self, configuration: Configuration, options: FederationOptions, tasks: TaskGroup) -> None:
+        self._options = options
+        self._listed = ListedTogether(options.connection.discovery.ranker)
+        self._ranker = RememberingRanker(never_silent(options.connection.discovery.ranker))
+        self._entries = {entry.name: entry for entry in configuration.servers}
+        self._known: dict[str, tuple[FederatedTool, ServerTools]] = {}
+        self.supervised = {entry.name: self._supervised(entry) for entry in configuration.servers}
+        self._fanout = Fanout(
+            self.supervised,
+            tasks,
+            grace=options.grace,
+            backoff=options.rest,
+            authorization=options.connection.discovery.authorization,
+        )
+
+    async def search(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        servers: Collection[str] | None = None,
+        deadline: float | None = DEFAULT_DEADLINE,
+    ) -> FederatedSearch:
+        """Return the tools of all servers that fit `query`, best first, at most `limit`.
+
+        Args:
+            query: A short description of what is needed; not blank.
+            limit: Upper bound of the answer.
+            servers: Names of those that are asked; all unless given.
+            deadline: Seconds after which the answers at hand are used; `None` waits for all. A server that takes much
+                longer than the others is not waited for so long; what it finds is there for the same search made again.
+
+        Raises:
+            ValueError: The query is blank or no Unicode text, or the limit is not positive.
+        """
+        require_request(query, limit)
+        question = Question(
+            lambda server, tools: self._searched_or_listed(server, tools, query, limit),
+            subject=lambda _: ("search", query, limit),
+            method=_finding_method,
+            ends_early=True,
+        )
+        answers = await self._fanout.ask(question, self._among(servers), deadline=deadline)
+        found = {answer.server: answer.value for answer in answers if answer.value}
+        listed = [server for server, own in found.items() if own.listed is not None]
+        identities = identities_of([self._entries[server].target for server in listed])
+        ranked = self._listed.search(query, dict(zip(listed, identities, strict=True)), limit)
+        for server, own in found.items():
+            if own.listed is not None:
+                found[server] = replace(own, tools=tuple(tool for name, tool in ranked if name == server))
+        merged: Sequence[FederatedTool] = merge(
+            query,
+            [(self._entries[server], own) for server, own in found.items()],
+            limit=limit,
+            ranker=self._ranker,
+            together=[qualified_name(server, tool.tool.name) for server, tool in ranked],
+        )
+        if self._options.reranker is not None:
+            merged = self._options.reranker(query, merged)[:limit]
+        self._remember(merged, answers)
+        reports = [answer.report(hits=_count(found.get(answer.server)), found=answer.value) for answer in answers]
+        return FederatedSearch(tuple(merged), tuple(reports))
+
+    async def list(self, *, deadline: float | None = DEFAULT_DEADLINE) -> FederatedListing:
+        """Return every tool of every server that answers, without ranking."""
+        answers = await self._fanout.ask(_LISTING, list(self.supervised), deadline=deadline)
+        tools = [tool for answer in answers for tool in self._federated(answer)]
+        self._remember(tools, answers)
+        reports = [answer.report(hits=_count(answer.value), found=answer.value) for answer in answers]
+        return FederatedListing(tuple(tools), tuple(reports))
+
+    async def describe(self, *, deadline: float | None = DEFAULT_DEADLINE) -> tuple[ServerDescription, ...]:
+        """Return what each server is and offers; one that says how many tools it has is not listed for it."""
+        answers = await self._fanout.ask(_COUNTING, list(self.supervised), deadline=deadline)
+        return tuple(_description(answer) for answer in answers)
+
+    def forget(self) -> None:
+        """Drop what was kept of every server, so that what is asked next is answered by the servers."""
+        self._known.clear()
+        for name, server in self.supervised.items():
+            self._fanout.drop(name)
+            if server.connected is not None:
+                server.connected.forget()
+
+    async def survey(
+        self, question: Question[Found], *, servers: Collection[str], deadline: float | None = DEFAULT_DEADLINE
+    ) -> list[Answer[Found]]:
+        """Put one question to some of the servers at once; what they answer is known by name afterwards."""
+        answers = await self._fanout.ask(question, self._among(servers), deadline=deadline)
+        self._remember([tool for answer in answers for tool in self._federated(answer)], answers)
+        return answers
+
+    async def resolve(
+        self, name: str, *, servers: Collection[str] | None = None, deadline: float | None = DEFAULT_DEADLINE
+    ) -> FederatedTool:
+        """Return the tool that `name` means, with its whole definition.
+
+        Args:
+            name: The full name, or the bare name where only one server has such a tool.
+            servers: Names of those that may be meant; all unless given.
+            deadline: Seconds to find it in; `None` means without limit.
+
+        Raises:
+            AmbiguousTool: Several servers have a tool of that bare name.
+            UnknownTool: No server that answered has one.
+        """
+        known = self._known.get(name)
+        asked = self._among(servers)
+        if known is not None and known[0].server in asked and self.supervised[known[0].server].connected is known[1]:
+            return known[0]
+        readings = dict(split_candidates(name, asked))
+        if readings:
+            began = anyio.current_time()
+            try:
+                return await self._resolved(name, readings, deadline)
+            except UnknownTool as unknown:
+                if unknown.failed:  # whoever asks has waited for that, and it is what there is to say
+                    raise
+            # It may be the bare name of a tool that looks like a full one.
+            deadline = None if deadline is None else max(0.0, began + deadline - anyio.current_time())
+        return await self._resolved(name, dict.fromkeys(asked, name), deadline)
+
+    async def call(
+        self,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        *,
+        progress: ProgressFnT | None = None,
+        meta: RequestParamsMeta | None = None,
+    ) -> CallToolResult:
+        """Call the tool that `name` means (see `resolve`).
+
+        Raises:
+            LocalMistake: The name means no tool, or several.
+            ServerError: The server failed. A tool that fails is a result with `is_error`. A result that the protocol
+                forbids in part keeps the rest (see `ServerTools.call`).
+        """
+        tool = await self.resolve(name)
+        tools = await self.supervised[tool.server].tools()
+        return await tools.call(tool.tool.name, arguments, progress=progress, meta=meta)
+
+    async def _searched_or_listed(self, server: str, tools: ServerTools, query: str, limit: int) -> Found:
+        found = await tools.search_or_list(query, limit=limit)
+        if found.listed is not None:
+            self._listed.learn(server, found.listed)  # here, so that tools that no ranking takes lose one server alone
+        return found
+
+    def _among(self, servers: Collection[str] | None) -> list[str]:
+        return [name for name in self.supervised if servers is None or name in servers]
+
+    def _supervised(self, entry: ServerEntry) -> SupervisedServer:
+        opened = partial(
+            open_server, entry.target, self._options.connection, on_change=partial(self._forget, entry.name)
+        )
+        return SupervisedServer(opened, connect_timeout=self._options.connect_timeout)
+
+    async def _resolved(self, name: str, wanted: Mapping[str, str], deadline: float | None) -> FederatedTool:
+        """Return the tool called `name`, asking each of the servers for the name that it would know."""
+
+        async def ask(server: str, tools: ServerTools) -> Found:
+            return await candidates_for(tools, wanted[server], server=server, full_name=name)
+
+        question = Question(ask, subject=lambda server: ("named", wanted[server], name), method=_finding_method)
+        answers = await self._fanout.ask(question, list(wanted), deadline=deadline)
+        candidates = [tool for answer in answers for tool in self._federated(answer)]
+        tool = chosen(name, candidates, [answer.server for answer in answers if answer.failure])
+        self._remember([tool], answers)
+        return tool
+
+    def _federated(self, answer: Answer[Found]) -> list[FederatedTool]:
+        return federated_tools(self._entries[answer.server], answer.value) if answer.value else []
+
+    def _remember(self, tools: Iterable[FederatedTool], answers: Iterable[Answer[Found]]) -> None:
+        """Keep what was found, with the connection that it was found on: on another one it may mean nothing."""
+        connections = {answer.server: answer.tools for answer in answers}
+        for tool in tools:
+            connection = connections.get(tool.server)
+            if connection is not None:
+                self._known[tool.name] = (tool, connection)
+        for name in list(self._known)[:-_MOST_KNOWN]:
+            del self._known[name]
+
+    def _forget(self, server: str) -> None:
+        self._fanout.drop(server)
+        self._known = {name: known for name, known in self._known.items() if known[0].server != server}
+
+
+async def _listed(_: str, tools: ServerTools) -> Found:
+    return Found(tuple(FoundTool(tool, HitMetadata()) for tool in await tools.list()), "list")
+
+
+def _finding_method(_: str, tools: ServerTools) -> Method:
+    return "tools/list" if tools.mode == "list" else "tools/search"
+
+
+async def _tool_count(_: str, tools: ServerTools) -> int:
+    settings = tools.settings
+    if settings is not None and settings.catalog_size is not None:
+        return settings.catalog_size
+    return len(await tools.list())
+
+
+def _counting_method(_: str, tools: ServerTools) -> Method | None:
+    return None if tools.settings is not None and tools.settings.catalog_size is not None else "tools/list"
+
+
+_LISTING: Final = Question(_listed, subject=lambda _: "list", method=by_listing)
+
+_COUNTING: Final = Question(_tool_count, subject=lambda _: "count", method=_counting_method)
+
+
+def _description(answer: Answer[int]) -> ServerDescription:
+    if answer.tools is None:
+        return ServerDescription(answer.report())
+    settings = answer.tools.settings
+    return ServerDescription(
+        answer.report(hits=answer.value or 0),
+        info=answer.tools.info,
+        protocol_version=answer.tools.protocol_version,
+        settings=None if settings is None else settings.to_wire(),
+        tools=answer.value,
+    )
+
+
+def _count(found: Found | None) -> int:
+    return len(found.tools) if found else 0

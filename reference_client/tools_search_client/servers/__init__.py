@@ -1,0 +1,1 @@
+"""One server: connection, discovery, cache, faults."""

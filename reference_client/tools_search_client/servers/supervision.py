@@ -1,0 +1,139 @@
+"""Keeping one server connected for many tasks that ask it.
+
+The SDK's client must be entered and left by one task, and a server reached over HTTP that dies cancels that very task.
+So each server has a task of its own, which does nothing but hold the connection; whoever asks does so from its own
+task and gets a clean error when the connection ends. The next one to ask starts the next attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final, Protocol
+
+import anyio
+
+from tools_search_client.errors import ServerError, ServerTimedOut, ServerUnavailable
+from tools_search_client.servers.diagnostics import Diagnostics, kept_diagnostics
+from tools_search_client.servers.discovery import ServerTools
+
+__all__ = ["Backoff", "OpenServer", "SupervisedServer"]
+
+_CLOSING_SECONDS: Final = 10.0
+"""For a connection that ended to be tidied up; the SDK itself needs at most about six."""
+
+
+class OpenServer(Protocol):
+    """Connects: `open_server` with everything but these two filled in."""
+
+    def __call__(
+        self, *, on_close: Callable[[], None], diagnostics: Diagnostics
+    ) -> AbstractAsyncContextManager[ServerTools]:
+        """Return a connection to be entered and left by one task."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long a server that failed is left alone: twice as long after each failure in a row."""
+
+    first_seconds: float = 0.5
+    most_seconds: float = 30.0
+
+    def after(self, failures: int) -> float:
+        """Return the pause after the given number of failures in a row, at least 1."""
+        return min(self.most_seconds, self.first_seconds * 2 ** min(failures - 1, 32))
+
+
+class SupervisedServer:
+    """One server that is connected when somebody needs it, and again after it was lost.
+
+    Args:
+        open_server: Makes a fresh connection.
+        connect_timeout: Seconds after which an attempt counts as failed.
+        backoff: Pauses between attempts.
+        clock: Seconds that only ever grow.
+    """
+
+    def __init__(
+        self,
+        open_server: OpenServer,
+        *,
+        connect_timeout: float = 60.0,
+        backoff: Backoff | None = None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._open = open_server
+        self._connect_timeout = connect_timeout
+        self._backoff = backoff or Backoff()
+        self._clock = clock
+        self._wanted = anyio.Event()
+        self._settled = anyio.Event()
+        self._tools: ServerTools | None = None
+        self._failure: ServerError | None = None
+        self._failures = 0
+        self._not_before = 0.0
+        self._diagnostics: Diagnostics | None = None
+
+    @property
+    def connected(self) -> ServerTools | None:
+        """The tools, if there is a connection at this moment."""
+        return self._tools
+
+    def quotation(self) -> str:
+        """Return what to append to the news that the server keeps somebody waiting: what it said last, or nothing."""
+        return self._diagnostics.quotation() if self._diagnostics else ""
+
+    async def tools(self) -> ServerTools:
+        """Return the server's tools, connecting first where necessary.
+
+        Raises:
+            ServerError: The attempt failed, or the last one did a moment ago.
+        """
+        if self._tools is not None:
+            return self._tools
+        if self._failure is not None and self._clock() < self._not_before:
+            raise self._failure
+        self._wanted.set()
+        await self._settled.wait()
+        if self._tools is None:
+            raise self._failure or ServerUnavailable("the connection ended")
+        return self._tools
+
+    async def run(self) -> None:
+        """Hold the connection until cancelled; what goes wrong is told to those who ask, never raised."""
+        while True:
+            await self._wanted.wait()
+            self._failure = None
+            try:
+                await self._hold()
+                failure: ServerError = ServerUnavailable("the connection ended")
+            except ServerError as error:
+                failure = error
+            self._lost(failure)
+
+    async def _hold(self) -> None:
+        over = anyio.Event()
+        deadline = anyio.current_time() + self._connect_timeout
+        with kept_diagnostics() as self._diagnostics, anyio.CancelScope(deadline=deadline) as attempt:
+            async with self._open(on_close=over.set, diagnostics=self._diagnostics) as tools:
+                attempt.deadline = float("inf")
+                self._tools = tools
+                self._failures = 0
+                self._settled.set()
+                await over.wait()
+                self._tools = None
+                attempt.deadline = anyio.current_time() + _CLOSING_SECONDS
+        if attempt.cancelled_caught and not self._settled.is_set():
+            raise ServerTimedOut(f"not ready after {self._connect_timeout:g} seconds{self.quotation()}")
+
+    def _lost(self, failure: ServerError) -> None:
+        self._tools = None
+        self._failure = failure
+        self._failures += 1
+        self._not_before = self._clock() + self._backoff.after(self._failures)
+        self._wanted = anyio.Event()
+        waiting, self._settled = self._settled, anyio.Event()
+        waiting.set()

@@ -1,0 +1,1 @@
+"""Access to a gateway: principals, tokens, toolsets, rates."""

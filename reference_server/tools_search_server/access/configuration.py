@@ -1,0 +1,82 @@
+"""Who may see what of a gateway: the members of the configuration that only this program knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from tools_search_hosts import ConfigurationError, HostFile
+
+from tools_search_server.access.principals import Principal, read_principals
+from tools_search_server.access.toolsets import EVERYTHING, Toolset, closest, read_toolsets
+
+__all__ = ["Access", "read_access"]
+
+
+@dataclass(frozen=True)
+class Access:
+    """The toolset of this process, and the principals of its HTTP endpoint."""
+
+    toolset: Toolset = EVERYTHING
+    """What callers see who are no principals: the host on stdio, or everyone on an open loopback address."""
+
+    principals: dict[str, Principal] = field(default_factory=dict[str, Principal])
+    """By name; where there are any, nobody else is served over HTTP."""
+
+    on_revoked: list[Callable[[Collection[str]], None]] = field(default_factory=list[Callable[[Collection[str]], None]])
+    """Called with the names of principals that may not go on as they have begun."""
+
+    @property
+    def toolsets(self) -> tuple[Toolset, ...]:
+        """The toolsets in use, each once."""
+        used = [principal.toolset for principal in self.principals.values()]
+        return tuple({toolset.name: toolset for toolset in (self.toolset, *used)}.values())
+
+    def toolset_of(self, principal: str | None) -> Toolset | None:
+        """Return what a principal sees now; `None` for one who is none any more.
+
+        Args:
+            principal: Its name, or `None` for callers of whom no name is asked.
+        """
+        if principal is None:
+            return self.toolset
+        known = self.principals.get(principal)
+        return None if known is None else known.toolset
+
+    def replace_principals(self, principals: Mapping[str, Principal]) -> None:
+        """Let these use the gateway from now on, and nobody else."""
+        revoked = [name for name, old in self.principals.items() if not _is_same(old, principals.get(name))]
+        self.principals.clear()
+        self.principals.update(principals)
+        for told in self.on_revoked:
+            told(revoked)
+
+
+def _is_same(old: Principal, new: Principal | None) -> bool:
+    return new is not None and (old.token, old.toolset) == (new.token, new.toolset)
+
+
+def read_access(file: HostFile, source: str, chosen: str | None) -> Access:
+    """Read `toolsets` and `principals`.
+
+    Args:
+        file: The configuration.
+        source: What to call it in errors.
+        chosen: Name of the toolset of this process; `None` for everything.
+
+    Raises:
+        ConfigurationError: They cannot be used, or there is no such toolset; the message lists every problem.
+    """
+    problems: list[str] = []
+    servers = cast("dict[str, Any]", file.members.get("mcpServers") or file.members.get("servers") or {})
+    toolsets = read_toolsets(file.members.get("toolsets", {}), servers, problems)
+    principals: tuple[Principal, ...] = ()
+    if "principals" in file.members:
+        principals = read_principals(file.members["principals"], toolsets, problems)
+    if chosen is not None and chosen not in toolsets:
+        problems.append(f"`toolsets` has no {chosen!r}, which --toolset names; {closest(chosen, toolsets)}")
+    if problems:
+        raise ConfigurationError(source, problems)
+    toolset = EVERYTHING if chosen is None else toolsets[chosen]
+    return Access(toolset, {principal.name: principal for principal in principals})

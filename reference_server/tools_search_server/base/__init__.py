@@ -1,0 +1,1 @@
+"""Ground for the other folders: configuration errors, limits, paging, redaction."""

@@ -1,0 +1,53 @@
+"""What is published with a tool beside its definition: its category, tags, related tools and examples.
+
+It may come from any server, so whatever is not of the expected kind is passed over, and there is a bound to each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from mcp_ext_tools_search.types import EXTENSION_ID
+from mcp_types import Tool
+from tools_search_hosts.labels import own_labels
+
+__all__ = ["category_of", "examples_of", "related_of", "tags_of"]
+
+_MOST: Final = 50
+_MAX_CHARS: Final = 80
+_FASTMCP: Final = ("fastmcp", "_fastmcp")
+
+
+def category_of(tool: Tool) -> str:
+    """Return the category of a tool that the gateway offers; without one of its own it is its server."""
+    labels = own_labels(tool)
+    category = labels.get("category")
+    return (category if isinstance(category, str) and category else str(labels.get("group", "")))[:_MAX_CHARS]
+
+
+def tags_of(tool: Tool) -> list[str]:
+    """Return the tags of a tool, those that FastMCP publishes among them, each once."""
+    meta = tool.meta or {}
+    found = [tag for key in (EXTENSION_ID, *_FASTMCP) for tag in _texts(_object(meta.get(key)).get("tags"))]
+    return [tag for tag in dict.fromkeys(found) if len(tag) <= _MAX_CHARS][:_MOST]
+
+
+def related_of(tool: Tool) -> list[str]:
+    """Return the names of the tools that a tool is said to be related to."""
+    return _texts(own_labels(tool).get("related"))[:_MOST]
+
+
+def examples_of(tool: Tool) -> list[Any]:
+    """Return examples of its use."""
+    examples = own_labels(tool).get("examples")
+    return cast("list[Any]", examples)[:_MOST] if isinstance(examples, list) else []
+
+
+def _texts(value: object) -> list[str]:
+    items = cast("list[Any]", value) if isinstance(value, list) else []
+    return [item for item in items if isinstance(item, str) and item]
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}

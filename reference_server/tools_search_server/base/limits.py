@@ -1,0 +1,65 @@
+"""How much one page holds, how many searches run at once, the key of search cursors, and what ranks."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from mcp_ext_tools_search.ranking import Ranker
+
+from tools_search_server.base.mendable import Mendable
+
+__all__ = ["CURSOR_KEY_VARIABLE", "MOST_PAGE_SIZE", "Limits", "read_cursor_key"]
+
+CURSOR_KEY_VARIABLE: Final = "TOOLS_SEARCH_CURSOR_KEY"
+
+MOST_PAGE_SIZE: Final = 10_000
+"""More than fit on a page, so that bytes alone decide unless the operator says otherwise."""
+
+_MIN_KEY_BYTES: Final = 32
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of `tools/list` and `tools/search`, and what goes with them."""
+
+    page_size: int = MOST_PAGE_SIZE
+    """Tools on one page of `tools/list`; fewer where their definitions come to more than a page may hold."""
+
+    default_limit: int = 10
+    """Tools on one page of `tools/search` when the request has no `limit`."""
+
+    max_limit: int = 50
+    """Tools on one page of `tools/search` whatever the request says."""
+
+    cursor_key: bytes | None = None
+    """Shared by replicas, so that each honours the others' cursors; `None` for a key of this process alone."""
+
+    ranker: Ranker | None = None
+    """Orders what a search finds; `None` for the default."""
+
+    searches_at_once: int = 64
+    """How many searches are answered at the same time; one more is refused as one too many."""
+
+
+def read_cursor_key(file: Path | None) -> bytes | None:
+    """Return the key from a file, else from the environment, else `None`.
+
+    Raises:
+        Mendable: The file cannot be read, or the key is too short to keep forgers out.
+    """
+    if file is not None:
+        try:
+            key, source = file.read_bytes().strip(), str(file)
+        except OSError as error:
+            raise Mendable(file, "", f"cannot be read ({error.strerror})", "Name a file with a random key.") from None
+    else:
+        key, source = os.environ.get(CURSOR_KEY_VARIABLE, "").encode(), f"environment variable {CURSOR_KEY_VARIABLE}"
+        if not key:
+            return None
+    if len(key) < _MIN_KEY_BYTES:
+        advice = f"Give at least {_MIN_KEY_BYTES} random bytes, such as the output of `openssl rand -hex 32`."
+        raise Mendable(source, "", f"holds a key of {len(key)} bytes", advice)
+    return key

@@ -1,0 +1,1 @@
+"""A server of one catalog file: definitions, canned answers."""

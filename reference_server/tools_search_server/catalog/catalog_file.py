@@ -1,0 +1,105 @@
+"""Catalog files: `{"tools": [Tool, ...]}`, the definitions exactly as `tools/list` is to return them.
+
+A file may also say what a tool always answers, `{"answers": {"tool name": CallToolResult, ...}}`, and which tools are
+hidden from the HTTP caller who shows a bearer token, `{"hidden": {"token": ["tool name", ...]}}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, cast
+
+from mcp_types import CallToolResult, Tool
+from pydantic import TypeAdapter, ValidationError
+
+from tools_search_server.base.mendable import Mendable, read_json
+
+__all__ = ["CatalogFile", "bundled_catalog", "read_catalog"]
+
+
+@dataclass(frozen=True)
+class CatalogFile:
+    """What a catalog file holds."""
+
+    tools: Sequence[Tool]
+
+    answers: Mapping[str, CallToolResult] = field(default_factory=dict[str, CallToolResult])
+    """What some tools always answer, by name."""
+
+    hidden: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    """Names of the tools that some callers do not see, by bearer token."""
+
+
+def read_catalog(file: Path) -> CatalogFile:
+    """Return the contents of a catalog file, the tools in its order.
+
+    Raises:
+        Mendable: The file cannot be read, a definition is no MCP tool, two have the same name, an answer is no result
+            of a call, or what is hidden is no list of names.
+    """
+    document = read_json(file, "a catalog file")
+    members = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
+    definitions = members.get("tools")
+    if not isinstance(definitions, list):
+        raise Mendable(file, "", "has no array `tools`", 'Write {"tools": [{"name": ..., "inputSchema": ...}]}.')
+    tools = [_tool(file, place, definition) for place, definition in enumerate(cast("list[Any]", definitions))]
+    _refuse_duplicates(file, tools)
+    return CatalogFile(tools, _answers(file, members.get("answers", {})), _hidden(file, members.get("hidden", {})))
+
+
+def bundled_catalog() -> CatalogFile:
+    """Return the tools of the catalog that comes with this package, file by file in name order.
+
+    Raises:
+        Mendable: A bundled file is damaged.
+    """
+    with resources.as_file(resources.files("tools_search_server.catalog") / "data") as folder:
+        files = sorted(folder.glob("*.json"))
+        return CatalogFile([tool for file in files for tool in read_catalog(file).tools])
+
+
+def _answers(file: Path, stated: Any) -> dict[str, CallToolResult]:
+    if not isinstance(stated, dict):
+        raise Mendable(file, "answers", "is not an object", 'Write {"tool name": {"content": [...]}}.')
+    answers: dict[str, CallToolResult] = {}
+    for name, answer in cast("dict[str, Any]", stated).items():
+        try:
+            answers[name] = CallToolResult.model_validate(answer, by_name=False)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(["answers", name, *map(str, first["loc"])])
+            advice = "See `CallToolResult` in the MCP schema."
+            raise Mendable(file, place, f"is no result of a call ({first['msg']})", advice) from None
+    return answers
+
+
+def _hidden(file: Path, stated: Any) -> dict[str, frozenset[str]]:
+    try:
+        return TypeAdapter(dict[str, frozenset[str]]).validate_python(stated)
+    except ValidationError as error:
+        place = ".".join(["hidden", *map(str, error.errors()[0]["loc"])])
+        raise Mendable(file, place, "is not what it should be", 'Write {"token": ["tool name", ...]}.') from None
+
+
+def _tool(file: Path, index: int, definition: Any) -> Tool:
+    try:
+        tool = Tool.model_validate(definition, by_name=False)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join([f"tools[{index}]", *map(str, first["loc"])])
+        raise Mendable(file, place, f"is no MCP tool ({first['msg']})", "See `Tool` in the MCP schema.") from None
+    if tool.input_schema.get("type") != "object":
+        place = f"tools[{index}].inputSchema.type"
+        raise Mendable(file, place, "is not `object`", 'Every MCP tool takes an object: write "type": "object".')
+    return tool
+
+
+def _refuse_duplicates(file: Path, tools: Sequence[Tool]) -> None:
+    first: dict[str, int] = {}
+    for index, tool in enumerate(tools):
+        if (earlier := first.setdefault(tool.name, index)) != index:
+            wrong = f"repeats the name {tool.name!r} of tools[{earlier}]"
+            raise Mendable(file, f"tools[{index}].name", wrong, "Names are unique within a catalog.")

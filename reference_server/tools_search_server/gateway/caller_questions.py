@@ -1,0 +1,147 @@
+"""Asking the caller of a request what a server wants to know: as requests of the server, where its era has those.
+
+A modern server answers a request with `input_required` and is sent the request again with the answers. A modern caller
+does that by itself; for a legacy one it is done here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, cast
+
+import anyio
+from mcp import MCPError
+from mcp.server import ServerRequestContext
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types import INVALID_REQUEST, ServerRequest, methods
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, ConfigDict, ValidationError
+from tools_search_hosts.results import INPUT_REQUIRED
+
+from tools_search_server.upstreams.upstream_questions import ANSWER_SECONDS
+
+__all__ = ["Unanswered", "answerable", "ask_caller", "completed"]
+
+_CAPABILITIES: Final = {
+    "elicitation/create": "elicitation",
+    "roots/list": "roots",
+    "sampling/createMessage": "sampling",
+}
+
+_MAX_ROUNDS: Final = 10
+_MAX_QUESTIONS: Final = 16
+"""Questions of one round."""
+
+_FIRST_WAIT: Final = 0.05
+_LONGEST_WAIT: Final = 1
+"""Seconds before asking again a server that only wants to be asked later."""
+
+
+class Unanswered(Exception):
+    """A server asked what the caller does not answer; the text says why."""
+
+
+class _AsItCame(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+def answerable(ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
+    """Return the client capabilities by which the caller of `ctx` says what it can be asked."""
+    declared = ctx.session.client_capabilities
+    if declared is None:
+        return {}
+    dumped = declared.model_dump(by_alias=True, mode="json", exclude_none=True)
+    # Whether a legacy client tells of changes of its roots means nothing to a server that asks for each request.
+    return {name: {} if name == "roots" else dumped[name] for name in sorted(_CAPABILITIES.values()) if name in dumped}
+
+
+async def ask_caller(ctx: ServerRequestContext[Any, Any], method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Send a request to the legacy caller of `ctx`, while it waits for its own, and return the answer as it came.
+
+    Raises:
+        MCPError: The caller cannot be asked that, refuses, or takes too long; the message says which.
+    """
+    if (reason := _hindrance(ctx, method, params)) is not None:
+        raise MCPError(INVALID_REQUEST, reason)
+    try:
+        question = cast("ServerRequest", methods.parse_server_request(method, ctx.protocol_version, params))
+    except (KeyError, ValidationError):
+        text = f"revision {ctx.protocol_version}, which the client speaks, has no such question"
+        raise MCPError(INVALID_REQUEST, text) from None
+    related = ServerMessageMetadata(related_request_id=ctx.request_id)
+    try:
+        answer = await ctx.session.send_request(question, _AsItCame, ANSWER_SECONDS, related)
+    except ValidationError:
+        raise MCPError(INVALID_REQUEST, "the client answered with what is no answer to that") from None
+    return answer.model_dump(mode="json")
+
+
+async def completed(
+    result: Mapping[str, Any],
+    ctx: ServerRequestContext[Any, Any],
+    again: Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]],
+) -> Mapping[str, Any]:
+    """Return what a modern server answers to a legacy caller in the end, when it has been told what it asks for.
+
+    Args:
+        result: Its first answer, which may ask for nothing.
+        ctx: The caller's request.
+        again: Sends the request again, with these parameters beside its own.
+
+    Raises:
+        Unanswered: The caller cannot be asked, refuses, or the server does not stop asking.
+        MCPError: The server answered with an error.
+    """
+    wait = _FIRST_WAIT
+    for _ in range(_MAX_ROUNDS + 1):
+        if result.get("resultType") != INPUT_REQUIRED:
+            return result
+        state = {"requestState": result["requestState"]} if "requestState" in result else {}
+        if questions := result.get("inputRequests"):
+            wait = _FIRST_WAIT
+            result = await again({"inputResponses": await _answers(questions, ctx), **state})
+        else:
+            await anyio.sleep(wait)
+            wait = min(wait * 2, _LONGEST_WAIT)
+            result = await again(state)
+    raise Unanswered(f"it asks more than {_MAX_ROUNDS} times")
+
+
+async def _answers(questions: Any, ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
+    if not isinstance(questions, dict) or len(cast("dict[str, Any]", questions)) > _MAX_QUESTIONS:
+        raise Unanswered(f"it asks more than {_MAX_QUESTIONS} questions at once, or none that can be read")
+    answers: dict[str, Any] = {}
+    for key, question in cast("dict[str, Any]", questions).items():
+        match question:
+            case {"method": str(method), **others}:
+                params = others.get("params")
+                known = cast("dict[str, Any]", params) if isinstance(params, dict) else {}
+                try:
+                    answers[key] = await ask_caller(ctx, method, known)
+                except MCPError as error:
+                    raise Unanswered(error.message) from error
+            case _:
+                raise Unanswered("it asks what is no question of the protocol")
+    return answers
+
+
+def _hindrance(ctx: ServerRequestContext[Any, Any], method: str, params: Mapping[str, Any]) -> str | None:
+    """Say why the caller of `ctx` cannot be asked something, if so."""
+    if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        return (
+            f"the client speaks revision {ctx.protocol_version}, in which it is asked by results of type "
+            f"{INPUT_REQUIRED!r}, and the server speaks an older one that cannot be asked again"
+        )
+    name = _CAPABILITIES.get(method)
+    if name is None:
+        return f"clients are never asked for {method!r}"
+    capability = answerable(ctx).get(name)
+    if capability is None:
+        return f"the client does not declare the capability {name!r}"
+    if name == "elicitation" and params.get("mode") == "url" and "url" not in capability:
+        return "the client does not declare the capability 'elicitation' for URLs"
+    if name == "elicitation" and params.get("mode") != "url" and capability and "form" not in capability:
+        return "the client does not declare the capability 'elicitation' for forms"
+    if name == "sampling" and params.get("tools") and "tools" not in capability:
+        return "the client does not declare the capability 'sampling' with tools"
+    return None if ctx.session.can_send_request else "the client's connection carries no requests to it"

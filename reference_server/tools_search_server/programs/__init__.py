@@ -1,0 +1,1 @@
+"""The command line and the programs that it starts."""

@@ -1,0 +1,149 @@
+"""The door of the HTTP endpoint: only principals pass, and who asks too much is told to wait."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import anyio
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp_ext_tools_search.types import BusyData
+from mcp_types import INTERNAL_ERROR
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tools_search_server.access.callers import HTTP_CALLER, note_caller
+from tools_search_server.access.configuration import Access
+from tools_search_server.access.principals import Principal, principal_of
+from tools_search_server.access.throttle import Throttle
+from tools_search_server.programs.health import HEALTH_PATH
+
+__all__ = ["Guard"]
+
+_SCHEME: Final = "bearer "
+_SERVER_ERROR: Final = -32000
+
+_MOST_SESSIONS: Final = 500
+"""Of one principal: a quarter of what an endpoint has for all."""
+
+
+class Guard:
+    """Lets the requests of principals through to an ASGI application, and nobody else's.
+
+    The health document stays open, since monitors have no tokens; who shows one is told more there.
+
+    Args:
+        app: What is behind the door.
+        access: Who may pass. What a principal has open ends when it is revoked.
+        sessions: Counts the sessions that the principal of a name has open; `None` where there are no sessions.
+    """
+
+    def __init__(self, app: ASGIApp, sessions: Callable[[str], int] | None, *, access: Access) -> None:
+        self._app = app
+        self._principals = access.principals
+        self._throttles: dict[str, tuple[Principal, Throttle]] = {}
+        self._open: dict[str, set[anyio.CancelScope]] = {}
+        self._sessions = sessions
+        self._opening: set[tuple[str, int]] = set()
+        access.on_revoked.append(self._end)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, as ASGI asks for."""
+        token = _bearer_token(scope) if scope["type"] == "http" else None
+        is_health = scope["type"] == "http" and scope["path"] == HEALTH_PATH
+        if scope["type"] != "http" or (is_health and token is None):
+            await self._app(scope, receive, send)
+            return
+        principal = None if token is None else principal_of(token, self._principals.values())
+        if principal is None:
+            await _unauthorized(is_shown=token is not None)(scope, receive, send)
+            return
+        throttle = self._throttle(principal)
+        if wait := throttle.enter(anyio.current_time()):
+            await _too_many(wait)(scope, receive, send)
+            return
+        is_opening = self._sessions is not None and _opens_session(scope)
+        if is_opening and not self._may_open_session(principal.name):
+            throttle.leave()
+            await _too_many_sessions()(scope, receive, send)
+            return
+        opening = (principal.name, id(scope))
+        if is_opening:
+            self._opening.add(opening)
+
+        async def answer(message: Message) -> None:
+            self._opening.discard(opening)  # the session is among those that are counted by now
+            await send(message)
+
+        note_caller(scope, principal)
+        noted = HTTP_CALLER.set(principal)
+        opened = self._open.setdefault(principal.name, set())
+        with anyio.CancelScope() as end:
+            opened.add(end)
+            try:
+                await self._app(scope, receive, answer)
+            finally:
+                opened.discard(end)
+                self._opening.discard(opening)
+                HTTP_CALLER.reset(noted)
+                throttle.leave()
+
+    def _throttle(self, principal: Principal) -> Throttle:
+        known, throttle = self._throttles.get(principal.name, (None, None))
+        if throttle is None or known != principal:
+            throttle = Throttle(principal.requests_per_minute, principal.open_requests)
+            self._throttles[principal.name] = principal, throttle
+        return throttle
+
+    def _may_open_session(self, name: str) -> bool:
+        opening = sum(name == each for each, _ in self._opening)
+        return self._sessions is None or self._sessions(name) + opening < _MOST_SESSIONS
+
+    def _end(self, revoked: Collection[str]) -> None:
+        for name in revoked:
+            for end in self._open.get(name, set[anyio.CancelScope]()):
+                end.cancel()
+
+
+def _bearer_token(scope: Scope) -> str | None:
+    shown = Headers(scope=scope).get("authorization", "")
+    return shown[len(_SCHEME) :].strip() if shown.lower().startswith(_SCHEME) else None
+
+
+def _opens_session(scope: Scope) -> bool:
+    headers = Headers(scope=scope)
+    is_legacy = headers.get(MCP_PROTOCOL_VERSION_HEADER) in {None, *HANDSHAKE_PROTOCOL_VERSIONS}
+    return scope["method"] == "POST" and MCP_SESSION_ID_HEADER not in headers and is_legacy
+
+
+def _unauthorized(*, is_shown: bool) -> JSONResponse:
+    # RFC 6750: who has shown nothing is told no error, only what to show.
+    challenge = 'Bearer error="invalid_token"' if is_shown else "Bearer"
+    text = "The bearer token is not valid here" if is_shown else "Show a bearer token in the Authorization header"
+    return _refusal(401, text, {"WWW-Authenticate": challenge})
+
+
+def _too_many(seconds: float) -> JSONResponse:
+    wait = math.ceil(seconds)
+    # A search that a rate limit refuses gets this error (draft: Error Handling); other methods get the same.
+    error = {"code": INTERNAL_ERROR, "data": BusyData(retry_after_ms=wait * 1000).to_wire()}
+    return _refusal(429, f"Too many requests: try again in {wait} s", {"Retry-After": str(wait)}, error)
+
+
+def _too_many_sessions() -> JSONResponse:
+    advice = "end those that are not in use (DELETE); they end by themselves after 30 minutes without a request"
+    return _refusal(
+        429, f"Too many sessions: {_MOST_SESSIONS} are open with this token; {advice}", {"Retry-After": "60"}
+    )
+
+
+def _refusal(
+    status: int, message: str, headers: Mapping[str, str], error: Mapping[str, Any] = MappingProxyType({})
+) -> JSONResponse:
+    told = {"code": _SERVER_ERROR, "message": message, **error}
+    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": told}, status, headers)

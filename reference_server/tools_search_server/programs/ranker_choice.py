@@ -1,0 +1,32 @@
+"""What orders what a search finds, as an operator asks for it."""
+
+from __future__ import annotations
+
+from mcp_ext_tools_search.ranking import Ranker
+from tools_search_ranking import default_ranker
+from tools_search_ranking.semantic import SemanticRanker
+from tools_search_ranking.semantic.minilm import MissingExtra, minilm
+
+from tools_search_server.base.mendable import Mendable
+from tools_search_server.upstreams.listing_cache import cache_folder
+
+__all__ = ["chosen_ranker"]
+
+
+def chosen_ranker(*, semantic: bool, least_confidence: float | None) -> Ranker:
+    """Return the default ranker, or the one by meaning, whose model is loaded when it is first needed.
+
+    Args:
+        semantic: Whether meaning counts beside words; vectors are kept among this user's caches.
+        least_confidence: Where it is less likely that any tool fits, nothing is found.
+
+    Raises:
+        Mendable: The extra is not installed.
+    """
+    lexical = default_ranker(least_confidence)
+    if not semantic:
+        return lexical
+    try:
+        return SemanticRanker(minilm(), lexical=lexical, folder=cache_folder())
+    except MissingExtra as error:
+        raise Mendable("--semantic", "", "cannot be served", str(error)) from None

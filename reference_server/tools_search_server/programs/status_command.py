@@ -1,0 +1,93 @@
+"""`tools-search-server status`: how a running gateway and its servers are."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, Final, cast
+from urllib.parse import urljoin
+
+import click
+import httpx2
+
+from tools_search_server.base.revealing import printable
+from tools_search_server.base.tables import print_servers
+from tools_search_server.programs.health import HEALTH_PATH
+
+__all__ = ["TOKEN_VARIABLE", "status"]
+
+TOKEN_VARIABLE: Final = "TOOLS_SEARCH_TOKEN"  # noqa: S105 - a name, no token
+
+_SECONDS: Final = 10
+_UNAUTHORIZED: Final = 401
+
+
+_EPILOG: Final = """\b
+Examples:
+  tools-search-server status
+  tools-search-server status --url http://127.0.0.1:9000/mcp --token-file token.txt --json"""
+
+
+@click.command(epilog=_EPILOG, short_help="Show the servers of a running gateway.")
+@click.option("--url", default="http://127.0.0.1:8000/mcp", show_default=True, help="As the gateway printed it.")
+@click.option("--token-file", type=click.Path(path_type=Path), metavar="FILE",
+              help=f"Bearer token of a principal, where there are any; else that of {TOKEN_VARIABLE}.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the health document as it came.")
+def status(*, url: str, token_file: Path | None, as_json: bool) -> None:
+    """Show the servers of a running gateway: state, since when (UTC), and why.
+
+    Exit codes: 0 every server is ready or idle, 1 one is not or the gateway does not answer.
+    """
+    health = _asked(url, _token(token_file))
+    if as_json:
+        click.echo(json.dumps(health, indent=2))
+    else:
+        servers = health.get("servers")
+        if isinstance(servers, list):
+            print_servers(cast("list[dict[str, Any]]", servers))
+        else:
+            click.echo(
+                f"which servers: told to callers on its machine, or who show a token: --token-file or {TOKEN_VARIABLE}",
+                err=True,
+            )
+        if isinstance(replication := health.get("replication"), dict):
+            told = cast("dict[str, Any]", replication)
+            click.echo(printable(f"list changes to replicas: {told.get('state')} since {told.get('since')}"))
+        for warning in health.get("warnings") or ():
+            click.echo(printable(f"warning: {warning}"))
+        counts = [f"{health[name]} {name}" for name in ("ready", "idle", "starting", "down", "tools") if name in health]
+        click.echo(printable(f"{health['status']}: {', '.join(counts)}" if counts else str(health["status"])))
+    sys.exit(0 if health["status"] == "ok" else 1)
+
+
+def _token(file: Path | None) -> str | None:
+    """Return the token to show. It never stands on the command line, which others on the machine can read."""
+    if file is None:
+        return os.environ.get(TOKEN_VARIABLE) or None
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{file} cannot be read: {error}. Name a file that holds the token alone.") from None
+
+
+def _asked(url: str, token: str | None) -> dict[str, Any]:
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    try:
+        # Without the proxies of the environment: the gateway is near, and they would be asked for loopback too.
+        answer = httpx2.get(urljoin(url, HEALTH_PATH), headers=headers, timeout=_SECONDS, trust_env=False)
+    except (httpx2.InvalidURL, httpx2.UnsupportedProtocol, ValueError):
+        raise click.UsageError(f"{url!r} is no address. Write for example http://127.0.0.1:8000/mcp.") from None
+    except httpx2.HTTPError as error:
+        reason = f"{error}" or type(error).__name__
+        raise click.ClickException(f"no gateway answers at {url}: {reason}. Is it started with --http?") from None
+    if answer.status_code == _UNAUTHORIZED:
+        raise click.ClickException(f"the gateway at {url} does not accept this token.")
+    try:
+        health = answer.json() if answer.is_success else None
+    except ValueError:
+        health = None
+    if not isinstance(health, dict) or "status" not in health:
+        raise click.ClickException(f"what answers at {url} is no gateway of this kind (HTTP {answer.status_code}).")
+    return cast("dict[str, Any]", health)

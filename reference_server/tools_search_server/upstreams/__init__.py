@@ -1,0 +1,1 @@
+"""Upstream servers: connection, supervision, listings, notifications, delegated search."""

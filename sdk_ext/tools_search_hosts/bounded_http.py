@@ -1,0 +1,313 @@
+"""Bounding what an HTTP server makes its client read, beneath the transports of the SDK.
+
+The SDK reads a JSON body whole however large it is or becomes when it is decompressed, takes 20 times the memory for
+parsing it, and lets a request wait for the whole of its time where the answer cannot be attributed. So bodies and
+events are read here, and the SDK gets a stand-in of a few bytes for each message, which is exchanged for the message
+when it comes out of the transport.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from itertools import count
+from typing import Any, Final, cast
+
+import anyio.lowlevel
+import httpx2
+from mcp.shared.dispatcher import coerce_request_id
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    INTERNAL_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+)
+from pydantic_core import from_json, to_json
+
+from tools_search_hosts.messages import (
+    MAX_MESSAGE_BYTES,
+    MalformedMessageError,
+    MessageTooLargeError,
+    failed_answer,
+    mebibytes,
+    read_message,
+)
+
+__all__ = ["ACCEPTED_ENCODING", "BoundedHttp"]
+
+ACCEPTED_ENCODING: Final = "gzip"
+"""What to ask for with `Accept-Encoding`; others are refused, since some take 128 MiB whatever becomes of them."""
+
+_PIECE_BYTES: Final = 256 * 1024
+"""What is decompressed before others have their turn."""
+
+_MAX_SMALL_PIECES: Final = 5000
+_SMALL_BYTES: Final = 32
+"""On the average of so many pieces of one body or event; each piece takes as much time as 10 kB of a large one."""
+
+_MAX_LINES: Final = 500_000
+_WINDOW: Final = zlib.MAX_WBITS | 16  # gzip
+_LINE: Final = re.compile(rb"[^\r\n]*+(?>\r\n|\r|\n|\Z)")
+_BLANK_LINE: Final = re.compile(rb"(?>\r\n|\r|\n){2}")
+_KEY: Final = "stand-in:"
+
+
+class BoundedHttp:
+    """What is read of an HTTP server on one connection.
+
+    Args:
+        max_bytes: Decoded bytes of a body or an event; a server that sends more is not read any further.
+        on_excess: Called with what the server sent when it is more than that.
+        on_malformed: Called with what is wrong with each message that cannot be read.
+        answers_in_body: Whether the response to a POST holds the answer, as it does but for the old HTTP+SSE transport.
+    """
+
+    def __init__(
+        self,
+        max_bytes: int = MAX_MESSAGE_BYTES,
+        *,
+        on_excess: Callable[[str], None],
+        on_malformed: Callable[[str], None],
+        answers_in_body: bool = True,
+    ) -> None:
+        self._max_bytes = max_bytes
+        self._on_excess = on_excess
+        self._on_malformed = on_malformed
+        self._answers_in_body = answers_in_body
+        self._held: OrderedDict[str, tuple[JSONRPCMessage, int]] = OrderedDict()
+        self._held_bytes = 0
+        self._numbers = count(1)
+
+    async def guard(self, response: httpx2.Response) -> None:
+        """Bound the body of a response; for the `response` hooks of the client that the transport uses.
+
+        Raises:
+            DecodingError: It is compressed in a way that was not asked for.
+        """
+        encoding = response.headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in ("identity", ACCEPTED_ENCODING):
+            raise httpx2.DecodingError(f"it is in the encoding {encoding[:50]!r}, which was not asked for")
+        response.headers.pop("content-encoding", None)
+        content_type = response.headers.get("content-type", "").lower()
+        asked = _asked(response.request) if self._answers_in_body else None
+        body = _decoded(response.stream, is_compressed=encoding == ACCEPTED_ENCODING)
+        if content_type.startswith("text/event-stream") and not response.is_error:
+            pieces = self._events(body, asked)
+        else:
+            is_answer = content_type.startswith("application/json")
+            pieces = self._whole(body, asked if is_answer else None, is_error=response.is_error)
+        response.stream = _Body(response.stream, pieces)
+
+    def exchange(self, item: SessionMessage) -> SessionMessage:
+        """Return the message for which the transport was given `item`, and `item` itself where that is no stand-in."""
+        match item.message:
+            case JSONRPCRequest(method=key) | JSONRPCNotification(method=key):
+                pass
+            case JSONRPCResponse(result={"key": str(key)}) | JSONRPCError(error=ErrorData(message=key)):
+                pass
+            case _:
+                return item
+        if not key.startswith(_KEY):
+            return item
+        message, size = self._held.pop(key, (None, 0))
+        self._held_bytes -= size
+        if isinstance(item.message, JSONRPCResponse | JSONRPCError):
+            if message is None:
+                message = failed_answer(cast("RequestId", item.message.id), "too much was waiting to be read")
+            cast("JSONRPCResponse | JSONRPCError", message).id = cast("Any", item.message.id)
+        return item if message is None else SessionMessage(message, item.metadata)
+
+    async def _whole(
+        self, body: AsyncGenerator[bytes], asked: RequestId | None, *, is_error: bool
+    ) -> AsyncGenerator[bytes]:
+        """Yield the body of a response, or the stand-in for the answer that it is."""
+        data = bytearray()
+        number = 0
+        async with aclosing(body):
+            async for piece in body:
+                data += piece
+                number += 1
+                if len(data) > self._max_bytes:
+                    yield self._exceeded(f"an answer of more than {mebibytes(self._max_bytes)}", asked)
+                    return
+                if _is_crumbled(len(data), number):
+                    yield self._exceeded(f"an answer in {number:,} pieces of a few bytes", asked)
+                    return
+        if asked is None:
+            yield bytes(data)
+            return
+        try:
+            message = self._message(data, asked, is_all=not is_error)
+        except MessageTooLargeError as error:
+            yield self._exceeded(str(error), asked)
+            return
+        if not is_error or isinstance(message, JSONRPCError):  # else the status says it all
+            yield self._stand_in(message, len(data))
+
+    async def _events(self, body: AsyncGenerator[bytes], asked: RequestId | None) -> AsyncGenerator[bytes]:
+        """Yield the events of a stream one by one, with the stand-ins for the messages that they hold."""
+        buffer = bytearray()
+        number = 0
+        async with aclosing(body):
+            async for piece in body:
+                number += 1
+                searched = max(0, len(buffer) - 3)
+                buffer += piece
+                while (blank := _BLANK_LINE.search(buffer, searched)) is not None:
+                    event = bytes(buffer[: blank.start()])
+                    del buffer[: blank.end()]
+                    searched = number = 0
+                    try:
+                        yield self._event(event, asked)
+                    except MessageTooLargeError as error:
+                        yield self._exceeded(str(error), asked, is_event=True)
+                        return
+                if len(buffer) > self._max_bytes:
+                    yield self._exceeded(f"an event of more than {mebibytes(self._max_bytes)}", asked, is_event=True)
+                    return
+                if _is_crumbled(len(buffer), number):
+                    yield self._exceeded(f"an event in {number:,} pieces of a few bytes", asked, is_event=True)
+                    return
+
+    def _event(self, event: bytes, asked: RequestId | None) -> bytes:
+        kind, data, others = b"message", bytearray(), bytearray()
+        if len(event) > self._max_bytes:
+            raise MessageTooLargeError(f"an event of more than {mebibytes(self._max_bytes)}")
+        for number, line in enumerate(_LINE.finditer(event)):
+            if number > _MAX_LINES:
+                raise MessageTooLargeError(f"an event of more than {_MAX_LINES:,} lines")
+            name, _, value = line[0].rstrip(b"\r\n").partition(b":")
+            value = value.removeprefix(b" ")
+            if name == b"data":
+                data += value + b"\n"
+            elif name:
+                others += name + b": " + value + b"\n"
+            if name == b"event":
+                kind = value or b"message"
+        data = data.removesuffix(b"\n")
+        if kind == b"message" and data:
+            message = self._message(data, asked, is_all=False)
+            data = b"" if message is None else self._stand_in(message, len(data))
+        # An event without data says no more than its id, from which a broken stream is taken up again.
+        return bytes(others + (b"data: " + data.replace(b"\n", b"\ndata: ") + b"\n" if data or others else b"") + b"\n")
+
+    def _message(self, data: bytes | bytearray, asked: RequestId | None, *, is_all: bool) -> JSONRPCMessage | None:
+        """Return the message, an answer in place of one that cannot be read, or `None` for what is to be passed over.
+
+        Args:
+            data: The text.
+            asked: The request in whose response it came.
+            is_all: Whether nothing else comes there.
+        """
+        try:
+            message = read_message(data, self._max_bytes)
+        except MalformedMessageError as error:
+            self._on_malformed(str(error))
+            concerned = asked if asked is not None and (is_all or error.is_answer) else error.answers
+            return None if concerned is None else failed_answer(concerned, str(error))
+        if asked is None:
+            return message
+        if isinstance(message, JSONRPCRequest | JSONRPCNotification):
+            if not is_all:
+                return message
+            reason = "it is a request or a notification"
+        elif message.id is None:
+            return message.model_copy(update={"id": asked})
+        elif coerce_request_id(message.id) == coerce_request_id(asked):
+            return message
+        else:
+            reason = f"its `id` is {str(message.id)[:50]!r}, that of the request is {str(asked)!r}"
+        self._on_malformed(reason)
+        return failed_answer(asked, reason)
+
+    def _stand_in(self, message: JSONRPCMessage | None, size: int) -> bytes:
+        if message is None:
+            return b""
+        key = f"{_KEY}{next(self._numbers)}"
+        self._held[key] = message, size
+        self._held_bytes += size
+        # A message whose request was given up meanwhile never comes out of the transport.
+        while self._held_bytes > 2 * self._max_bytes and len(self._held) > 1:
+            _, (_, dropped) = self._held.popitem(last=False)
+            self._held_bytes -= dropped
+        members: dict[str, Any] = {"jsonrpc": "2.0"}
+        match message:
+            case JSONRPCRequest():
+                members |= {"id": message.id, "method": key}
+            case JSONRPCNotification():
+                members |= {"method": key}
+            case JSONRPCResponse():
+                members |= {"id": message.id, "result": {"key": key}}
+            case JSONRPCError():
+                members |= {"id": message.id, "error": {"code": 0, "message": key}}
+        return to_json(members)
+
+    def _exceeded(self, what: str, asked: RequestId | None, *, is_event: bool = False) -> bytes:
+        """Say that the server sends too much, and return what fails the request that is concerned.
+
+        Raises:
+            StreamError: There is no such request.
+        """
+        self._on_excess(f"it sent {what}")
+        if asked is None:
+            raise httpx2.StreamError(f"it sent {what}")
+        error = ErrorData(code=INTERNAL_ERROR, message=f"it sent {what}")
+        stand_in = self._stand_in(JSONRPCError(jsonrpc="2.0", id=asked, error=error), 0)
+        return b"data: " + stand_in + b"\n\n" if is_event else stand_in
+
+
+class _Body(httpx2.AsyncByteStream):
+    """The body of a response, read by way of `pieces`."""
+
+    def __init__(self, stream: Any, pieces: AsyncGenerator[bytes]) -> None:
+        self._stream = stream
+        self._pieces = pieces
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async with aclosing(self._pieces):
+            async for piece in self._pieces:
+                yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+async def _decoded(stream: Any, *, is_compressed: bool) -> AsyncGenerator[bytes]:
+    """Yield a body as it is without its compression, never much of it at once."""
+    decoder = zlib.decompressobj(_WINDOW)
+    pieces = aiter(stream)
+    try:
+        async for raw in pieces:
+            await anyio.lowlevel.checkpoint()  # a full buffer of small chunks is read without ever waiting
+            if not is_compressed:
+                yield raw
+            elif not decoder.eof:
+                yield decoder.decompress(raw, _PIECE_BYTES)
+                while decoder.unconsumed_tail:
+                    await anyio.lowlevel.checkpoint()
+                    yield decoder.decompress(decoder.unconsumed_tail, _PIECE_BYTES)
+    except zlib.error as error:
+        raise httpx2.DecodingError(f"its compression is damaged: {error}") from error
+    finally:
+        if isinstance(pieces, AsyncGenerator):
+            await pieces.aclose()
+
+
+def _is_crumbled(size: int, pieces: int) -> bool:
+    return pieces > _MAX_SMALL_PIECES and size < pieces * _SMALL_BYTES
+
+
+def _asked(request: httpx2.Request) -> RequestId | None:
+    """Return the id of the request that is to be answered in the response to this one."""
+    if request.method != "POST":
+        return None
+    sent = from_json(request.content)
+    return sent.get("id") if "method" in sent else None

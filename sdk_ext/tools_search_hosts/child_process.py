@@ -1,0 +1,234 @@
+"""A server as a child process, spoken to over its standard streams: bounded, and gone for certain afterwards.
+
+The SDK's own transport does the same for a server that can be trusted. This one says how a server ended, bounds what
+is kept of a line that does not end, gives up on a server that sends nothing but noise, and stops it and all that it
+started within the time that hosts give the program that started it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from functools import partial
+from pathlib import Path
+from typing import Final, TextIO, TypeAlias, cast
+
+import anyio
+from anyio.abc import ByteReceiveStream, ByteSendStream, Process
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client.stdio import get_default_environment
+from mcp.shared.message import SessionMessage
+from mcp_ext_tools_search.client.endings import Ending
+
+from tools_search_hosts import StdioTarget
+from tools_search_hosts.descendants import Descendants
+from tools_search_hosts.environment import handed_down
+from tools_search_hosts.messages import (
+    MAX_MESSAGE_BYTES,
+    MalformedMessageError,
+    MessageTooLargeError,
+    failed_answer,
+    mebibytes,
+    read_message,
+)
+
+__all__ = ["StrayLineError", "child_streams"]
+
+_MAX_STRAY_LINES: Final = 100
+"""Lines in a row that are no message; a server that prints now and then is borne with."""
+
+_GRACE_SECONDS: Final = 0.8
+"""For the end of the input, and again for SIGTERM: hosts give the program that stops all servers as little as 2 s."""
+
+_LAST_MOMENTS_SECONDS: Final = 0.5
+"""For a server that closed its standard output to end, so that it can be said how."""
+
+_LOOK_SECONDS: Final = 0.01
+_MAX_QUOTED_BYTES: Final = 200
+
+_Incoming: TypeAlias = SessionMessage | Exception
+_Streams: TypeAlias = tuple[MemoryObjectReceiveStream[_Incoming], MemoryObjectSendStream[SessionMessage]]
+_Listen: TypeAlias = Callable[[ByteReceiveStream], AbstractAsyncContextManager[None]]
+
+
+class StrayLineError(Exception):
+    """A line on standard output that is no message; `line` is its beginning."""
+
+    def __init__(self, reason: str, line: bytes | bytearray) -> None:
+        super().__init__(reason)
+        self.line = line[:_MAX_QUOTED_BYTES].decode("utf-8", "replace")
+
+
+@asynccontextmanager
+async def child_streams(
+    target: StdioTarget,
+    ended: Ending,
+    on_malformed: Callable[[str], None] = lambda _: None,
+    *,
+    errors: TextIO | _Listen | None = None,
+    errors_are: str = "",
+    max_line_bytes: int = MAX_MESSAGE_BYTES,
+) -> AsyncGenerator[_Streams]:
+    """Start a server and yield its messages and where to send others; stop it and all that it started at the end.
+
+    A line that is no message arrives as a `StrayLineError`. The stop takes at most about 3 s, and less than 1 s where
+    the server ends with its standard input.
+
+    Args:
+        target: What to start.
+        ended: Set with the reason as soon as the server has nothing more to say.
+        on_malformed: Called with what is wrong with each answer that cannot be read; it fails its request.
+        errors: The file that its standard error goes to, or what reads it: entered with the stream when the server
+            has been started, and left when it is gone. Discarded unless given.
+        errors_are: Where people find its standard error, for the reason why it ended.
+        max_line_bytes: Of a line; a longer one is the end of the server.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    family = Descendants()
+    process = await _start(target, family, errors)
+    try:
+        ended.is_suspended = partial(_is_suspended, process.pid, group=process.pid)
+        to_us, incoming = anyio.create_memory_object_stream[_Incoming]()
+        outgoing, to_it = anyio.create_memory_object_stream[SessionMessage]()
+        async with _listening(process, errors):
+            try:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(_read, process, to_us, ended, on_malformed, max_line_bytes, errors_are)
+                    tasks.start_soon(_write, process, to_it)
+                    with incoming, outgoing:
+                        yield incoming, outgoing
+                    tasks.cancel_scope.cancel()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await _stop(process, family)
+    finally:
+        with anyio.move_on_after(_GRACE_SECONDS, shield=True):
+            await process.aclose()
+
+
+async def _start(target: StdioTarget, family: Descendants, errors: TextIO | _Listen | None) -> Process:
+    is_read = callable(errors)
+    return await anyio.open_process(
+        [target.command, *target.args],
+        env={**get_default_environment(), **handed_down(), **target.env, **family.environment},
+        cwd=target.cwd,
+        stderr=subprocess.PIPE if is_read else errors or subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _listening(process: Process, errors: TextIO | _Listen | None) -> AbstractAsyncContextManager[None]:
+    return errors(process.stderr) if callable(errors) and process.stderr is not None else nullcontext()
+
+
+async def _read(
+    process: Process,
+    messages: MemoryObjectSendStream[_Incoming],
+    ended: Ending,
+    on_malformed: Callable[[str], None],
+    max_line_bytes: int,
+    errors_are: str,
+) -> None:
+    stdout = cast("ByteReceiveStream", process.stdout)  # piped, by _start
+    buffer = bytearray()
+    stray = 0
+    with messages, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        try:
+            while stray < _MAX_STRAY_LINES:
+                searched = len(buffer)
+                buffer += await stdout.receive(262_144)
+                ended.heard = anyio.current_time()
+                while (end := buffer.find(b"\n", searched)) >= 0 and stray < _MAX_STRAY_LINES:
+                    message = _read_line(buffer[:end], max_line_bytes, on_malformed)
+                    del buffer[: end + 1]
+                    searched = 0
+                    stray = stray + 1 if isinstance(message, Exception) else 0
+                    await messages.send(message)
+                if len(buffer) > max_line_bytes:
+                    raise MessageTooLargeError(f"a line of more than {mebibytes(max_line_bytes)}")
+        except MessageTooLargeError as error:
+            # Before the messages end, so that whoever waits for one knows why none comes.
+            ended.set(f"it sent {error}", is_excess=True)
+        except anyio.EndOfStream:
+            ended.set(await _how_it_ended(process, errors_are))
+        else:
+            ended.set(f"it sent {stray} lines in a row that are no messages of the protocol")
+
+
+async def _how_it_ended(process: Process, errors_are: str) -> str:
+    if not await _exits_within(process, _LAST_MOMENTS_SECONDS):
+        return "it closed its standard output"
+    code = process.returncode or 0
+    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return f"it {how}; its last words are {errors_are}" if errors_are else f"it {how}"
+
+
+def _is_suspended(pid: int, *, group: int) -> bool:
+    """Tell whether a process is suspended, or one that it has started, as a launcher starts a server.
+
+    Processes of other groups are jobs of the server, with which it may do what it likes.
+    """
+    try:
+        state, _, its_group, *_ = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except (OSError, ValueError):
+        return False
+    is_suspended = state == "T" and int(its_group) == group
+    return is_suspended or any(_is_suspended(int(child), group=group) for child in children)
+
+
+def _read_line(line: bytearray, max_bytes: int, on_malformed: Callable[[str], None]) -> _Incoming:
+    """Return the message that a line is, a failure in place of an answer that cannot be read, or why it is neither.
+
+    Raises:
+        MessageTooLargeError: It is more than is read.
+    """
+    try:
+        return SessionMessage(read_message(line, max_bytes))
+    except MalformedMessageError as error:
+        if error.answers is None:
+            return StrayLineError(str(error), line)
+        on_malformed(str(error))
+        return SessionMessage(failed_answer(error.answers, str(error)))
+
+
+async def _write(process: Process, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
+    # A server that reads no more is about to end, which the reading side will notice.
+    with messages, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+        async for message in messages:
+            text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+            await _pipe_to(process).send(text.encode() + b"\n")
+
+
+async def _stop(process: Process, family: Descendants) -> None:
+    """End a server as the protocol says (standard input first, then signals), and with it whatever it started."""
+    family.find()
+    with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        await _pipe_to(process).aclose()
+    if not await _exits_within(process, _GRACE_SECONDS):
+        _signal_group(process, signal.SIGTERM)
+    await family.end(_GRACE_SECONDS)
+    await _exits_within(process, _GRACE_SECONDS)  # where its descendants cannot be found
+    _signal_group(process, signal.SIGKILL)
+
+
+def _pipe_to(process: Process) -> ByteSendStream:
+    return cast("ByteSendStream", process.stdin)  # piped, by _start
+
+
+def _signal_group(process: Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+async def _exits_within(process: Process, seconds: float) -> bool:
+    # Not process.wait(): some versions of it wait for the pipes as well, which a grandchild may hold open.
+    with anyio.move_on_after(seconds):
+        while process.returncode is None:  # noqa: ASYNC110 - the only thing to look at, see above
+            await anyio.sleep(_LOOK_SECONDS)
+    return process.returncode is not None

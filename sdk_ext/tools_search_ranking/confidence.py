@@ -1,0 +1,145 @@
+"""How sure a ranking may be that its first tool serves a request at all.
+
+Every lexical ranking finds something for any request. Whether it fits shows in how much of the request the tools cover,
+where, and with which words: a logistic regression of seven such signs. Its weights are fitted to requests of public
+sets, and to requests that were put to another set's tools (`benchmarks/nothing`).
+"""
+
+from __future__ import annotations
+
+from math import exp, log
+from operator import mul
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tools_search_ranking.fields import STEPS
+from tools_search_ranking.layout import steps_of
+from tools_search_ranking.queries import WeighedQuery
+from tools_search_ranking.scoring import Scores
+from tools_search_ranking.statistics import Statistics
+
+__all__ = ["COMPARED", "WEIGHTS", "Signs", "confidence", "least_signs", "signs", "signs_at_least"]
+
+COMPARED: Final = 5
+"""Tools of an answer that are looked at."""
+
+_MOST_TOOLS: Final = 2_500
+"""As many as the largest set has that the weights are fitted to: what more of them would tell is not known."""
+
+_MOST_WORDS: Final = 50
+"""More than 99 % of the requests have that the weights are fitted to. Text that is pasted into one is mostly longer."""
+
+_LITTLE: Final = 0.1
+_WHOLE: Final = 1 - 1e-9
+
+
+class Signs(NamedTuple):
+    """What tells a request that a tool serves from one that none does."""
+
+    evidence: float
+    """Logarithm of the most that one of the first tools has in common with the request."""
+
+    strong_evidence: float
+    """The same for the first tool, of what its name, title, first sentence and labels have, or repetition makes up."""
+
+    shared_evidence: float
+    """What the first tools have in common with the request, in the mean: those that fit are rarely alone."""
+
+    score: float
+    """Score of the first tool, in the idf of a word that no tool has."""
+
+    said: float
+    """Part of the first tool's name that the request says."""
+
+    size: float
+    """Number of words of the request, generic ones for half, 50 at most: of more words, more is found by chance."""
+
+    tools: float
+    """Logarithm of the number of tools that are not alike, 2,500 at most: among many, more is found by chance."""
+
+
+WEIGHTS: Final = (
+    1.82,
+    Signs(
+        evidence=0.222,
+        strong_evidence=0.341,
+        shared_evidence=1.679,
+        score=0.981,
+        said=1.024,
+        size=-0.12,
+        tools=-0.748,
+    ),
+)
+"""Intercept and weights of the logistic regression."""
+
+
+def confidence(found: tuple[float, ...] | None, weights: tuple[float, tuple[float, ...]] = WEIGHTS) -> float:
+    """Return in [0, 1] how likely it is that a tool serves the request; 1 where nothing speaks of it.
+
+    Args:
+        found: The signs, which need not be these.
+        weights: Intercept and slopes that were fitted to such signs.
+    """
+    if found is None:
+        return 1.0
+    intercept, slopes = weights
+    return 1 / (1 + exp(-intercept - sum(map(mul, slopes, found))))
+
+
+def least_signs(query: WeighedQuery, statistics: Statistics, *, score: float = 0.0, said: float = 0.0) -> Signs | None:
+    """Return the signs of a query that has nothing in common with any visible tool; nothing where it has no words."""
+    if query.size is None:
+        return None
+    return Signs(
+        evidence=log(_LITTLE),
+        strong_evidence=log(_LITTLE),
+        shared_evidence=0.0,
+        score=score,
+        said=said,
+        size=min(query.size, _MOST_WORDS),
+        tools=log(min(statistics.distinct, _MOST_TOOLS)),
+    )
+
+
+def signs_at_least(query: WeighedQuery, scores: Scores, first: int, statistics: Statistics) -> Signs | None:
+    """Return the signs without evidence, which speaks for a tool if anything, for a fraction of what all of them cost.
+
+    Most answers are sure enough by these alone.
+    """
+    score = float(scores.total[first]) / statistics.rarest_of_distinct
+    return least_signs(query, statistics, score=score, said=float(scores.said[first]))
+
+
+def signs(query: WeighedQuery, scores: Scores, best: NDArray[np.integer], statistics: Statistics) -> Signs | None:
+    """Read the signs of one answer; only visible tools count.
+
+    Args:
+        query: What was looked up.
+        scores: What became of it.
+        best: Slots of the first tools of the answer, best first: one at least.
+        statistics: What is counted over the visible tools.
+
+    Returns:
+        Nothing where the signs cannot be read, or need not be: the query has words of a script without spaces or mere
+        stop words, or a tool has all of its words, so that the matching floor may hold it.
+    """
+    first = int(best[0])
+    least = signs_at_least(query, scores, first, statistics)
+    if least is None or _most(scores.share, statistics) >= _WHOLE:
+        return None
+    evidence = np.array(query.evidence).repeat(scores.covering)
+    slots = scores.slots[: len(evidence)]
+    own = np.flatnonzero(slots == first)
+    strong = own[steps_of(scores.postings[own]) >= STEPS]
+    of_best = np.bincount(slots, evidence, len(scores.total)).take(best[:COMPARED])
+    return least._replace(
+        evidence=log(_LITTLE + float(of_best.max())),
+        strong_evidence=log(_LITTLE + float(evidence.take(strong).sum())),
+        shared_evidence=float(of_best.mean()),
+    )
+
+
+def _most(by_slot: NDArray[np.float64], statistics: Statistics) -> float:
+    return float((by_slot if statistics.visible is None else by_slot[statistics.visible]).max())

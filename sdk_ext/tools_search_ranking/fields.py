@@ -1,0 +1,170 @@
+"""What of a tool's definition is searched, and how much each part of it counts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Final, NamedTuple, cast
+
+from mcp_ext_tools_search.types import EXTENSION_ID
+from mcp_types import Tool
+
+__all__ = ["KINDS", "MEMBERS", "STEPS", "Field", "fields", "members_in"]
+
+MEMBERS: Final = ("name", "title", "description", "inputSchema", "annotations", "_meta")
+"""Members of a definition that may match, in the order in which a hit tells them."""
+
+STEPS: Final = 4
+"""Steps from one whole weight to the next: weights are whole numbers of steps, so that sums are exact in any order."""
+
+KINDS: Final[tuple[tuple[str, float], ...]] = (
+    ("name", 2),
+    ("title", 1),
+    ("description", 1),
+    ("description", 0.25),
+    ("inputSchema", 0.25),
+    ("annotations", 1),
+    ("_meta", 2),
+    ("_meta", 0.25),
+)
+"""Kinds of text: the member of a definition, and what one occurrence of a word counts there."""
+
+_NAME, _TITLE, _SENTENCE, _DESCRIPTION, _SCHEMA, _ANNOTATED, _LABELS, _CATEGORY = range(len(KINDS))
+
+LONGEST_TEXT: Final = 20_000
+"""Characters of one text that are read: what comes later can neither help a tool nor hurt its neighbours."""
+
+DEEPEST_SCHEMA: Final = 12
+"""Levels of an input schema that are read."""
+
+MOST_SUBSCHEMAS: Final = 2_000
+"""Schemas that are read on one level."""
+
+MOST_SCHEMA_TEXTS: Final = 1_000
+"""Texts of an input schema that are read, outermost first."""
+
+MOST_LABELS: Final = 50
+"""Aliases of a tool that are read, and tags as many again."""
+
+# A full stop ends a sentence only before white space: `v1.2` and `example.com` go on.
+_SENTENCE_END: Final = re.compile(r"[.!?](?=\s)|[\u3002\uff01\uff1f]|\n")
+_SUBSCHEMAS: Final = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
+_SUBSCHEMA_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
+_NAMED_SUBSCHEMAS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_NESTING: Final = frozenset((*_SUBSCHEMAS, *_SUBSCHEMA_LISTS, *_NAMED_SUBSCHEMAS))
+_LISTS: Final = (list, tuple)
+_PUBLISHING: Final = (EXTENSION_ID, "fastmcp", "_fastmcp")
+
+
+class Field(NamedTuple):
+    """The texts of one kind in a definition."""
+
+    kind: int
+    """Place in `KINDS`."""
+
+    texts: Sequence[str]
+
+    @property
+    def member(self) -> str:
+        """The member of `Tool` that holds them, one of `MEMBERS`."""
+        return KINDS[self.kind][0]
+
+    @property
+    def weight(self) -> float:
+        """What one occurrence of a word counts here."""
+        return KINDS[self.kind][1]
+
+
+def fields(tool: Tool) -> list[Field]:
+    """Return the texts of `tool` that are searched.
+
+    However the definition is made, this ends: depth, number and length of the texts are bounded, `$ref` is not followed
+    and whatever is not a text where a text belongs is passed over.
+    """
+    first, rest = _first_sentence((tool.description or "")[:LONGEST_TEXT])
+    found = [
+        Field(_NAME, (tool.name[:LONGEST_TEXT],)),
+        Field(_SENTENCE, (first,)),
+        Field(_DESCRIPTION, (rest,)),
+        Field(_SCHEMA, [text[:LONGEST_TEXT] for text in _schema_texts(tool.input_schema)]),
+    ]
+    if tool.title:
+        found.append(Field(_TITLE, (tool.title[:LONGEST_TEXT],)))
+    elif tool.annotations and tool.annotations.title:
+        found.append(Field(_ANNOTATED, (tool.annotations.title[:LONGEST_TEXT],)))
+    if tool.meta:
+        found.append(Field(_LABELS, [text[:LONGEST_TEXT] for text in _labels(tool.meta)]))
+        own = _named(tool.meta.get(EXTENSION_ID))
+        found.append(Field(_CATEGORY, [text[:LONGEST_TEXT] for text in _texts((own.get("categoryDescription"),))]))
+    return found
+
+
+@cache
+def members_in(bits: int) -> tuple[str, ...]:
+    """Return the members whose bits are set: those of `MEMBERS` from the lowest bit on."""
+    return tuple(member for place, member in enumerate(MEMBERS) if bits >> place & 1)
+
+
+def _first_sentence(description: str) -> tuple[str, str]:
+    description = description.strip()
+    end = _SENTENCE_END.search(description)
+    return (description[: end.end()], description[end.end() :]) if end else (description, "")
+
+
+def _schema_texts(schema: object) -> list[str]:
+    """Return parameter names, descriptions and enumerated values, outermost first."""
+    texts: list[str] = []
+    level = [schema]
+    for _ in range(DEEPEST_SCHEMA):
+        below: list[object] = []
+        for node in level:
+            if isinstance(node, dict) and len(texts) < MOST_SCHEMA_TEXTS:
+                _read_schema(cast("dict[str, Any]", node), texts, below)
+        if not below:
+            break
+        level = below[:MOST_SUBSCHEMAS]
+    return texts[:MOST_SCHEMA_TEXTS]
+
+
+def _read_schema(node: Mapping[str, Any], texts: list[str], below: list[object]) -> None:
+    """Add the texts of one schema to `texts`, and the schemas right under it to `below` while there is room."""
+    if "description" in node or "const" in node:
+        texts += _texts((node.get("description"), node.get("const")))
+    if "enum" in node:
+        texts += _texts(node["enum"])
+    if _NESTING.isdisjoint(node):
+        return
+    named = [_named(node[keyword]) for keyword in _NAMED_SUBSCHEMAS if keyword in node]
+    for subschemas in named:
+        texts += _texts(tuple(subschemas))
+    if len(below) >= MOST_SUBSCHEMAS:
+        return
+    for subschemas in named:
+        below += subschemas.values()
+    for keyword in _SUBSCHEMA_LISTS:
+        if keyword in node:
+            below += _listed(node[keyword])
+    below += [node[keyword] for keyword in _SUBSCHEMAS if keyword in node]
+
+
+def _labels(meta: Mapping[str, Any]) -> list[str]:
+    """Return the group, category, aliases and tags that are published with a tool, FastMCP's tags among them."""
+    own = _named(meta.get(EXTENSION_ID))
+    labels = _texts((own.get("group"), own.get("category")))
+    if "aliases" in own:
+        labels += _texts(own["aliases"])[:MOST_LABELS]
+    tags = [tag for key in _PUBLISHING if key in meta for tag in _texts(_named(meta[key]).get("tags"))]
+    return labels + list(dict.fromkeys(tags))[:MOST_LABELS]
+
+
+def _texts(values: object) -> list[str]:
+    return [value for value in _listed(values) if isinstance(value, str) and value]
+
+
+def _listed(values: object) -> Sequence[object]:
+    return cast("Sequence[object]", values) if isinstance(values, _LISTS) else ()
+
+
+def _named(subschemas: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", subschemas) if isinstance(subschemas, dict) else {}

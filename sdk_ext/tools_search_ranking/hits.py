@@ -1,0 +1,95 @@
+"""A ranking as long as the catalog that costs what is read of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cached_property
+from typing import Final, cast, overload
+
+from mcp_ext_tools_search.ranking.interface import Hit
+
+__all__ = ["LazyHits", "first_names", "names_of", "none_of", "scores_of"]
+
+_MUCH_LESS: Final = 32
+"""Hits for each one that is wanted from which on it pays to make these alone."""
+
+_FEW: Final = 64
+"""Names that are looked up one by one; for more it pays to read those of all hits."""
+
+
+class LazyHits(Sequence[Hit]):
+    """Hits made when they are looked at: a page of ten in a thousand matches makes ten.
+
+    Args:
+        count: Number of hits.
+        names: Returns the names of the tools found, best first and none twice.
+        hits_at: Makes the hits at some places; called again for each look.
+        finds: Tells whether the tool of a name is among them, for less than reading all names.
+        scores: Returns the scores of all hits, for less than making the hits.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        names: Callable[[], Sequence[str]],
+        hits_at: Callable[[range], Sequence[Hit]],
+        *,
+        finds: Callable[[str], bool] | None = None,
+        scores: Callable[[], Sequence[float]] | None = None,
+    ) -> None:
+        self._count = count
+        self._names = names
+        self._hits_at = hits_at
+        self.finds = finds
+        self.scores = scores
+
+    @cached_property
+    def names(self) -> Sequence[str]:
+        """Names of the tools found, best first."""
+        return self._names()
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Hit]: ...
+    def __getitem__(self, index: int | slice) -> Hit | Sequence[Hit]:
+        places = range(self._count)
+        if isinstance(index, slice):
+            return self._hits_at(places[index])
+        return self._hits_at(range(place := places[index], place + 1))[0]
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self._hits_at(range(self._count)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(cast("Sequence[object]", other))
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]  # compares by value like a list, so it hashes like one
+
+
+def names_of(hits: Sequence[Hit]) -> Sequence[str]:
+    """Return the names of the tools in `hits`, in order, without making a hit that was not looked at."""
+    return hits.names if isinstance(hits, LazyHits) else [hit.name for hit in hits]
+
+
+def first_names(hits: Sequence[Hit], count: int) -> Sequence[str]:
+    """Return the names of the first `count` tools in `hits`, in order, for what these cost where they are few."""
+    return names_of(hits)[:count] if count > len(hits) // _MUCH_LESS else [hit.name for hit in hits[:count]]
+
+
+def scores_of(hits: Sequence[Hit]) -> Sequence[float]:
+    """Return the scores of `hits`, in order."""
+    return hits.scores() if isinstance(hits, LazyHits) and hits.scores is not None else [hit.score for hit in hits]
+
+
+def none_of(names: Collection[str], hits: Sequence[Hit]) -> list[str]:
+    """Return those of `names` that no hit has, in their order."""
+    if not names:
+        return []
+    if isinstance(hits, LazyHits) and hits.finds is not None and len(names) <= _FEW:
+        return [name for name in names if not hits.finds(name)]
+    found = frozenset(names_of(hits))
+    return [name for name in names if name not in found]
