@@ -17,7 +17,7 @@ from mcp.server import MCPServer, Server
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp_ext_tools_search import EXTENSION_ID
 from mcp_ext_tools_search.ranking import Hit
-from mcp_ext_tools_search.server import CatalogSnapshot, Listing, ToolsSearch, install
+from mcp_ext_tools_search.server import Answer, ToolsSearch, install
 from mcp_ext_tools_search.types import METHOD, WHITE_SPACE
 from mcp_types import Icon, Tool, ToolAnnotations
 
@@ -196,11 +196,11 @@ async def test_a_server_that_hands_its_listing_over_is_not_made_to_list(
     async with connect(by_chain) as client:
         (listed,) = (await send(client, method="tools/list"))["tools"]
         expected = await send(client, {"query": "invoice"})
-    catalog = CatalogSnapshot({listed["name"]: listed})
-    install(
-        handed_over,
-        ToolsSearch(catalog=lambda _: catalog, listing=lambda _: Listing(dict(catalog.tools), ttl_ms=7)),
-    )
+
+    async def search(_ctx: object, _query: str, _note: str | None) -> Answer:
+        return Answer([Hit("send_invoice", 1.0, ("name",))], {"send_invoice": listed}, ttl_ms=7)
+
+    install(handed_over, ToolsSearch(search=search))
     methods: list[str] = []
 
     async def watch(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -212,6 +212,8 @@ async def test_a_server_that_hands_its_listing_over_is_not_made_to_list(
         found = await send(client, {"query": "invoice"})
     assert methods[-1] == "tools/search"
     assert "tools/list" not in methods
+    assert found["tools"][0].pop("_meta")[EXTENSION_ID]["matched"] == ["name"]
+    assert expected["tools"][0].pop("_meta")
     assert found["tools"] == expected["tools"]
     assert found.get("ttlMs") == (None if era == "legacy" else 7)
 

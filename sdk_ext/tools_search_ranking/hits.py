@@ -8,7 +8,7 @@ from typing import Final, cast, overload
 
 from mcp_ext_tools_search.ranking.interface import Hit
 
-__all__ = ["LazyHits", "first_names", "names_of", "none_of", "scores_of"]
+__all__ = ["LazyHits", "names_of", "none_of", "scores_of"]
 
 _MUCH_LESS: Final = 32
 """Hits for each one that is wanted from which on it pays to make these alone."""
@@ -48,6 +48,12 @@ class LazyHits(Sequence[Hit]):
         """Names of the tools found, best first."""
         return self._names()
 
+    def first_names(self, count: int, /) -> Sequence[str]:
+        """Return the names of the first `count` tools, for what these cost where they are few."""
+        if count > self._count // _MUCH_LESS:
+            return self.names[:count]
+        return [hit.name for hit in self[:count]]
+
     def __len__(self) -> int:
         return self._count
 
@@ -73,11 +79,6 @@ class LazyHits(Sequence[Hit]):
 def names_of(hits: Sequence[Hit]) -> Sequence[str]:
     """Return the names of the tools in `hits`, in order, without making a hit that was not looked at."""
     return hits.names if isinstance(hits, LazyHits) else [hit.name for hit in hits]
-
-
-def first_names(hits: Sequence[Hit], count: int) -> Sequence[str]:
-    """Return the names of the first `count` tools in `hits`, in order, for what these cost where they are few."""
-    return names_of(hits)[:count] if count > len(hits) // _MUCH_LESS else [hit.name for hit in hits[:count]]
 
 
 def scores_of(hits: Sequence[Hit]) -> Sequence[float]:

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from mcp.server import Server, ServerRequestContext
-from mcp_ext_tools_search.server import CatalogSnapshot, Listing, ToolsSearch
+from mcp_ext_tools_search.server import Answer, ToolsSearch
 from mcp_ext_tools_search.types import EXTENSION_ID, ServerSettings
 from mcp_types import (
     CallToolRequestParams,
@@ -20,6 +20,9 @@ from mcp_types import (
     PaginatedRequestParams,
     Tool,
 )
+from tools_search_ranking import default_ranker
+from tools_search_ranking.catalog import CatalogSnapshot
+from tools_search_ranking.index_cache import IndexCache
 
 from tools_search_server.base.faults import hide_faults
 from tools_search_server.base.limits import Limits
@@ -29,12 +32,15 @@ from tools_search_server.catalog.canned import canned_answer
 from tools_search_server.catalog.catalog_file import CatalogFile
 from tools_search_server.catalog.visible_tools import VisibleTools, bearer_token
 
-__all__ = ["Answer", "Catalog", "catalog_server"]
+__all__ = ["Catalog", "catalog_server"]
 
-Answer: TypeAlias = Callable[[Tool, Mapping[str, Any]], CallToolResult]
+_Called: TypeAlias = Callable[[Tool, Mapping[str, Any]], CallToolResult]
 """What a tool answers to arguments."""
 
 _MAX_TOPICS: Final = 64
+
+_LARGE_RANKED_AT_ONCE: Final = 4
+"""Searches of large catalogs that are ranked at the same time."""
 
 _TTL_MS: Final = 60_000
 """How long a client may trust a listing; a change is announced to whoever subscribed."""
@@ -76,18 +82,13 @@ class Catalog:
         """Return all tools as a listing in that version carries them."""
         return self._all.catalog(protocol_version)
 
-    def listing(self, ctx: ServerRequestContext[Any, Any]) -> Listing:
-        """Return what the complete `tools/list` shows the caller of `ctx`."""
-        seen = self.seen_by(ctx).pages.wire(ctx.protocol_version)
-        return Listing(seen, ttl_ms=_TTL_MS, cache_scope=self.cache_scope)
-
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """Return what the tool takes, or `None` for a name that is not in the catalog."""
         tool = self._all.by_name.get(name)
         return None if tool is None else tool.input_schema
 
 
-def catalog_server(catalog: Catalog, answer: Answer = canned_answer) -> Server[Any]:
+def catalog_server(catalog: Catalog, answer: _Called = canned_answer) -> Server[Any]:
     """Build a server that lists, searches and answers for `catalog`, in both protocol eras."""
 
     async def list_tools(ctx: ServerRequestContext[Any, Any], params: PaginatedRequestParams) -> dict[str, Any]:
@@ -101,6 +102,11 @@ def catalog_server(catalog: Catalog, answer: Answer = canned_answer) -> Server[A
             raise unknown_tool(params.name, seen)
         return catalog.contents.answers.get(tool.name) or answer(tool, params.arguments or {})
 
+    async def search(ctx: ServerRequestContext[Any, Any], query: str, _note: str | None) -> Answer:
+        tools = catalog.seen_by(ctx).pages.wire(ctx.protocol_version)
+        hits = await indexes.rank(tools, query, catalog=catalog.catalog(ctx.protocol_version))
+        return Answer(hits, tools, _TTL_MS, catalog.cache_scope)
+
     server = Server[Any](
         "tools-search-server",
         version=version("mcp-ext-tools-search"),
@@ -111,16 +117,15 @@ def catalog_server(catalog: Catalog, answer: Answer = canned_answer) -> Server[A
     # Not as `on_list_tools`: its results are models, and the definitions are in wire form already.
     server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
     limits = catalog.limits
+    indexes = IndexCache(limits.ranker or default_ranker(), max_concurrency=_LARGE_RANKED_AT_ONCE)
     ToolsSearch(
-        ranker=limits.ranker,
+        # Only for speed in large catalogs: without it, each search lists as its caller does.
+        search=search,
         settings=lambda: catalog.settings,
         default_limit=limits.default_limit,
         max_limit=limits.max_limit,
         max_searches=limits.searches_at_once,
         cursor_key=limits.cursor_key,
-        # Both are only for speed in large catalogs: without them, each search lists as its caller does.
-        catalog=catalog.catalog,
-        listing=catalog.listing,
     ).install(server)
     hide_faults(server)
     return server

@@ -14,7 +14,7 @@ from mcp import MCPError
 from mcp.server import ServerRequestContext
 from mcp_ext_tools_search.ranking import Hit
 from mcp_ext_tools_search.ranking.terms import terms, tool_terms, trimmed
-from mcp_ext_tools_search.server import Answer, Listing
+from mcp_ext_tools_search.server import Answer
 from mcp_types import INTERNAL_ERROR, Tool
 from tools_search_hosts import split_candidates
 from tools_search_ranking import FieldedRanker
@@ -67,28 +67,25 @@ class RemoteSearch:
         self._ranker = FieldedRanker()
         self._limiter = anyio.CapacityLimiter(_AT_ONCE)
 
-    async def extend(self, ctx: ServerRequestContext[Any, Any], query: str, answer: Answer) -> Answer:
-        """Return the answer with what the other servers of the caller find, as `tools/search` wants it.
+    async def extended(
+        self, ctx: ServerRequestContext[Any, Any], query: str, answer: Answer, note: str | None
+    ) -> tuple[Answer, Mapping[str, Offer]]:
+        """Return the answer with the finds of the caller's other servers, and the tools behind the names that it adds.
+
+        Args:
+            ctx: Who asks.
+            query: What is searched.
+            answer: What the index has found.
+            note: That of the page before; `None` on the first page.
 
         Raises:
             MCPError: -32603, a server that is needed for this page did not answer.
-        """
-        answer, _ = await self.found(ctx, query, answer)
-        return answer
-
-    async def found(
-        self, ctx: ServerRequestContext[Any, Any], query: str, answer: Answer
-    ) -> tuple[Answer, Mapping[str, Offer]]:
-        """Return the extended answer, and what stands behind the names that it adds.
-
-        Raises:
-            MCPError: As `extend`.
         """
         view = self._views.seen_by(ctx)
         remotes = view.remotes if self._gateway.has_remotes else ()
         if not remotes:
             return answer, {}
-        absent = _marks_in(answer.note or "")
+        absent = _marks_in(note or "")
         asked = [(seen, remote) for seen, remote in remotes if _mark(seen.name) not in absent]
         found: dict[str, _Found] = {}
         failed: list[SeenUpstream] = []
@@ -96,18 +93,18 @@ class RemoteSearch:
             for seen, remote in asked:
                 tasks.start_soon(self._ask, seen, remote, query, found, failed)
         if failed:
-            self._require_dispensable(failed, query, is_first=answer.note is None)
+            self._require_dispensable(failed, query, is_first=note is None)
             absent = [*absent, *(_mark(seen.name) for seen in failed)][:_MOST_MARKS]
         ordered = [found[seen.name] for seen, _ in asked if seen.name in found]
         offers = {name: offer for one in ordered for name, offer in one.offers.items()}
         pages = ToolPages([offer.tool for offer in offers.values()], len(offers))
         definitions = pages.wire(ctx.protocol_version)
         # An answer that lacks something is not to be kept.
-        ttl_ms = 0 if absent else answer.listing.ttl_ms
-        listing = Listing({**answer.listing.tools, **definitions}, ttl_ms, answer.listing.cache_scope)
+        ttl_ms = 0 if absent else answer.ttl_ms
+        tools = {**answer.tools, **definitions}
         remote_hits = [[hit for hit in one.hits if hit.name in definitions] for one in ordered]
         hits = await self._fused(query, answer.hits, [hits for hits in remote_hits if hits], view, offers)
-        return Answer(hits, listing, "".join(absent)), offers
+        return Answer(hits, tools, ttl_ms, answer.cache_scope, "".join(absent)), offers
 
     async def _fused(
         self,

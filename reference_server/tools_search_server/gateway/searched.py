@@ -8,7 +8,9 @@ from typing import Any, Final
 from mcp.server import ServerRequestContext
 from mcp.server.caching import CacheHint
 from mcp_ext_tools_search.ranking import Hit
-from mcp_ext_tools_search.server import Answer, Listing, ToolsSearch
+from mcp_ext_tools_search.server import Answer, ToolsSearch
+from tools_search_ranking import default_ranker
+from tools_search_ranking.index_cache import IndexCache
 
 from tools_search_server.base.limits import Limits
 from tools_search_server.base.paging import ToolPages
@@ -21,6 +23,9 @@ from tools_search_server.gateway.whole_listing import WholeListing
 __all__ = ["Searched"]
 
 _TTL_MS: Final = 5_000
+
+_LARGE_RANKED_AT_ONCE: Final = 4
+"""Searches of large catalogs that are ranked at the same time."""
 
 
 class Searched:
@@ -40,16 +45,14 @@ class Searched:
         self._remote = RemoteSearch(gateway, self.views)
         self.caching = CacheHint(ttl_ms=_TTL_MS, scope="private" if gateway.access.principals else "public")
         """How long a listing may be trusted, and whether by others."""
+        self._indexes = IndexCache(limits.ranker or default_ranker(), max_concurrency=_LARGE_RANKED_AT_ONCE)
         self.search = ToolsSearch(
-            ranker=limits.ranker,
+            search=self._search,
             settings=self.views.settings,
             default_limit=limits.default_limit,
             max_limit=limits.max_limit,
             max_searches=limits.searches_at_once,
             cursor_key=limits.cursor_key,
-            catalog=self.views.catalog,
-            listing=self._listing,
-            extend=self._remote.extend,
         )
         self.listing = WholeListing(gateway, limits)
         """What `tools/list` answers."""
@@ -76,10 +79,8 @@ class Searched:
         Raises:
             MCPError: Principals are configured, and an HTTP caller is none of them.
         """
-        listing = self._listing(ctx)
-        answer = Answer(await self.search.rank(listing.tools, query, ctx.protocol_version), listing)
-        answer, offers = await self._remote.found(ctx, query, answer)
-        return answer.hits, offers, answer.listing.tools
+        answer, offers = await self._found(ctx, query, None)
+        return answer.hits, offers, answer.tools
 
     async def named(
         self, ctx: ServerRequestContext[Any, Any], names: Iterable[str]
@@ -96,5 +97,15 @@ class Searched:
         definitions = ToolPages([offer.tool for offer in found], len(found)).wire(ctx.protocol_version)
         return {offer.tool.name: offer for offer in found}, definitions
 
-    def _listing(self, ctx: ServerRequestContext[Any, Any]) -> Listing:
-        return Listing(self.definitions(ctx), ttl_ms=self.caching.ttl_ms, cache_scope=self.caching.scope)
+    async def _search(self, ctx: ServerRequestContext[Any, Any], query: str, note: str | None) -> Answer:
+        """Answer `tools/search`."""
+        answer, _ = await self._found(ctx, query, note)
+        return answer
+
+    async def _found(
+        self, ctx: ServerRequestContext[Any, Any], query: str, note: str | None
+    ) -> tuple[Answer, Mapping[str, Offer]]:
+        tools = self.definitions(ctx)
+        hits = await self._indexes.rank(tools, query, catalog=self.views.catalog(ctx.protocol_version))
+        indexed = Answer(hits, tools, self.caching.ttl_ms, self.caching.scope)
+        return await self._remote.extended(ctx, query, indexed, note)

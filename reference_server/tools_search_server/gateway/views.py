@@ -15,10 +15,10 @@ from typing import Any
 import anyio
 from mcp.server import ServerRequestContext
 from mcp_ext_tools_search.for_models import is_for_model, is_pinned, pinned_within_bounds
-from mcp_ext_tools_search.server import CatalogSnapshot
 from mcp_ext_tools_search.types import ServerSettings
 from mcp_types import Tool
 from tools_search_hosts import own_name, split_candidates
+from tools_search_ranking.catalog import CatalogSnapshot
 
 from tools_search_server.access.callers import HTTP_CALLER, caller_of, name_of_caller
 from tools_search_server.access.configuration import Access

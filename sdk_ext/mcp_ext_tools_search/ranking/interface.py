@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from mcp_types import Tool
 
-__all__ = ["FloorKeeper", "Hit", "Ranker", "SlowRanker", "ToolIndex", "UpdatableIndex"]
+__all__ = ["FloorKeeper", "Hit", "LazyNames", "Ranker", "SlowRanker", "ToolIndex", "UpdatableIndex"]
 
 
 class Hit(NamedTuple):
@@ -21,6 +21,15 @@ class Hit(NamedTuple):
 
     matched: tuple[str, ...] = ()
     """Members of the definition that matched: `name`, `title`, `description`, `inputSchema`, …"""
+
+
+@runtime_checkable
+class LazyNames(Protocol):
+    """Hits that are made when they are looked at, and whose names cost less: an option for indexes of many tools."""
+
+    def first_names(self, count: int, /) -> Sequence[str]:
+        """Return the names of the first `count` tools, or of all where there are fewer."""
+        ...
 
 
 class ToolIndex(Protocol):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from mcp.server import MCPServer, Server
@@ -12,19 +11,16 @@ from mcp.server.context import HandlerResult, ServerRequestContext
 from mcp.server.extension import Extension, MethodBinding
 from mcp_types.methods import SPEC_CLIENT_METHODS
 from tools_search_ranking import default_ranker
-from tools_search_ranking.catalog import CatalogSnapshot
-from tools_search_ranking.index_cache import IndexCache
 
 from mcp_ext_tools_search.cursor import CursorKey, InvalidCursor
-from mcp_ext_tools_search.ranking import Hit, Ranker
+from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.server._lowlevel import lowlevel_server
-from mcp_ext_tools_search.server.answer import Answer, Extend
 from mcp_ext_tools_search.server.failure import internal_faults_hidden
 from mcp_ext_tools_search.server.gate import is_modern, require_declared
-from mcp_ext_tools_search.server.listing import Listing, read_listing
-from mcp_ext_tools_search.server.middleware import SearchMiddleware, caller_listing
+from mcp_ext_tools_search.server.middleware import SearchMiddleware
 from mcp_ext_tools_search.server.page import cut_page
 from mcp_ext_tools_search.server.request import AnyParams, invalid_params, read_params
+from mcp_ext_tools_search.server.search import Answer, ListingSearch, Search
 from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, SearchToolsRequestParams, ServerSettings
 
 __all__ = ["ToolsSearch", "install"]
@@ -54,19 +50,13 @@ class ToolsSearch(Extension):
         default_limit: Largest page of a request without `limit`, from 1 to 20.
         max_limit: Largest page of all. A request for more gets this many.
         max_query_chars: Longest query, at least 1,024 characters.
-        max_concurrency: Number of searches over large catalogs that are ranked at the same time.
+        max_concurrency: Number of searches over large listings that are ranked at the same time.
         max_searches: Number of searches that are answered at the same time, waiting ones included. One more is refused
             as one too many, with error -32603 that says when to search again.
-        catalog: For servers whose callers see different parts of one catalog: gives all of its tools in a protocol
-            version. One index of it then serves every caller, with statistics over what that caller sees, so that
-            answers are those of a catalog without the rest. Without it each part has an index of its own.
-        listing: For servers that keep ready what their listings show: returns what the complete `tools/list` would show
-            the caller of a request, in wire form. A search then need not list, which in large catalogs takes most of
-            its time. Without it each search lists as its caller does, through every middleware, and cannot find what
-            the caller is not shown; a server that hands listings over has to see to that itself, and does not change
-            tools that it has handed over: those of a listing that changes are another object.
-        extend: For servers in front of others that are searched where they are: adds what those find to each answer.
-            What it adds has to be in the caller's listing as well.
+        search: Finds the tools in place of listing and ranking (`ranker` and `max_concurrency` then have no effect):
+            for servers that keep their listings ready, or that search other servers. By default each search lists as
+            its caller does, through every middleware, and cannot find what the caller is not shown; a function passed
+            here has to see to that itself.
 
     Raises:
         ValueError: An argument is out of its bounds.
@@ -85,9 +75,7 @@ class ToolsSearch(Extension):
         max_query_chars: int = 4096,
         max_concurrency: int = 4,
         max_searches: int = 64,
-        catalog: Callable[[str], CatalogSnapshot] | None = None,
-        listing: Callable[[ServerRequestContext[Any, Any]], Listing] | None = None,
-        extend: Extend | None = None,
+        search: Search | None = None,
     ) -> None:
         if not 1 <= default_limit <= _MOST_BY_DEFAULT:
             raise ValueError(f"default_limit must be from 1 to {_MOST_BY_DEFAULT}, not {default_limit}")
@@ -104,11 +92,7 @@ class ToolsSearch(Extension):
         self._max_limit = max_limit if stated is None else min(max_limit, stated)
         self._max_query_chars = max_query_chars
         self._max_searches = max_searches
-        self._catalog = catalog
-        self._listing = listing
-        self._extend = extend
-        ranker = ranker or default_ranker()
-        self._indexes = IndexCache(ranker, max_concurrency=max_concurrency)
+        self._search = search or ListingSearch(ranker or default_ranker(), max_concurrency=max_concurrency)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings as they are advertised now."""
@@ -143,19 +127,6 @@ class ToolsSearch(Extension):
             lowlevel.add_request_handler(binding.method, binding.params_type, binding.handler)
         lowlevel.middleware.insert(0, SearchMiddleware(lowlevel, self.settings, self._read, self._max_searches))
 
-    async def rank(self, tools: Mapping[str, dict[str, Any]], query: str, protocol_version: str) -> Sequence[Hit]:
-        """Return every tool that fits `query`, best first: what a search answers to a caller who lists `tools`.
-
-        For servers that offer search in a second way, such as a tool for hosts that do not know the extension.
-
-        Args:
-            tools: The caller's definitions by name, as a listing in `protocol_version` carries them.
-            query: Text that is not blank.
-            protocol_version: That of the caller.
-        """
-        catalog = self._catalog(protocol_version) if self._catalog else None
-        return await self._indexes.rank(tools, query, catalog=catalog)
-
     def _require_installable(self, server: Server[Any]) -> None:
         if server.get_request_handler("tools/list") is None:
             raise ValueError(f"{server.name!r} has no tools/list handler: pass on_list_tools to Server() first")
@@ -169,13 +140,9 @@ class ToolsSearch(Extension):
         """Answer one search. What the middleware has read is read again: one behind it may have changed it."""
         params = self._read(ctx)
         with internal_faults_hidden(METHOD):
-            listing = self._listing(ctx) if self._listing else await read_listing(caller_listing(ctx))
-            answer = Answer(await self.rank(listing.tools, params.query, ctx.protocol_version), listing)
-            if self._extend:
-                answer = await self._extend(ctx, params.query, replace(answer, note=self._note(params)))
-            tools, size = answer.listing.tools, self._page_size(params)
-            page = cut_page(params, answer.hits, tools, size=size, cursors=self._cursors, note=answer.note or "")
-            return page | _caching(ctx, answer.listing)
+            answer = await self._search(ctx, params.query, self._note(params))
+            page = cut_page(params, answer, size=self._page_size(params), cursors=self._cursors)
+            return page | _caching(ctx, answer)
 
     def _read(self, ctx: ServerRequestContext[Any, Any]) -> SearchToolsRequestParams:
         """Return the parameters of a search, the declaration of its client first (draft: Client Declaration).
@@ -211,8 +178,8 @@ def install(server: MCPServer[Any] | Server[Any], search: ToolsSearch | None = N
     return search
 
 
-def _caching(ctx: ServerRequestContext[Any, Any], listing: Listing) -> dict[str, Any]:
-    """Return what a modern client needs to cache a page; equal on every page, as it comes from the whole listing."""
+def _caching(ctx: ServerRequestContext[Any, Any], answer: Answer) -> dict[str, Any]:
+    """Return what a modern client needs to cache a page; equal on every page, as it comes from the whole answer."""
     if not is_modern(ctx):
         return {}
-    return {"resultType": "complete", "ttlMs": listing.ttl_ms or 0, "cacheScope": listing.cache_scope}
+    return {"resultType": "complete", "ttlMs": answer.ttl_ms, "cacheScope": answer.cache_scope}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, cast
 
-from tools_search_ranking.hits import first_names, names_of
-
 from mcp_ext_tools_search.cursor import CursorKey, InvalidCursor, answer_digest
-from mcp_ext_tools_search.ranking import Hit
+from mcp_ext_tools_search.ranking import Hit, LazyNames
 from mcp_ext_tools_search.server.request import invalid_params
+from mcp_ext_tools_search.server.search import Answer
 from mcp_ext_tools_search.types import EXTENSION_ID, SearchToolsRequestParams
 
 __all__ = ["cut_page"]
@@ -19,44 +18,41 @@ _STEPS: Final = 10_000
 """Scores from 0 to 1 that can be told apart."""
 
 
-def cut_page(
-    params: SearchToolsRequestParams,
-    hits: Sequence[Hit],
-    tools: Mapping[str, dict[str, Any]],
-    *,
-    size: int,
-    cursors: CursorKey,
-    note: str = "",
-) -> dict[str, Any]:
+def cut_page(params: SearchToolsRequestParams, answer: Answer, *, size: int, cursors: CursorKey) -> dict[str, Any]:
     """Return `tools` and, unless they are the last, `nextCursor`.
 
     Args:
-        params: What was asked.
-        hits: The whole answer, best first.
-        tools: The caller's definitions by name.
+        params: The parameters of the search.
+        answer: All matches.
         size: Largest number of tools of this page.
         cursors: Issues and reads the cursors of this server.
-        note: What the next cursor carries beside the position.
 
     Raises:
         MCPError: -32602, the cursor is not one of this query, or the answer has changed since it was issued.
     """
+    hits = answer.hits
     start = 0 if params.cursor is None else _position(params.cursor, params.query, hits, cursors)
     end = start + size
     found = hits[start:end]
-    page: dict[str, Any] = {"tools": [_explained(tools[hit.name], hit) for hit in found]}
+    page: dict[str, Any] = {"tools": [_explained(answer.tools[hit.name], hit) for hit in found]}
     if end < len(hits):
-        shown = first_names(hits, end) if start else names_of(found)
-        page["nextCursor"] = cursors.issue(params.query, end, answer_digest(shown, len(hits)), note)
+        shown = _first_names(hits, end) if start else [hit.name for hit in found]
+        page["nextCursor"] = cursors.issue(params.query, end, answer_digest(shown, len(hits)), answer.note)
     return page
 
 
 def _position(cursor: str, query: str, hits: Sequence[Hit], cursors: CursorKey) -> int:
     try:
-        shown = first_names(hits, cursors.position(cursor, query))
+        shown = _first_names(hits, cursors.position(cursor, query))
         return cursors.read(cursor, query, answer_digest(shown, len(hits)))
     except InvalidCursor as error:
         raise invalid_params("cursor", str(error)) from None
+
+
+def _first_names(hits: Sequence[Hit], count: int) -> Sequence[str]:
+    if isinstance(hits, LazyNames):
+        return hits.first_names(count)
+    return [hit.name for hit in hits[:count]]
 
 
 def _explained(tool: dict[str, Any], hit: Hit) -> dict[str, Any]:

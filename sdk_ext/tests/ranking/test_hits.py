@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from mcp_ext_tools_search.ranking.interface import Hit
-from tools_search_ranking.hits import LazyHits, first_names, names_of, none_of
+from tools_search_ranking.hits import LazyHits, names_of, none_of
 
 
 def _counted() -> tuple[LazyHits, list[int]]:
@@ -33,7 +33,7 @@ def test_the_names_of_a_few_first_hits_cost_these_hits_and_of_more_none(count: i
         made.extend(places)
         return [Hit(names[place], 1.0) for place in places]
 
-    assert first_names(LazyHits(100, lambda: names, hits_at), count) == names[:count]
+    assert LazyHits(100, lambda: names, hits_at).first_names(count) == names[:count]
     assert made == [*range(read)]
 
 

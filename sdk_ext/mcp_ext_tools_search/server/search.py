@@ -1,0 +1,140 @@
+"""One search: the answer before it is cut into pages, and the way to it that serves any server.
+
+`ToolsSearch(search=...)` takes a function of the same shape for a server that keeps its listing ready, or that asks
+other servers. `ListingSearch` is what `ToolsSearch` uses without one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, TypeVar, TypeVarTuple
+
+import anyio
+import anyio.to_thread
+from mcp.server.context import ServerRequestContext
+from mcp_types import Tool
+from pydantic import ValidationError
+from pydantic_core import to_json
+from tools_search_ranking import floored
+
+from mcp_ext_tools_search.ranking import Hit, Ranker, SlowRanker, ToolIndex
+from mcp_ext_tools_search.server.listing import read_listing
+from mcp_ext_tools_search.server.middleware import caller_listing
+
+Result = TypeVar("Result")
+Arguments = TypeVarTuple("Arguments")
+
+_KEPT_INDEXES: Final = 8
+"""Listings whose index is kept: callers that see different tools have different listings."""
+
+_THREAD_FROM_TOOLS: Final = 200
+"""Number of tools from which on ranking leaves the event loop for a thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """All matches of one search, for one caller."""
+
+    hits: Sequence[Hit]
+    """The matches, best first, no tool twice."""
+
+    tools: Mapping[str, dict[str, Any]]
+    """The definition of each hit by name, exactly as this caller's `tools/list` carries it; it may hold others."""
+
+    ttl_ms: int = 0
+    """For how many milliseconds the answer may be cached."""
+
+    cache_scope: Literal["public", "private"] = "private"
+    """`public` where the answer is the same for every caller."""
+
+    note: str = ""
+    """What the answer depends on besides query and catalog: up to 1,024 letters, digits, `_` and `-`. Cursors carry it
+    to the search for the next page, readable for everyone."""
+
+
+Search: TypeAlias = Callable[[ServerRequestContext[Any, Any], str, str | None], Awaitable[Answer]]
+"""Finds the tools that fit a query. Its arguments are the request, the query, and the note of the cursor: `None` on the
+first page. Equal arguments must give equal answers while nothing changes, or paging stops with an expired cursor. Only
+what the caller's own `tools/list` shows may be found (draft: Response)."""
+
+
+class ListingSearch:
+    """Searches the caller's own `tools/list`, read anew through every middleware of the server.
+
+    Indexes are kept by the content of the listing, so none is ever stale.
+
+    Args:
+        ranker: Makes the indexes. The matching floor is put under those that do not keep it.
+        max_concurrency: Number of large listings that are ranked at the same time.
+    """
+
+    def __init__(self, ranker: Ranker, *, max_concurrency: int) -> None:
+        self._ranker = floored(ranker)
+        self._thread_from = 0 if isinstance(ranker, SlowRanker) else _THREAD_FROM_TOOLS
+        self._limiter = anyio.CapacityLimiter(max_concurrency)
+        self._indexes: OrderedDict[bytes, _KeptIndex] = OrderedDict()
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], query: str, note: str | None) -> Answer:
+        """Return the tools of the caller's listing that fit `query`."""
+        listing = await read_listing(caller_listing(ctx))
+        hits = await self.rank(listing.tools, query)
+        return Answer(hits, listing.tools, listing.ttl_ms or 0, listing.cache_scope)
+
+    async def rank(self, tools: Mapping[str, dict[str, Any]], query: str) -> Sequence[Hit]:
+        """Return every tool that fits `query`, best first, none twice.
+
+        Args:
+            tools: Wire definitions by name.
+            query: Text that is not blank.
+        """
+        index = await self._index(tools)
+        hits = await self._run(len(tools), index.search, query)
+        if len(tools.keys() & {hit.name for hit in hits}) == len(hits):
+            return hits
+        # A ranker may be anyone's. A name that it repeats, or that the caller does not see, is not another match.
+        first = {hit.name: hit for hit in reversed(hits) if hit.name in tools}
+        return list(reversed(first.values()))
+
+    async def _index(self, tools: Mapping[str, dict[str, Any]]) -> ToolIndex:
+        key = await self._run(len(tools), _digest, tools)
+        kept = self._indexes.setdefault(key, _KeptIndex(anyio.Lock()))
+        self._indexes.move_to_end(key)
+        if len(self._indexes) > _KEPT_INDEXES:
+            self._indexes.popitem(last=False)
+        async with kept.lock:  # searches that come while it is being made wait for it
+            if kept.index is None:
+                kept.index = await self._run(len(tools), self._indexed, tools)
+            return kept.index
+
+    def _indexed(self, tools: Mapping[str, dict[str, Any]]) -> ToolIndex:
+        return self._ranker(_parsed(tools.values()))
+
+    async def _run(self, size: int, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
+        """Return the result of `work`, from a thread where `size` tools take long enough to hold up the event loop."""
+        if size < self._thread_from:
+            return work(*arguments)
+        return await anyio.to_thread.run_sync(work, *arguments, limiter=self._limiter)
+
+
+@dataclass(slots=True)
+class _KeptIndex:
+    lock: anyio.Lock
+    index: ToolIndex | None = None
+
+
+def _digest(tools: Mapping[str, dict[str, Any]]) -> bytes:
+    return hashlib.sha256(to_json(list(tools.values()))).digest()
+
+
+def _parsed(tools: Iterable[dict[str, Any]]) -> list[Tool]:
+    """Return the definitions that are valid tools: rankers take no others."""
+    parsed: list[Tool] = []
+    for tool in tools:
+        try:
+            parsed.append(Tool.model_validate(tool, by_name=False))
+        except ValidationError:
+            continue
+    return parsed
