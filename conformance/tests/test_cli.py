@@ -177,7 +177,7 @@ def test_wrong_usage_ends_in_2(run: Run, arguments: list[str]):
 
 
 def test_an_address_is_judged_live_with_its_headers_hidden(run: Run, target: Command, tmp_path: Path):
-    catalog = Path(cli.__file__).parent / "catalogs" / "core.json"
+    catalog = Path(cli.__file__).parent.parent / "catalogs" / "core.json"
     environment = os.environ | {"TOOLS_SEARCH_CATALOG": str(catalog)}
     with subprocess.Popen(target("miniature", "--http"), stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None

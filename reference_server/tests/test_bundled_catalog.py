@@ -33,7 +33,7 @@ IDENTIFIER_HOSTS: Final = {"json-schema.org", "www.w3.org"}
 
 
 def _read_themes() -> dict[str, list[Json]]:
-    folder = resources.files("tools_search_server") / "catalog"
+    folder = resources.files("tools_search_server.catalog") / "data"
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".json")), key=lambda file: file.name)
     return {file.name: json.loads(file.read_text(encoding="utf-8"))["tools"] for file in files}
 
