@@ -9,7 +9,8 @@ it. Section names in docstrings are those of the draft, `spec/draft/tools-search
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, cast
 
 from mcp_types import (
     CacheableResult,
@@ -33,6 +34,7 @@ __all__ = [
     "SearchToolsRequestParams",
     "SearchToolsResult",
     "ServerSettings",
+    "published_metadata",
 ]
 
 EXTENSION_ID: Final = "io.github.tools-search/tools-search"
@@ -46,6 +48,18 @@ WHITE_SPACE: Final = (
     "\u205f\u3000"
 )
 """Every character with the Unicode property White_Space. `str.strip()` knows four control characters more."""
+
+
+def published_metadata(meta: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return the metadata that a definition publishes for the extension; empty where it has none.
+
+    Definitions come from any server, so the members may be of any type.
+
+    Args:
+        meta: The member `_meta` of the definition.
+    """
+    published = (meta or {}).get(EXTENSION_ID)
+    return cast("Mapping[str, Any]", published) if isinstance(published, dict) else {}
 
 
 def _sendable(text: str) -> str:

@@ -1,8 +1,12 @@
-"""What programs in front of many servers share: the hosts' configuration file and names that cannot be confused."""
+"""The parts that programs in front of many servers share: hosts' configuration files, names, toolsets, transports."""
 
-from tools_search_hosts.configuration import HostFile, load_host_file, parse_host_file, writers_warning
-from tools_search_hosts.errors import ConfigurationError
-from tools_search_hosts.inputs import AskForInput, Input
+from tools_search_hosts.configuration import (
+    ConfigurationError,
+    HostFile,
+    load_host_file,
+    parse_host_file,
+    writers_warning,
+)
 from tools_search_hosts.names import (
     MAX_NAME_LENGTH,
     SEPARATOR,
@@ -13,6 +17,7 @@ from tools_search_hosts.names import (
 )
 from tools_search_hosts.targets import HttpTarget, ServerEntry, StdioTarget, Target, UnusableTarget
 from tools_search_hosts.toolsets import Rule, Toolset
+from tools_search_hosts.variables import AskForInput, Input
 
 __all__ = [
     "MAX_NAME_LENGTH",

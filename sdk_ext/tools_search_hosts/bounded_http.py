@@ -1,4 +1,4 @@
-"""Bounding what an HTTP server makes its client read, beneath the transports of the SDK.
+"""Bounds on what an HTTP server makes its client read, beneath the transports of the SDK.
 
 The SDK reads a JSON body whole however large it is or becomes when it is decompressed, takes 20 times the memory for
 parsing it, and lets a request wait for the whole of its time where the answer cannot be attributed. So bodies and
@@ -41,32 +41,30 @@ from tools_search_hosts.messages import (
     read_message,
 )
 
-__all__ = ["ACCEPTED_ENCODING", "BoundedHttp"]
-
 ACCEPTED_ENCODING: Final = "gzip"
-"""What to ask for with `Accept-Encoding`; others are refused, since some take 128 MiB whatever becomes of them."""
+"""The value for `Accept-Encoding`; others are refused, since some take 128 MiB whatever is in them."""
 
 _PIECE_BYTES: Final = 256 * 1024
-"""What is decompressed before others have their turn."""
+"""Bytes that are decompressed before others have their turn."""
 
 _MAX_SMALL_PIECES: Final = 5000
 _SMALL_BYTES: Final = 32
-"""On the average of so many pieces of one body or event; each piece takes as much time as 10 kB of a large one."""
+"""Average size of so many pieces of one body or event; each piece takes as much time as 10 kB of a large one."""
 
 _MAX_LINES: Final = 500_000
-_WINDOW: Final = zlib.MAX_WBITS | 16  # gzip
+_GZIP: Final = zlib.MAX_WBITS | 16
 _LINE: Final = re.compile(rb"[^\r\n]*+(?>\r\n|\r|\n|\Z)")
 _BLANK_LINE: Final = re.compile(rb"(?>\r\n|\r|\n){2}")
 _KEY: Final = "stand-in:"
 
 
 class BoundedHttp:
-    """What is read of an HTTP server on one connection.
+    """The messages of an HTTP server on one connection.
 
     Args:
         max_bytes: Decoded bytes of a body or an event; a server that sends more is not read any further.
-        on_excess: Called with what the server sent when it is more than that.
-        on_malformed: Called with what is wrong with each message that cannot be read.
+        on_excess: Called with a description of an answer or event that is more than that.
+        on_malformed: Called with the flaw of each message that cannot be read.
         answers_in_body: Whether the response to a POST holds the answer, as it does but for the old HTTP+SSE transport.
     """
 
@@ -97,7 +95,7 @@ class BoundedHttp:
             raise httpx2.DecodingError(f"it is in the encoding {encoding[:50]!r}, which was not asked for")
         response.headers.pop("content-encoding", None)
         content_type = response.headers.get("content-type", "").lower()
-        asked = _asked(response.request) if self._answers_in_body else None
+        asked = _request_id(response.request) if self._answers_in_body else None
         body = _decoded(response.stream, is_compressed=encoding == ACCEPTED_ENCODING)
         if content_type.startswith("text/event-stream") and not response.is_error:
             pieces = self._events(body, asked)
@@ -130,21 +128,16 @@ class BoundedHttp:
     ) -> AsyncGenerator[bytes]:
         """Yield the body of a response, or the stand-in for the answer that it is."""
         data = bytearray()
-        number = 0
-        async with aclosing(body):
-            async for piece in body:
-                data += piece
-                number += 1
-                if len(data) > self._max_bytes:
-                    yield self._exceeded(f"an answer of more than {mebibytes(self._max_bytes)}", asked)
-                    return
-                if _is_crumbled(len(data), number):
-                    yield self._exceeded(f"an answer in {number:,} pieces of a few bytes", asked)
-                    return
-        if asked is None:
-            yield bytes(data)
-            return
         try:
+            async with aclosing(body):
+                number = 0
+                async for piece in body:
+                    data += piece
+                    number += 1
+                    self._check(data, number, "an answer")
+            if asked is None:
+                yield bytes(data)
+                return
             message = self._message(data, asked, is_all=not is_error)
         except MessageTooLargeError as error:
             yield self._exceeded(str(error), asked)
@@ -156,31 +149,36 @@ class BoundedHttp:
         """Yield the events of a stream one by one, with the stand-ins for the messages that they hold."""
         buffer = bytearray()
         number = 0
-        async with aclosing(body):
-            async for piece in body:
-                number += 1
-                searched = max(0, len(buffer) - 3)
-                buffer += piece
-                while (blank := _BLANK_LINE.search(buffer, searched)) is not None:
-                    event = bytes(buffer[: blank.start()])
-                    del buffer[: blank.end()]
-                    searched = number = 0
-                    try:
+        try:
+            async with aclosing(body):
+                async for piece in body:
+                    number += 1
+                    searched = max(0, len(buffer) - 3)
+                    buffer += piece
+                    while (blank := _BLANK_LINE.search(buffer, searched)) is not None:
+                        event = bytes(buffer[: blank.start()])
+                        del buffer[: blank.end()]
+                        searched = number = 0
                         yield self._event(event, asked)
-                    except MessageTooLargeError as error:
-                        yield self._exceeded(str(error), asked, is_event=True)
-                        return
-                if len(buffer) > self._max_bytes:
-                    yield self._exceeded(f"an event of more than {mebibytes(self._max_bytes)}", asked, is_event=True)
-                    return
-                if _is_crumbled(len(buffer), number):
-                    yield self._exceeded(f"an event in {number:,} pieces of a few bytes", asked, is_event=True)
-                    return
+                    self._check(buffer, number, "an event")
+        except MessageTooLargeError as error:
+            yield b"data: " + self._exceeded(str(error), asked) + b"\n\n"
+
+    def _check(self, data: bytes | bytearray, pieces: int, kind: str) -> None:
+        """Raise a `MessageTooLargeError` where a body or event is too large, or comes in too many small pieces."""
+        if len(data) > self._max_bytes:
+            raise MessageTooLargeError(f"{kind} of more than {mebibytes(self._max_bytes)}")
+        if pieces > _MAX_SMALL_PIECES and len(data) < pieces * _SMALL_BYTES:
+            raise MessageTooLargeError(f"{kind} in {pieces:,} pieces of a few bytes")
 
     def _event(self, event: bytes, asked: RequestId | None) -> bytes:
+        """Return an event with the stand-in for its message.
+
+        Raises:
+            MessageTooLargeError: It is more than is read.
+        """
+        self._check(event, 0, "an event")
         kind, data, others = b"message", bytearray(), bytearray()
-        if len(event) > self._max_bytes:
-            raise MessageTooLargeError(f"an event of more than {mebibytes(self._max_bytes)}")
         for number, line in enumerate(_LINE.finditer(event)):
             if number > _MAX_LINES:
                 raise MessageTooLargeError(f"an event of more than {_MAX_LINES:,} lines")
@@ -194,13 +192,12 @@ class BoundedHttp:
                 kind = value or b"message"
         data = data.removesuffix(b"\n")
         if kind == b"message" and data:
-            message = self._message(data, asked, is_all=False)
-            data = b"" if message is None else self._stand_in(message, len(data))
-        # An event without data says no more than its id, from which a broken stream is taken up again.
+            data = self._stand_in(self._message(data, asked, is_all=False), len(data))
+        # An event without data has an id at most, from which a broken stream is taken up again.
         return bytes(others + (b"data: " + data.replace(b"\n", b"\ndata: ") + b"\n" if data or others else b"") + b"\n")
 
     def _message(self, data: bytes | bytearray, asked: RequestId | None, *, is_all: bool) -> JSONRPCMessage | None:
-        """Return the message, an answer in place of one that cannot be read, or `None` for what is to be passed over.
+        """Return the message, an answer in place of one that cannot be read, or `None` for one that is passed over.
 
         Args:
             data: The text.
@@ -229,6 +226,7 @@ class BoundedHttp:
         return failed_answer(asked, reason)
 
     def _stand_in(self, message: JSONRPCMessage | None, size: int) -> bytes:
+        """Hold a message of some bytes, and return what the transport is given for it."""
         if message is None:
             return b""
         key = f"{_KEY}{next(self._numbers)}"
@@ -250,18 +248,17 @@ class BoundedHttp:
                 members |= {"id": message.id, "error": {"code": 0, "message": key}}
         return to_json(members)
 
-    def _exceeded(self, what: str, asked: RequestId | None, *, is_event: bool = False) -> bytes:
-        """Say that the server sends too much, and return what fails the request that is concerned.
+    def _exceeded(self, excess: str, asked: RequestId | None) -> bytes:
+        """Report that the server sends too much, and return the failure of the request that is concerned.
 
         Raises:
             StreamError: There is no such request.
         """
-        self._on_excess(f"it sent {what}")
+        self._on_excess(f"it sent {excess}")
         if asked is None:
-            raise httpx2.StreamError(f"it sent {what}")
-        error = ErrorData(code=INTERNAL_ERROR, message=f"it sent {what}")
-        stand_in = self._stand_in(JSONRPCError(jsonrpc="2.0", id=asked, error=error), 0)
-        return b"data: " + stand_in + b"\n\n" if is_event else stand_in
+            raise httpx2.StreamError(f"it sent {excess}")
+        error = ErrorData(code=INTERNAL_ERROR, message=f"it sent {excess}")
+        return self._stand_in(JSONRPCError(jsonrpc="2.0", id=asked, error=error), 0)
 
 
 class _Body(httpx2.AsyncByteStream):
@@ -281,8 +278,8 @@ class _Body(httpx2.AsyncByteStream):
 
 
 async def _decoded(stream: Any, *, is_compressed: bool) -> AsyncGenerator[bytes]:
-    """Yield a body as it is without its compression, never much of it at once."""
-    decoder = zlib.decompressobj(_WINDOW)
+    """Yield a body without its compression, never much of it at once."""
+    decoder = zlib.decompressobj(_GZIP)
     pieces = aiter(stream)
     try:
         async for raw in pieces:
@@ -301,12 +298,8 @@ async def _decoded(stream: Any, *, is_compressed: bool) -> AsyncGenerator[bytes]
             await pieces.aclose()
 
 
-def _is_crumbled(size: int, pieces: int) -> bool:
-    return pieces > _MAX_SMALL_PIECES and size < pieces * _SMALL_BYTES
-
-
-def _asked(request: httpx2.Request) -> RequestId | None:
-    """Return the id of the request that is to be answered in the response to this one."""
+def _request_id(request: httpx2.Request) -> RequestId | None:
+    """Return the id of the JSON-RPC request that is to be answered in the response to an HTTP request."""
     if request.method != "POST":
         return None
     sent = from_json(request.content)

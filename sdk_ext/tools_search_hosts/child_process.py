@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, TextIO, TypeAlias, cast
+from uuid import uuid4
 
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream, Process
@@ -23,9 +24,6 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from mcp_ext_tools_search.client.endings import Ending
 
-from tools_search_hosts import StdioTarget
-from tools_search_hosts.descendants import Descendants
-from tools_search_hosts.environment import handed_down
 from tools_search_hosts.messages import (
     MAX_MESSAGE_BYTES,
     MalformedMessageError,
@@ -34,8 +32,7 @@ from tools_search_hosts.messages import (
     mebibytes,
     read_message,
 )
-
-__all__ = ["StrayLineError", "child_streams"]
+from tools_search_hosts.targets import StdioTarget
 
 _MAX_STRAY_LINES: Final = 100
 """Lines in a row that are no message; a server that prints now and then is borne with."""
@@ -49,9 +46,24 @@ _LAST_MOMENTS_SECONDS: Final = 0.5
 _LOOK_SECONDS: Final = 0.01
 _MAX_QUOTED_BYTES: Final = 200
 
+_MARK: Final = "TOOLS_SEARCH_STARTED"
+"""The environment variable by which the descendants of a server are found."""
+
+_INHERITED: Final = (
+    *("LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+    *("NODE_EXTRA_CA_CERTS", "SSL_CERT_DIR", "SSL_CERT_FILE"),
+)
+"""Where a server is and how it reaches the network; anything else, and so every key, is named in the configuration."""
+
 _Incoming: TypeAlias = SessionMessage | Exception
 _Streams: TypeAlias = tuple[MemoryObjectReceiveStream[_Incoming], MemoryObjectSendStream[SessionMessage]]
 _Listen: TypeAlias = Callable[[ByteReceiveStream], AbstractAsyncContextManager[None]]
+
+
+def inherited_environment() -> dict[str, str]:
+    """Return the variables that a started server inherits in addition to the SDK's own short list."""
+    return {name: os.environ[name] for name in _INHERITED if name in os.environ}
 
 
 class StrayLineError(Exception):
@@ -115,7 +127,7 @@ async def _start(target: StdioTarget, family: Descendants, errors: TextIO | _Lis
     is_read = callable(errors)
     return await anyio.open_process(
         [target.command, *target.args],
-        env={**get_default_environment(), **handed_down(), **target.env, **family.environment},
+        env={**get_default_environment(), **inherited_environment(), **target.env, **family.environment},
         cwd=target.cwd,
         stderr=subprocess.PIPE if is_read else errors or subprocess.DEVNULL,
         start_new_session=True,
@@ -232,3 +244,69 @@ async def _exits_within(process: Process, seconds: float) -> bool:
         while process.returncode is None:  # noqa: ASYNC110 - the only thing to look at, see above
             await anyio.sleep(_LOOK_SECONDS)
     return process.returncode is not None
+
+
+class Descendants:
+    """The processes of a started server, its descendants included, so that none of them outlives it.
+
+    A process group misses descendants with a session of their own, such as browsers and daemons. On Linux they are
+    found by an environment variable that they inherit, and as children of those that have it: some programs overwrite
+    theirs. Elsewhere nothing is found, since there is no `/proc`. The server's environment must include `environment`.
+    """
+
+    def __init__(self) -> None:
+        self.environment = {_MARK: uuid4().hex}
+        """What marks the server and what it starts."""
+        self._mark = f"{_MARK}={self.environment[_MARK]}".encode()
+        self._start_times: dict[int, bytes] = {}
+
+    def find(self) -> None:
+        """Remember the processes that run now; to be called while the server runs, and so do the parents of others."""
+        with suppress(OSError):
+            for process in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208 - a tenth of the time
+                if self._mark in _proc_file(f"/proc/{process}/environ").split(b"\0"):
+                    self._remember(int(process))
+
+    async def end(self, seconds: float) -> None:
+        """End the processes that are left: by SIGTERM, and those that still run after `seconds` by SIGKILL."""
+        self.find()
+        _send(signal.SIGTERM, self._left())
+        with anyio.move_on_after(seconds):
+            while self._left():  # noqa: ASYNC110 - processes of others set no events
+                await anyio.sleep(_LOOK_SECONDS)
+            return
+        self.find()  # processes started meanwhile
+        _send(signal.SIGKILL, self._left())
+
+    def _remember(self, pid: int) -> None:
+        start = _start_time(pid)
+        if start is None or self._start_times.get(pid) == start:
+            return
+        self._start_times[pid] = start
+        with suppress(OSError):
+            for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+                for child in _proc_file(f"/proc/{pid}/task/{task}/children").split():
+                    self._remember(int(child))
+
+    def _left(self) -> Collection[int]:
+        # The system gives the numbers of ended processes to others, which have another start time.
+        return [pid for pid, start in self._start_times.items() if _start_time(pid) == start]
+
+
+def _start_time(pid: int) -> bytes | None:
+    """Return when a process started, in ticks since boot; `None` if it has ended."""
+    _, _, fields = _proc_file(f"/proc/{pid}/stat").rpartition(b") ")
+    return None if fields[:1] in (b"", b"Z", b"X") else fields.split()[19]
+
+
+def _proc_file(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError:  # it has ended, or is another user's
+        return b""
+
+
+def _send(number: signal.Signals, pids: Collection[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)

@@ -23,15 +23,6 @@ from mcp_types import (
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-__all__ = [
-    "MAX_MESSAGE_BYTES",
-    "MalformedMessageError",
-    "MessageTooLargeError",
-    "failed_answer",
-    "mebibytes",
-    "read_message",
-]
-
 MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 """Decoded bytes of one message unless said otherwise: a listing of 10,000 tools is about 8 MB."""
 

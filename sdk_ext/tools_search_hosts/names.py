@@ -1,4 +1,6 @@
-"""Names that are unambiguous over many servers and valid for every model provider.
+"""Names and labels of tools among several servers.
+
+Names are unambiguous over all servers and valid for every model provider.
 
 A tool is known as `server__tool`: letters, digits, `_` and `-`, a letter or `_` first, at most 64 characters. The same
 tool of the same server always gets the same name, whatever else is configured, found or listed before it: a name that
@@ -12,10 +14,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
-__all__ = ["MAX_NAME_LENGTH", "SEPARATOR", "own_name", "qualified_name", "split_candidates", "without_digest"]
+from mcp_ext_tools_search.types import EXTENSION_ID, published_metadata
+from mcp_types import Tool
 
 SEPARATOR: Final = "__"
 """Stands between the server's name and the tool's."""
@@ -31,6 +34,8 @@ _MAX_SERVER: Final = 24
 _VALID: Final = re.compile(rf"[A-Za-z_][A-Za-z0-9_-]{{0,{MAX_NAME_LENGTH - 1}}}")
 _NOT_ALLOWED: Final = re.compile(r"[^A-Za-z0-9_-]")
 _DIGEST_SUFFIX: Final = re.compile(rf"_[0-9a-f]{{{_DIGEST_LENGTH}}}\Z")
+_OF_A_SEARCH: Final = ("score", "matched")
+"""Labels that a search result has, and a listing has not."""
 
 
 def qualified_name(server: str, tool: str) -> str:
@@ -63,6 +68,35 @@ def without_digest(name: str) -> str:
     return _DIGEST_SUFFIX.sub("", name)
 
 
+def labels_among_servers(server: str, labels: Mapping[str, Any], category: object) -> dict[str, Any]:
+    """Return labels with the server as the group of the tool.
+
+    Args:
+        server: The configured name.
+        labels: What is published of the tool.
+        category: The part of its server that the tool belongs to; passed over where it is no text.
+    """
+    among = {member: label for member, label in labels.items() if label is not None}
+    among.pop("category", None)
+    among.pop("categoryDescription", None)
+    return {**among, "group": server, **({"category": category} if isinstance(category, str) and category else {})}
+
+
+def tool_among_servers(server: str, tool: Tool) -> Tool:
+    """Return `tool` of `server` under its qualified name, and labeled as a gateway labels it.
+
+    Gateways publish tools like this, and clients that ask the servers themselves rank them like this: both get the same
+    order only from definitions that are the same to a word. An empty `server` stands for the only one there is, whose
+    tools stay as they are.
+    """
+    name, own = qualified_name(server, tool.name), published_metadata(tool.meta)
+    if not server:
+        return tool.model_copy(update={"name": name})
+    lasting = {member: label for member, label in own.items() if member not in _OF_A_SEARCH}
+    labels = labels_among_servers(server, lasting, own.get("group"))
+    return tool.model_copy(update={"name": name, "meta": {**(tool.meta or {}), EXTENSION_ID: labels}})
+
+
 def _stem(server: str, tool: str) -> str:
     whole = _spelled(f"{server}{SEPARATOR}{tool}" if server else tool)
     if len(whole) > _MAX_STEM and server:
@@ -82,5 +116,5 @@ def _spelled(text: str) -> str:
 
 
 def _splits_elsewhere(server: str, tool: str) -> bool:
-    """Tell whether another pair could spell the same: `a` + `b__c` and `a__b` + `c`, or `a_` + `b` and `a` + `_b`."""
+    """Return whether another pair could spell the same: `a` + `b__c` and `a__b` + `c`, or `a_` + `b` and `a` + `_b`."""
     return bool(server) and (SEPARATOR in server or server.endswith("_") or tool.startswith("_"))

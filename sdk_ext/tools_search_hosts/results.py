@@ -22,18 +22,6 @@ from mcp_types.methods import SERVER_RESULTS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
-__all__ = [
-    "ASKING",
-    "CALL",
-    "COMPLETE",
-    "INPUT_REQUIRED",
-    "call_result",
-    "problem_in",
-    "result_model",
-    "salvaged",
-    "sieved",
-]
-
 CALL: Final = "tools/call"
 COMPLETE: Final = "complete"
 INPUT_REQUIRED: Final = "input_required"

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-__all__ = ["HttpTarget", "ServerEntry", "StdioTarget", "Target", "UnusableTarget"]
-
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
 """What every HTTP client sends: without line breaks, which would begin another header."""

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final, cast
 
-__all__ = ["EVERYTHING", "Rule", "Toolset", "closest", "read_rules"]
-
 _FORMS: Final = 'must be true, a list of names of tools, or {"exclude": [names of tools]}'
 
 

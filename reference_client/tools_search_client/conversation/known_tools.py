@@ -8,7 +8,7 @@ from typing import Final
 
 from mcp_ext_tools_search.ranking import Ranker
 from tools_search_hosts import SEPARATOR
-from tools_search_hosts.labels import tool_among_servers
+from tools_search_hosts.names import tool_among_servers
 from tools_search_ranking import floored
 from tools_search_ranking.hits import names_of
 

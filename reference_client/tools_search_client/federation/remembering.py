@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex, UpdatableIndex
 from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import Tool
-from tools_search_hosts.labels import tool_among_servers
+from tools_search_hosts.names import tool_among_servers
 from tools_search_ranking import floored
 
 from tools_search_client.servers.found import FoundTool

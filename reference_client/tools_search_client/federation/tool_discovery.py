@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, cast
 
-from tools_search_hosts.members import misspelled, understood
+from tools_search_hosts.configuration import misspelled, understood
 from tools_search_hosts.toolsets import Toolset, read_rules
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from mcp_ext_tools_search.types import EXTENSION_ID
+from mcp_ext_tools_search.types import EXTENSION_ID, published_metadata
 from mcp_types import Tool
-from tools_search_hosts.labels import own_labels
 
 __all__ = ["category_of", "examples_of", "related_of", "tags_of"]
 
@@ -21,7 +20,7 @@ _FASTMCP: Final = ("fastmcp", "_fastmcp")
 
 def category_of(tool: Tool) -> str:
     """Return the category of a tool that the gateway offers; without one of its own it is its server."""
-    labels = own_labels(tool)
+    labels = published_metadata(tool.meta)
     category = labels.get("category")
     return (category if isinstance(category, str) and category else str(labels.get("group", "")))[:_MAX_CHARS]
 
@@ -35,12 +34,12 @@ def tags_of(tool: Tool) -> list[str]:
 
 def related_of(tool: Tool) -> list[str]:
     """Return the names of the tools that a tool is said to be related to."""
-    return _texts(own_labels(tool).get("related"))[:_MOST]
+    return _texts(published_metadata(tool.meta).get("related"))[:_MOST]
 
 
 def examples_of(tool: Tool) -> list[Any]:
     """Return examples of its use."""
-    examples = own_labels(tool).get("examples")
+    examples = published_metadata(tool.meta).get("examples")
     return cast("list[Any]", examples)[:_MOST] if isinstance(examples, list) else []
 
 

@@ -21,7 +21,7 @@ from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, RequestId
 from tools_search_hosts import HttpTarget, StdioTarget, Target, UnusableTarget
-from tools_search_hosts.environment import handed_down
+from tools_search_hosts.child_process import inherited_environment
 
 __all__ = ["Secrets", "masked_streams", "printable", "quoted"]
 
@@ -191,7 +191,7 @@ def quoted(text: str, most_chars: int = _MOST_QUOTED_CHARS) -> str:
 
 
 def _values(target: Target) -> Iterator[str]:
-    yield from (secret for address in handed_down().values() for secret in _embedded(address))  # those of proxies
+    yield from (secret for address in inherited_environment().values() for secret in _embedded(address))
     if isinstance(target, UnusableTarget):
         return  # nothing is handed to it
     for name, value in target.expanded.items():

@@ -15,10 +15,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from mcp_ext_tools_search.types import EXTENSION_ID
+from mcp_ext_tools_search.types import EXTENSION_ID, published_metadata
 from mcp_types import Tool
 from tools_search_hosts import ConfigurationError, HostFile
-from tools_search_hosts.labels import labels_among_servers, own_labels
+from tools_search_hosts.names import labels_among_servers
 
 from tools_search_server.access.toolsets import closest
 from tools_search_server.base.labels import tags_of
@@ -47,7 +47,7 @@ class ToolMetadata:
 
         The group is the server. Where the tool belongs to a part of it, that is the `category`.
         """
-        published = own_labels(tool)
+        published = published_metadata(tool.meta)
         of_server = self.servers.get(server, {})
         of_tool = of_server.get("tools", {}).get(tool.name, {})
         labels: dict[str, Any] = {**published, **of_tool}

@@ -14,7 +14,7 @@ from mcp.shared.message import SessionMessage
 from mcp_ext_tools_search.client.endings import Ending
 from mcp_types import JSONRPCNotification
 from tools_search_hosts import StdioTarget
-from tools_search_hosts.child_process import child_streams
+from tools_search_hosts.child_process import child_streams, inherited_environment
 
 pytestmark = pytest.mark.anyio
 
@@ -135,3 +135,10 @@ async def test_a_program_that_does_not_exist_cannot_be_started() -> None:
     with anyio.fail_after(30), pytest.raises(FileNotFoundError):
         async with child_streams(StdioTarget("no-such-program-anywhere"), Ending()):
             raise NotImplementedError
+
+
+async def test_a_proxy_is_inherited_and_a_key_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:1")
+    monkeypatch.setenv("SOME_API_KEY", "s3cret")
+    assert inherited_environment()["HTTPS_PROXY"] == "http://proxy:1"
+    assert "s3cret" not in inherited_environment().values()

@@ -1,0 +1,127 @@
+"""Variables in configuration values, in the spellings that hosts use.
+
+`${NAME}` and `${env:NAME}` stand for an environment variable, `${NAME:-default}` for one that may be missing;
+`${userHome}`, `${workspaceFolder}`, `${/}` and `${input:key}` are those of editors. A lone `$NAME` is left as it is:
+arguments may mean it literally.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeAlias, cast
+
+_REFERENCE: Final = re.compile(r"\$\{([^{}]*)\}")
+_VARIABLE: Final = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
+_EDITOR_FOLDERS: Final = frozenset({".vscode", ".cursor"})
+_NOT_IN_VARIABLES: Final = re.compile(r"[^A-Z0-9]+")
+
+
+class UnresolvedVariableError(ValueError):
+    """A reference without a value; the message says what to set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One value that editors ask their user for."""
+
+    key: str
+    description: str = ""
+    is_secret: bool = False
+    """Whether it is not shown while it is typed."""
+
+    default: str | None = None
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that holds it, such as `MCP_INPUT_API_KEY` for `api-key`."""
+        return "MCP_INPUT_" + _NOT_IN_VARIABLES.sub("_", self.key.upper())
+
+
+AskForInput: TypeAlias = Callable[[Input], str | None]
+"""Asks the user; `None` where nobody can be asked."""
+
+
+@dataclass
+class Variables:
+    """The values that the references in one configuration file stand for."""
+
+    environment: Mapping[str, str]
+    folder: Path
+    """Of the file."""
+
+    inputs: Mapping[str, Input]
+    """The inputs that the file describes, by key."""
+
+    ask: AskForInput | None = None
+    _given: dict[str, str] = field(default_factory=dict[str, str])
+    """Values of inputs, each of which is asked for at most once."""
+
+    def expand(self, text: str, expanded: dict[str, str]) -> str:
+        """Return `text` with every reference replaced.
+
+        Args:
+            text: A value of the configuration.
+            expanded: Takes the value of each variable and input, by name.
+
+        Raises:
+            UnresolvedVariableError: A variable is not set and has no default, or there is no value for an input.
+        """
+        return _REFERENCE.sub(lambda match: self._value(match[1], expanded), text)
+
+    @property
+    def workspace(self) -> Path:
+        """The folder that editors call `${workspaceFolder}`."""
+        return self.folder.parent if self.folder.name in _EDITOR_FOLDERS else self.folder
+
+    def _value(self, reference: str, expanded: dict[str, str]) -> str:
+        predefined = {"userHome": str(Path.home()), "workspaceFolder": str(self.workspace), "/": os.sep}
+        if reference in predefined:
+            return predefined[reference]
+        kind, _, key = reference.partition(":")
+        if kind == "input" and key:
+            return expanded.setdefault(reference, self._input(key))
+        match = _VARIABLE.fullmatch(reference)
+        if match is None:
+            raise UnresolvedVariableError(f"${{{reference}}} is not understood: use ${{NAME}} or ${{NAME:-default}}")
+        name: str = match["name"]
+        default: str | None = match["default"]
+        value = self.environment.get(name, default)
+        if value is None:
+            fault = f"the environment variable {name} is not set"
+            raise UnresolvedVariableError(f"{fault}: set it, or give a default as in ${{{name}:-value}}")
+        expanded[name] = value
+        return value
+
+    def _input(self, key: str) -> str:
+        if key not in self._given:
+            wanted = self.inputs.get(key, Input(key))
+            value = self.environment.get(wanted.variable)
+            if value is None and self.ask is not None:
+                value = self.ask(wanted)
+            if value is None:
+                value = wanted.default
+            if value is None:
+                fault = f"the input {key!r} is not given"
+                raise UnresolvedVariableError(f"{fault}: set the environment variable {wanted.variable}")
+            self._given[key] = value
+        return self._given[key]
+
+
+def read_inputs(stated: Any) -> dict[str, Input]:
+    """Return the inputs that the member `inputs` of a file describes, by key.
+
+    The member is the editor's, so whatever is not understood in it is passed over.
+    """
+    objects = cast("list[Any]", stated) if isinstance(stated, list) else []
+    inputs = [_read_input(cast("dict[str, Any]", one)) for one in objects if isinstance(one, dict)]
+    return {one.key: one for one in inputs}
+
+
+def _read_input(stated: Mapping[str, Any]) -> Input:
+    texts = {name: value for name, value in stated.items() if isinstance(value, str)}
+    is_secret = stated.get("password") is True
+    return Input(texts.get("id", ""), texts.get("description", ""), is_secret, texts.get("default"))
