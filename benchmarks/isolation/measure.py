@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from tools_search_hosts import qualified_name
-from tools_search_server.access.tokens import new_token
+from tools_search_server.access.principals import new_token
 from tools_search_server.gateway.public_uris import public_uri
 
 from benchmarks.isolation.callers import Answer, Door, Era

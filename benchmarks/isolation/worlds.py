@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, Final
 
 from tools_search_hosts import Rule, qualified_name
-from tools_search_server.access.tokens import TokenHash
+from tools_search_server.access.principals import TokenHash
 
 from benchmarks.retrieval.datasets import SMALL
 

@@ -33,7 +33,7 @@ from tools_search_client.servers.discovery import ServerTools
 from tools_search_client.servers.faults import as_server_error
 from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
 
-HOSTILE = Path(__file__).parents[2] / "reference_server" / "tests" / "upstreams" / "hostile.py"
+HOSTILE = Path(__file__).parents[2] / "reference_server" / "tests" / "servers" / "hostile.py"
 
 pytestmark = pytest.mark.anyio
 

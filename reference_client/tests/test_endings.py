@@ -19,7 +19,7 @@ import pytest
 pytestmark = pytest.mark.anyio
 
 PROGRAM = [sys.executable, "-m", "tools_search_client"]
-STUBBORN = Path(__file__).parents[2] / "reference_server/tests/upstreams/raw.py"
+STUBBORN = Path(__file__).parents[2] / "reference_server/tests/servers/raw.py"
 Until = Callable[[Callable[[], bool]], Any]
 
 INTERRUPTED_IMPORT = """

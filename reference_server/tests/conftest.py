@@ -23,7 +23,7 @@ from tools_search_server.compat.endpoint import CompatOptions
 from tools_search_server.programs.compat_program import compat_program
 from tools_search_server.programs.gateway_program import GatewayOptions, gateway_program
 
-UPSTREAMS = Path(__file__).parent / "upstreams"
+UPSTREAMS = Path(__file__).parent / "servers"
 
 Transport = Literal["stdio", "http"]
 

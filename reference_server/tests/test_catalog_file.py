@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools_search_server.base.mendable import Mendable
+from tools_search_hosts import ConfigurationError
 from tools_search_server.catalog.catalog_file import bundled_catalog, read_catalog
 
 TOOL: dict[str, Any] = {"name": "a", "inputSchema": {"type": "object"}}
@@ -55,7 +55,7 @@ def test_a_file_may_state_answers(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_used_is_refused_with_its_place(tmp_path: Path, text: str, place: str) -> None:
     file = tmp_path / "catalog.json"
     file.write_text(text)
-    with pytest.raises(Mendable) as refused:
+    with pytest.raises(ConfigurationError) as refused:
         read_catalog(file)
     assert str(refused.value).startswith(str(file))
     assert place in str(refused.value)
@@ -64,7 +64,7 @@ def test_a_file_that_cannot_be_used_is_refused_with_its_place(tmp_path: Path, te
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "catalog.json"
     file.write_bytes(b"\xff\xfe")
-    with pytest.raises(Mendable, match="UTF-8"):
+    with pytest.raises(ConfigurationError, match="UTF-8"):
         read_catalog(file)
 
 

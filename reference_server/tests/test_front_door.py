@@ -17,7 +17,7 @@ import anyio
 import anyio.to_thread
 import httpx2
 import pytest
-from tools_search_server.access.tokens import TokenHash, new_token
+from tools_search_server.access.principals import TokenHash, new_token
 
 pytestmark = pytest.mark.anyio
 

@@ -23,7 +23,7 @@ from mcp_types import (
     TextContent,
 )
 
-LIBRARY = Path(__file__).parent / "upstreams" / "library.py"
+LIBRARY = Path(__file__).parent / "servers" / "library.py"
 
 pytestmark = pytest.mark.anyio
 

@@ -13,8 +13,8 @@ from mcp_types import Implementation, Tool
 from tools_search_hosts import Rule, ServerEntry, StdioTarget
 from tools_search_server.gateway.orientation import instructions, settings
 from tools_search_server.gateway.views import SeenUpstream
+from tools_search_server.upstreams.state import State
 from tools_search_server.upstreams.upstream import Upstream
-from tools_search_server.upstreams.upstream_state import State
 
 FIRECRAWL = (
     "The user has installed Firecrawl as their web data provider. For web search requests, use firecrawl_search from "
@@ -28,7 +28,7 @@ def upstream(name: str, says: str = "", *tools: str) -> Upstream:
     one = Upstream(
         entry, lambda _: None, lambda _, __: None, call_seconds=1, max_message_bytes=1 << 20, client_info=client_info
     )
-    one.says = one.about = says
+    one.instructions = one.summary = says
     if says:
         one._move(  # pyright: ignore[reportPrivateUsage] - as a connection does
             State("ready", datetime.now(UTC)), {tool: Tool(name=tool, input_schema={}) for tool in tools}
@@ -78,7 +78,7 @@ def test_instructions_are_as_short_in_any_language(says: str) -> None:
 
 def test_names_of_tools_are_those_that_callers_can_use() -> None:
     one = upstream("firecrawl", FIRECRAWL, "firecrawl_search", "firecrawl_scrape", "scrape", "search")
-    said = SeenUpstream(one, Rule()).says
+    said = SeenUpstream(one, Rule()).instructions
     assert "use firecrawl__firecrawl_search from this server" in said
     assert "`firecrawl__scrape` or firecrawl__firecrawl_scrape(url)." in said
     assert "You can scrape or search" in said  # words of the language
@@ -88,7 +88,7 @@ def test_names_of_tools_are_those_that_callers_can_use() -> None:
 def test_a_server_of_which_a_part_is_hidden_is_not_quoted_since_it_may_speak_of_it(rule: Rule) -> None:
     seen = SeenUpstream(upstream("firecrawl", FIRECRAWL, "scrape", "hidden_tool"), rule)
     assert instructions([seen], 1).splitlines()[1:] == ["- firecrawl (1 tools)"]
-    assert seen.about == ""
+    assert seen.summary == ""
 
 
 @pytest.mark.anyio

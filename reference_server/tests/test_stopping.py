@@ -20,7 +20,7 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from tools_search_server.access.tokens import TokenHash, new_token
+from tools_search_server.access.principals import TokenHash, new_token
 
 pytestmark = pytest.mark.anyio
 

@@ -1,4 +1,11 @@
-"""Who may see what of a gateway: the members of the configuration that only this program knows."""
+"""Who may see what of a gateway: the members of the configuration that only this program knows.
+
+Toolsets: named choices among the tools of all servers, as the configuration's `toolsets` member states them.
+
+    "toolsets": {"reading": {"git": ["log", "diff"], "files": {"exclude": ["delete"]}, "time": true}}
+
+A server that a toolset does not name is hidden as a whole. Tools have the names that their own server gives them.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from tools_search_hosts import ConfigurationError, HostFile
+from tools_search_hosts.toolsets import EVERYTHING, Toolset, closest, read_rules
 
 from tools_search_server.access.principals import Principal, read_principals
-from tools_search_server.access.toolsets import EVERYTHING, Toolset, closest, read_toolsets
-
-__all__ = ["Access", "read_access"]
 
 
 @dataclass(frozen=True)
@@ -80,3 +85,26 @@ def read_access(file: HostFile, source: str, chosen: str | None) -> Access:
         raise ConfigurationError(source, problems)
     toolset = EVERYTHING if chosen is None else toolsets[chosen]
     return Access(toolset, {principal.name: principal for principal in principals})
+
+
+def read_toolsets(stated: Any, servers: Collection[str], problems: list[str]) -> dict[str, Toolset]:
+    """Return the toolsets by name.
+
+    Args:
+        stated: The member `toolsets` of the configuration.
+        servers: Names of its servers, those that are switched off as well.
+        problems: Takes a line for everything that is wrong, with its place.
+    """
+    if not isinstance(stated, dict):
+        problems.append("`toolsets` must be an object from names to toolsets")
+        return {}
+    toolsets: dict[str, Toolset] = {}
+    for name, chosen in cast("dict[str, Any]", stated).items():
+        place = f"toolsets.{name}"
+        if not name.strip():
+            problems.append("`toolsets` has one with an empty name")
+        elif not isinstance(chosen, dict) or not chosen:
+            problems.append(f"`{place}` must be an object that names at least one server")
+        else:
+            toolsets[name] = Toolset(name, read_rules(place, cast("dict[str, Any]", chosen), servers, problems))
+    return toolsets

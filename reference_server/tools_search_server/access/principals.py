@@ -4,18 +4,24 @@
 
 Only `token` has to be there. Without a toolset a principal sees everything, without limits it has none. Members of
 any other name are refused: a toolset that is overlooked would show what it hides.
+
+
+Bearer tokens, and the salted hashes by which a configuration knows them.
+
+How much one caller may ask of this process: requests per minute, and requests that are open at the same time.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import re
+import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from tools_search_server.access.tokens import TokenHash
-from tools_search_server.access.toolsets import EVERYTHING, Toolset, closest
-
-__all__ = ["Principal", "principal_of", "read_principals"]
+from tools_search_hosts.toolsets import EVERYTHING, Toolset, closest
 
 _MEMBERS: Final = ("token", "toolset", "requestsPerMinute", "openRequests")
 _LEAST_OPEN: Final = 2
@@ -111,3 +117,100 @@ def _refuse_shared_tokens(principals: Collection[Principal], problems: list[str]
         owner = owners.setdefault(principal.token, principal.name)
         if owner != principal.name:
             problems.append(f"`principals.{principal.name}.token` is that of {owner!r}: each needs one of its own")
+
+
+_PREFIX: Final = "tsk_"
+"""Lets people and scanners of leaked secrets tell what a token is."""
+
+_RANDOM_BYTES: Final = 32
+_SALT_BYTES: Final = 16
+_SPELLED: Final = re.compile(rf"sha256:([0-9a-f]{{{2 * _SALT_BYTES}}}):([0-9a-f]{{64}})")
+
+
+def new_token() -> str:
+    """Return a token of 256 random bits."""
+    return _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenHash:
+    """What is kept of a token.
+
+    A single round of SHA-256 is enough, since a token is as hard to guess as the hash: slow hashes are for passwords,
+    and would be paid for with every request.
+    """
+
+    salt: bytes
+    digest: bytes
+
+    @classmethod
+    def of(cls, token: str) -> TokenHash:
+        """Hash a token with a salt of its own."""
+        salt = secrets.token_bytes(_SALT_BYTES)
+        return cls(salt, _digest(salt, token))
+
+    @classmethod
+    def read(cls, text: str) -> TokenHash:
+        """Read what `str` gives.
+
+        Raises:
+            ValueError: It is something else; the message does not repeat it, since it may be a token.
+        """
+        spelled = _SPELLED.fullmatch(text)
+        if spelled is None:
+            raise ValueError("is no hash of a token")
+        return cls(bytes.fromhex(spelled[1]), bytes.fromhex(spelled[2]))
+
+    def __str__(self) -> str:
+        return f"sha256:{self.salt.hex()}:{self.digest.hex()}"
+
+    def fits(self, token: str) -> bool:
+        """Tell whether `token` is the one that was hashed, in a time that does not depend on where they differ."""
+        return hmac.compare_digest(self.digest, _digest(self.salt, token))
+
+
+def _digest(salt: bytes, token: str) -> bytes:
+    return hashlib.sha256(salt + token.encode("utf-8", "surrogatepass")).digest()
+
+
+_MINUTE: Final = 60.0
+_WHEN_FULL: Final = 1.0
+"""Seconds after which it may be tried again whether an open request has ended; nobody knows when one will."""
+
+
+class Throttle:
+    """A token bucket and a count.
+
+    Args:
+        per_minute: Requests that are admitted within a minute, all of which may come at once; `None` for any number.
+        most_open: Requests that are open at the same time; `None` for any number.
+    """
+
+    def __init__(self, per_minute: int | None, most_open: int | None) -> None:
+        self._per_minute = per_minute
+        self._most_open = most_open
+        self._left = float(per_minute or 0)
+        self._counted_at: float | None = None
+        self._open = 0
+
+    def enter(self, now: float) -> float:
+        """Admit a request, to be followed by `leave`, or return after how many seconds to ask again.
+
+        Args:
+            now: Seconds on a clock that never goes back.
+        """
+        if self._most_open is not None and self._open >= self._most_open:
+            return _WHEN_FULL
+        if self._per_minute is not None:
+            passed = 0.0 if self._counted_at is None else now - self._counted_at
+            self._left = min(self._left + passed * self._per_minute / _MINUTE, float(self._per_minute))
+            self._counted_at = now
+            if self._left < 1:
+                return (1 - self._left) * _MINUTE / self._per_minute
+            self._left -= 1
+        self._open += 1
+        return 0.0
+
+    def leave(self) -> None:
+        """Note the end of a request that was admitted."""
+        self._open -= 1

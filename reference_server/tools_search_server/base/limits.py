@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from mcp_ext_tools_search.ranking import Ranker
-
-from tools_search_server.base.mendable import Mendable
+from tools_search_hosts import ConfigurationError
 
 __all__ = ["CURSOR_KEY_VARIABLE", "MOST_PAGE_SIZE", "Limits", "read_cursor_key"]
 
@@ -48,18 +47,19 @@ def read_cursor_key(file: Path | None) -> bytes | None:
     """Return the key from a file, else from the environment, else `None`.
 
     Raises:
-        Mendable: The file cannot be read, or the key is too short to keep forgers out.
+        ConfigurationError: The file cannot be read, or the key is too short to keep forgers out.
     """
     if file is not None:
         try:
             key, source = file.read_bytes().strip(), str(file)
         except OSError as error:
-            raise Mendable(file, "", f"cannot be read ({error.strerror})", "Name a file with a random key.") from None
+            problem = f"cannot be read ({error.strerror}). Name a file with a random key."
+            raise ConfigurationError(str(file), [problem]) from None
     else:
         key, source = os.environ.get(CURSOR_KEY_VARIABLE, "").encode(), f"environment variable {CURSOR_KEY_VARIABLE}"
         if not key:
             return None
     if len(key) < _MIN_KEY_BYTES:
         advice = f"Give at least {_MIN_KEY_BYTES} random bytes, such as the output of `openssl rand -hex 32`."
-        raise Mendable(source, "", f"holds a key of {len(key)} bytes", advice)
+        raise ConfigurationError(source, [f"holds a key of {len(key)} bytes. {advice}"])
     return key

@@ -6,6 +6,7 @@ hidden from the HTTP caller who shows a bearer token, `{"hidden": {"token": ["to
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -14,8 +15,7 @@ from typing import Any, cast
 
 from mcp_types import CallToolResult, Tool
 from pydantic import TypeAdapter, ValidationError
-
-from tools_search_server.base.mendable import Mendable, read_json
+from tools_search_hosts import ConfigurationError
 
 __all__ = ["CatalogFile", "bundled_catalog", "read_catalog"]
 
@@ -37,14 +37,14 @@ def read_catalog(file: Path) -> CatalogFile:
     """Return the contents of a catalog file, the tools in its order.
 
     Raises:
-        Mendable: The file cannot be read, a definition is no MCP tool, two have the same name, an answer is no result
-            of a call, or what is hidden is no list of names.
+        ConfigurationError: The file cannot be read, a definition is no MCP tool, two have the same name, an answer
+            is no result of a call, or what is hidden is no list of names.
     """
-    document = read_json(file, "a catalog file")
+    document = _read_json(file)
     members = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
     definitions = members.get("tools")
     if not isinstance(definitions, list):
-        raise Mendable(file, "", "has no array `tools`", 'Write {"tools": [{"name": ..., "inputSchema": ...}]}.')
+        raise _unusable(file, 'has no array `tools`. Write {"tools": [{"name": ..., "inputSchema": ...}]}.')
     tools = [_tool(file, place, definition) for place, definition in enumerate(cast("list[Any]", definitions))]
     _refuse_duplicates(file, tools)
     return CatalogFile(tools, _answers(file, members.get("answers", {})), _hidden(file, members.get("hidden", {})))
@@ -54,7 +54,7 @@ def bundled_catalog() -> CatalogFile:
     """Return the tools of the catalog that comes with this package, file by file in name order.
 
     Raises:
-        Mendable: A bundled file is damaged.
+        ConfigurationError: A bundled file is damaged.
     """
     with resources.as_file(resources.files("tools_search_server.catalog") / "data") as folder:
         files = sorted(folder.glob("*.json"))
@@ -63,7 +63,7 @@ def bundled_catalog() -> CatalogFile:
 
 def _answers(file: Path, stated: Any) -> dict[str, CallToolResult]:
     if not isinstance(stated, dict):
-        raise Mendable(file, "answers", "is not an object", 'Write {"tool name": {"content": [...]}}.')
+        raise _unusable(file, '`answers` is not an object. Write {"tool name": {"content": [...]}}.')
     answers: dict[str, CallToolResult] = {}
     for name, answer in cast("dict[str, Any]", stated).items():
         try:
@@ -71,8 +71,8 @@ def _answers(file: Path, stated: Any) -> dict[str, CallToolResult]:
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(["answers", name, *map(str, first["loc"])])
-            advice = "See `CallToolResult` in the MCP schema."
-            raise Mendable(file, place, f"is no result of a call ({first['msg']})", advice) from None
+            wrong = f"`{place}` is no result of a call ({first['msg']})"
+            raise _unusable(file, f"{wrong}. See `CallToolResult` in the MCP schema.") from None
     return answers
 
 
@@ -81,7 +81,7 @@ def _hidden(file: Path, stated: Any) -> dict[str, frozenset[str]]:
         return TypeAdapter(dict[str, frozenset[str]]).validate_python(stated)
     except ValidationError as error:
         place = ".".join(["hidden", *map(str, error.errors()[0]["loc"])])
-        raise Mendable(file, place, "is not what it should be", 'Write {"token": ["tool name", ...]}.') from None
+        raise _unusable(file, f'`{place}` is invalid. Write {{"token": ["tool name", ...]}}.') from None
 
 
 def _tool(file: Path, index: int, definition: Any) -> Tool:
@@ -90,10 +90,11 @@ def _tool(file: Path, index: int, definition: Any) -> Tool:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join([f"tools[{index}]", *map(str, first["loc"])])
-        raise Mendable(file, place, f"is no MCP tool ({first['msg']})", "See `Tool` in the MCP schema.") from None
+        problem = f"`{place}` is no MCP tool ({first['msg']}). See `Tool` in the MCP schema."
+        raise _unusable(file, problem) from None
     if tool.input_schema.get("type") != "object":
         place = f"tools[{index}].inputSchema.type"
-        raise Mendable(file, place, "is not `object`", 'Every MCP tool takes an object: write "type": "object".')
+        raise _unusable(file, f'`{place}` is not `object`. Every MCP tool takes an object: write "type": "object".')
     return tool
 
 
@@ -102,4 +103,27 @@ def _refuse_duplicates(file: Path, tools: Sequence[Tool]) -> None:
     for index, tool in enumerate(tools):
         if (earlier := first.setdefault(tool.name, index)) != index:
             wrong = f"repeats the name {tool.name!r} of tools[{earlier}]"
-            raise Mendable(file, f"tools[{index}].name", wrong, "Names are unique within a catalog.")
+            raise _unusable(file, f"`tools[{index}].name` {wrong}. Names are unique within a catalog.")
+
+
+def _read_json(file: Path) -> Any:
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise _unusable(file, f"cannot be read ({error.strerror}). Name a catalog file that exists.") from None
+    except UnicodeDecodeError:
+        raise _unusable(file, "is not UTF-8 text. Save it as UTF-8.") from None
+    if not text.strip():
+        raise _unusable(file, "is empty. Name a catalog file.")
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno} column {error.colno}"
+        problem = f"is not JSON, at {place} ({error.msg}). Comments and trailing commas are no JSON."
+        raise _unusable(file, problem) from None
+    except RecursionError:
+        raise _unusable(file, "is nested too deeply. Name a catalog file.") from None
+
+
+def _unusable(file: Path, problem: str) -> ConfigurationError:
+    return ConfigurationError(str(file), [problem])

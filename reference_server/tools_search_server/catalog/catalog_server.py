@@ -24,10 +24,9 @@ from tools_search_ranking import default_ranker
 from tools_search_ranking.catalog import CatalogSnapshot
 from tools_search_ranking.index_cache import IndexCache
 
-from tools_search_server.base.faults import hide_faults
+from tools_search_server.base.errors import hide_internal_errors, unknown_tool
 from tools_search_server.base.limits import Limits
 from tools_search_server.base.paging import ToolPages
-from tools_search_server.base.unknown_tool import unknown_tool
 from tools_search_server.catalog.canned import canned_answer
 from tools_search_server.catalog.catalog_file import CatalogFile
 from tools_search_server.catalog.visible_tools import VisibleTools, bearer_token
@@ -127,7 +126,7 @@ def catalog_server(catalog: Catalog, answer: _Called = canned_answer) -> Server[
         max_searches=limits.searches_at_once,
         cursor_key=limits.cursor_key,
     ).install(server)
-    hide_faults(server)
+    hide_internal_errors(server)
     return server
 
 

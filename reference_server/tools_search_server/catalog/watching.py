@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 import anyio
+from tools_search_hosts import ConfigurationError
 
-from tools_search_server.base.mendable import Mendable
 from tools_search_server.catalog.catalog_file import read_catalog
 from tools_search_server.catalog.catalog_server import Catalog
 from tools_search_server.gateway.changes import ListChanges
@@ -29,8 +29,9 @@ async def follow_catalog(file: Path, catalog: Catalog, changes: ListChanges) -> 
     async for _ in changes_of(file, _LOOK_SECONDS):
         try:
             catalog.replace(read_catalog(file))
-        except Mendable as error:
-            logger.warning("%s The catalog as it was is still served.", error)
+        except ConfigurationError as error:
+            text = "%s cannot be used: %s The catalog as it was is still served."
+            logger.warning(text, file, " ".join(error.problems))
             continue
         logger.info("%s changed: %d tools", file, len(catalog.contents.tools))
         await changes.announce()

@@ -10,7 +10,7 @@ from mcp_ext_tools_search.for_models import is_for_model
 from mcp_ext_tools_search.types import SearchToolsRequestParams
 from pydantic import ValidationError
 
-from tools_search_server.base.revealing import quoted
+from tools_search_server.base.redaction import quoted
 from tools_search_server.compat.answers import ToolFailure
 from tools_search_server.compat.callers_tools import CallersTools, Filters
 from tools_search_server.compat.definitions import MetaNames
@@ -18,8 +18,7 @@ from tools_search_server.compat.relations import related_tools
 from tools_search_server.gateway.gateway import Offer
 from tools_search_server.gateway.searched import Searched
 from tools_search_server.gateway.views import SeenUpstream
-from tools_search_server.upstreams.remote import Remote
-from tools_search_server.upstreams.remote_bounds import NotAnswered
+from tools_search_server.upstreams.delegated_search import DelegatedSearch, NoAnswerError
 
 __all__ = ["Browser"]
 
@@ -68,7 +67,7 @@ class Browser:
         """
         try:
             beyond, definitions = await self._searched.named(ctx, names)
-        except NotAnswered as failure:
+        except NoAnswerError as failure:
             raise ToolFailure(f"{failure}.", ["Try again."]) from failure
         return self._tools(ctx, beyond, definitions)
 
@@ -188,7 +187,7 @@ class Browser:
         return {"error": error, "suggestions": suggestions, "available_categories": tools.some_categories()}
 
 
-def _searched_there(seen: SeenUpstream, remote: Remote) -> dict[str, Any]:
+def _searched_there(seen: SeenUpstream, remote: DelegatedSearch) -> dict[str, Any]:
     """Return the category of a server whose tools are found by searching only."""
     count = {} if remote.size is None else {"count": remote.size}
     about = {"description": said} if (said := _said_by(seen)) else {}
@@ -196,7 +195,7 @@ def _searched_there(seen: SeenUpstream, remote: Remote) -> dict[str, Any]:
 
 
 def _said_by(seen: SeenUpstream) -> str:
-    return f"{seen.name} says: {quoted(seen.about)}" if seen.about else ""
+    return f"{seen.name} says: {quoted(seen.summary)}" if seen.summary else ""
 
 
 def _filters(arguments: Arguments) -> Filters:

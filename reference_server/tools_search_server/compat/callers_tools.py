@@ -11,8 +11,8 @@ from mcp_ext_tools_search.for_models import is_for_model
 from mcp_ext_tools_search.ranking import Hit
 from tools_search_hosts import qualified_name
 
+from tools_search_server.base.errors import closest_names
 from tools_search_server.base.labels import category_of, examples_of, related_of, tags_of
-from tools_search_server.base.unknown_tool import closest_names
 from tools_search_server.compat.answers import ToolFailure
 from tools_search_server.gateway.gateway import Offer
 from tools_search_server.gateway.views import View

@@ -11,7 +11,7 @@ from mcp import MCPError
 from mcp.server import ServerRequestContext
 
 from tools_search_server.base.arguments import complaints
-from tools_search_server.base.revealing import quoted
+from tools_search_server.base.redaction import quoted
 from tools_search_server.compat.answers import ToolFailure
 from tools_search_server.compat.callers_tools import CallersTools
 from tools_search_server.compat.definitions import MetaNames

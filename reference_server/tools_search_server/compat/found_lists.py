@@ -12,8 +12,8 @@ from mcp.server import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
 from mcp_ext_tools_search.for_models import is_for_model
+from tools_search_hosts.toolsets import Toolset
 
-from tools_search_server.access.toolsets import Toolset
 from tools_search_server.compat.always_available import AlwaysAvailable
 from tools_search_server.gateway.changes import tell
 from tools_search_server.gateway.gateway import Offer

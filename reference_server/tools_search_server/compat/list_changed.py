@@ -12,11 +12,10 @@ from mcp.server.context import HandlerResult
 from mcp.server.subscriptions import ServerEvent
 from mcp_types import CallToolRequestParams, NotificationParams, PaginatedRequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from tools_search_hosts.toolsets import EVERYTHING
 
-from tools_search_server.access.toolsets import EVERYTHING
-from tools_search_server.base.faults import hide_faults
+from tools_search_server.base.errors import hide_internal_errors, unknown_tool
 from tools_search_server.base.paging import ToolPages
-from tools_search_server.base.unknown_tool import unknown_tool
 from tools_search_server.compat.answers import ToolFailure, answer
 from tools_search_server.compat.browser import Browser
 from tools_search_server.compat.definitions import search_tool
@@ -46,7 +45,7 @@ def list_changed_endpoint(parts: Parts) -> Endpoint:
     for_all = ViewChanges(parts.searched.views, parts.gateway.access, bus=bus)
     for_all.install(server)
     server.add_notification_handler("notifications/initialized", NotificationParams, mode.remember)
-    hide_faults(server)
+    hide_internal_errors(server)
     return Endpoint(server, Announcers([for_all, mode]))
 
 

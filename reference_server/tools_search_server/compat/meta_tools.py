@@ -12,11 +12,10 @@ from typing import Any, Final
 
 from mcp.server.context import HandlerResult
 from mcp_types import CallToolRequestParams, PaginatedRequestParams
+from tools_search_hosts.toolsets import EVERYTHING
 
-from tools_search_server.access.toolsets import EVERYTHING
-from tools_search_server.base.faults import hide_faults
+from tools_search_server.base.errors import hide_internal_errors, unknown_tool
 from tools_search_server.base.paging import ToolPages
-from tools_search_server.base.unknown_tool import unknown_tool
 from tools_search_server.compat.answers import ToolFailure, answer
 from tools_search_server.compat.browser import Browser
 from tools_search_server.compat.callers_tools import not_for_models
@@ -49,7 +48,7 @@ def _endpoint(mode: str, tools: _MetaTools) -> Endpoint:
     bus = partial(parts.gateway.replicas.bus, mode)
     changes = ViewChanges(parts.searched.views, parts.gateway.access, listed=tools.listed, bus=bus)
     changes.install(server)
-    hide_faults(server)
+    hide_internal_errors(server)
     return Endpoint(server, changes)
 
 

@@ -19,7 +19,7 @@ from tools_search_server.gateway.prompts import complete, get_prompt
 from tools_search_server.gateway.public_uris import public_uri
 from tools_search_server.gateway.resources import read_resource
 from tools_search_server.gateway.views import View, Views
-from tools_search_server.upstreams.upstream_listing import PROMPTS, RESOURCES, TEMPLATES, Kind
+from tools_search_server.upstreams.listing import PROMPTS, RESOURCES, TEMPLATES, Kind
 
 __all__ = ["LISTINGS", "METHODS", "install_beside_tools"]
 

@@ -18,7 +18,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, ValidationError
 from tools_search_hosts.results import INPUT_REQUIRED
 
-from tools_search_server.upstreams.upstream_questions import ANSWER_SECONDS
+from tools_search_server.upstreams.questions import ANSWER_SECONDS
 
 __all__ = ["Unanswered", "answerable", "ask_caller", "completed"]
 

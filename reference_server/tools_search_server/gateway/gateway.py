@@ -22,8 +22,8 @@ from tools_search_server.gateway.offered import Offer, Offered
 from tools_search_server.gateway.orientation import Described
 from tools_search_server.gateway.replicas import Replicas
 from tools_search_server.gateway.tool_metadata import ToolMetadata
-from tools_search_server.upstreams.lazy_upstream import Laziness, made_for
-from tools_search_server.upstreams.remote import Remote
+from tools_search_server.upstreams.delegated_search import DelegatedSearch
+from tools_search_server.upstreams.lazy import Laziness, made_for
 from tools_search_server.upstreams.upstream import Upstream
 
 __all__ = ["CALL_SECONDS", "INDEX_AT_MOST", "Gateway", "Offer"]
@@ -82,14 +82,14 @@ class Gateway:
                 max_message_bytes=max_message_bytes,
                 client_info=client_info,
                 index_at_most=partial(self._most_indexed, entry.name, index_at_most),
-                on_told=self.replicas.tell_of_server,
+                on_notification=self.replicas.tell_of_server,
             )
             for entry in entries
         ]
         self.access.on_revoked.append(self._reconsider)
         self.changes: Announcer = Nobody()
         self._offered = Offered([entry.name for entry in entries], page_size)
-        self._remotes: Sequence[tuple[Remote, int]] = ()
+        self._remotes: Sequence[tuple[DelegatedSearch, int]] = ()
         self._changed = anyio.Event()
         self._began = -math.inf
 
@@ -118,7 +118,7 @@ class Gateway:
             tasks.start_soon(self._announce)
             tasks.start_soon(self.events.pass_on, self._publish)
             tasks.start_soon(
-                self.replicas.run, {upstream.name: upstream.hear for upstream in self.upstreams}, self._missed
+                self.replicas.run, {upstream.name: upstream.note_change for upstream in self.upstreams}, self._missed
             )
             yield
             tasks.cancel_scope.cancel()
@@ -154,13 +154,15 @@ class Gateway:
     def _reconsider(self, _: Collection[str]) -> None:
         """Have a server indexed that was searched where it is, and of which somebody sees a part now."""
         for upstream in self.upstreams:
-            if upstream.remote is not None and self._most_indexed(upstream.name, 0) is None:
-                upstream.hear(ToolsListChanged())
+            if upstream.delegated is not None and self._most_indexed(upstream.name, 0) is None:
+                upstream.note_change(ToolsListChanged())
 
     def _on_change(self, changed: Upstream) -> None:
         if self._offered.put(changed.name, [self.offer(changed, tool) for tool in changed.tools.values()]):
             self.announce_soon()
-        remotes = [(remote, remote.changes) for upstream in self.upstreams if (remote := upstream.remote) is not None]
+        remotes = [
+            (remote, remote.changes) for upstream in self.upstreams if (remote := upstream.delegated) is not None
+        ]
         if remotes != self._remotes:
             self.announce_soon()
         self._remotes = remotes
@@ -170,7 +172,7 @@ class Gateway:
 
     async def _missed(self) -> None:
         for upstream in self.upstreams:
-            upstream.hear(ToolsListChanged())
+            upstream.note_change(ToolsListChanged())
             if upstream.lists is not None:  # without telling of each: everybody is told once
                 upstream.lists.forget(PromptsListChanged())
                 upstream.lists.forget(ResourcesListChanged())

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from tools_search_server.base.paging import MOST_PAGE_BYTES, size_of
 from tools_search_server.gateway.views import SeenUpstream, View
-from tools_search_server.upstreams.upstream_listing import Kind
+from tools_search_server.upstreams.listing import Kind
 
 __all__ = ["Entry", "Public", "entries_by_server", "merged", "page"]
 

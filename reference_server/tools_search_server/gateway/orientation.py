@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 import anyio
 from mcp_ext_tools_search.types import ServerSettings
 
-from tools_search_server.upstreams.upstream_state import State
+from tools_search_server.upstreams.state import State
 
 __all__ = ["BY_EXTENSION", "Described", "instructions", "settings"]
 
@@ -34,7 +34,7 @@ class Described(Protocol):
         ...
 
     @property
-    def says(self) -> str:
+    def instructions(self) -> str:
         """What it says of itself, as far as the caller may read it, on one line."""
         ...
 
@@ -91,7 +91,7 @@ def instructions(upstreams: Sequence[Described], tool_count: int | None, how: st
             break
         room -= _size(line) + 1
         lines.append(line)
-    words = [upstream.says if upstream.state.is_usable else "" for upstream in upstreams[: len(lines)]]
+    words = [upstream.instructions if upstream.state.is_usable else "" for upstream in upstreams[: len(lines)]]
     around = _size(' says: ""')
     shares = _shares([_size(said) + around if said else 0 for said in words], room)
     lines = [line + _quotation(said, share - around) for line, said, share in zip(lines, words, shares, strict=True)]

@@ -13,14 +13,14 @@ from mcp_types import (
 )
 from tools_search_hosts import qualified_name
 
-from tools_search_server.base.unknown_tool import unknown_name
+from tools_search_server.base.errors import unknown_name
 from tools_search_server.gateway.merged_lists import merged
 from tools_search_server.gateway.public_uris import public_uri
 from tools_search_server.gateway.relay import relay
 from tools_search_server.gateway.resources import owner_of
 from tools_search_server.gateway.views import View
+from tools_search_server.upstreams.listing import PROMPTS
 from tools_search_server.upstreams.upstream import Upstream
-from tools_search_server.upstreams.upstream_listing import PROMPTS
 
 __all__ = ["complete", "get_prompt"]
 

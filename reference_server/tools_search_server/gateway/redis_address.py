@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from tools_search_hosts import ConfigurationError
 from tools_search_ranking.extras import install_command
-
-from tools_search_server.base.mendable import Mendable
 
 __all__ = ["DEFAULT_CHANNEL", "REDIS_VARIABLE", "RedisAddress", "connector", "redis_address", "secrets_of"]
 
@@ -32,13 +31,14 @@ def redis_address(url: str | None, channel: str) -> RedisAddress | None:
     """Return where Redis is, from the command line or else from the environment; `None` where neither says.
 
     Raises:
-        Mendable: The command line holds a password, which other users of the machine can read there.
+        ConfigurationError: The command line holds a password, which other users of the machine can read there.
     """
     if url is None:
         url = os.environ.get(REDIS_VARIABLE)
     elif secrets_of(url):
+        wrong = "holds a password, which everyone on this machine can read"
         advice = f"Put the whole address into the environment variable {REDIS_VARIABLE} instead."
-        raise Mendable("--redis", "", "holds a password, which everyone on this machine can read", advice)
+        raise ConfigurationError("--redis", [f"{wrong}. {advice}"])
     return RedisAddress(url, channel) if url else None
 
 
@@ -50,7 +50,7 @@ def connector(url: str, *, answer_seconds: float) -> Callable[[], Any]:
         answer_seconds: How long Redis may take for anything.
 
     Raises:
-        Mendable: Redis cannot be used with this installation or at this address.
+        ConfigurationError: Redis cannot be used with this installation or at this address.
     """
     try:
         from redis.asyncio import Redis
@@ -58,7 +58,7 @@ def connector(url: str, *, answer_seconds: float) -> Callable[[], Any]:
         from redis.backoff import NoBackoff
     except ImportError:
         wrong = "needs the package `redis`, which is not installed"
-        raise Mendable("--redis", "", wrong, install_command("redis")) from None
+        raise ConfigurationError("--redis", [f"{wrong}. {install_command('redis')}"]) from None
 
     def connect() -> Any:
         # No retries of its own: after any break, what may have been missed has to be made up for.
@@ -73,8 +73,8 @@ def connector(url: str, *, answer_seconds: float) -> Callable[[], Any]:
         connect()
     except ValueError:
         # Without the address, which may hold a password.
-        advice = "Write redis://HOST:PORT, or rediss:// with TLS."
-        raise Mendable("--redis", "", "is no address of a Redis server", advice) from None
+        problem = "is no address of a Redis server. Write redis://HOST:PORT, or rediss:// with TLS."
+        raise ConfigurationError("--redis", [problem]) from None
     return connect
 
 

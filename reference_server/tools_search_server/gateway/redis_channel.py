@@ -15,11 +15,11 @@ from typing import Any, Final
 import anyio
 import anyio.lowlevel
 
-from tools_search_server.base.revealing import printable
+from tools_search_server.base.redaction import printable
 from tools_search_server.gateway.redis_address import RedisAddress, connector, secrets_of
 from tools_search_server.gateway.replica_news import News, decode, encode
-from tools_search_server.upstreams.connecting import first_error
-from tools_search_server.upstreams.upstream_state import State, pauses
+from tools_search_server.upstreams.connection import first_error
+from tools_search_server.upstreams.state import State, pauses
 
 __all__ = ["RedisChannel"]
 
@@ -45,7 +45,7 @@ class RedisChannel:
         address: Of the Redis server.
 
     Raises:
-        Mendable: Redis cannot be used with this installation or at this address.
+        ConfigurationError: Redis cannot be used with this installation or at this address.
     """
 
     def __init__(self, address: RedisAddress) -> None:

@@ -22,15 +22,15 @@ from mcp_types import (
 from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from tools_search_hosts.results import INPUT_REQUIRED
 
-from tools_search_server.base.revealing import quoted
+from tools_search_server.base.redaction import quoted
 from tools_search_server.gateway.caller_questions import Unanswered, answerable, ask_caller, completed
 from tools_search_server.gateway.caller_session import connection_of
 from tools_search_server.gateway.links import with_public_links
 from tools_search_server.gateway.public_uris import public_uri
 from tools_search_server.gateway.results import UnusableResultError, in_revision
+from tools_search_server.upstreams.questions import Caller
+from tools_search_server.upstreams.state import UnavailableError
 from tools_search_server.upstreams.upstream import Upstream
-from tools_search_server.upstreams.upstream_questions import Caller
-from tools_search_server.upstreams.upstream_state import Unavailable
 
 __all__ = ["relay", "relay_call"]
 
@@ -59,9 +59,9 @@ async def relay_call(upstream: Upstream, tool: str, ctx: ServerRequestContext[An
     params = ctx.params or {}
     arguments = {"arguments": params["arguments"]} if "arguments" in params else {}
     try:
-        await upstream.awake(tool)
+        await upstream.ensure_running(tool)
         return await _relay(upstream, {"name": tool, **arguments}, ctx, partial(public_uri, upstream.name))
-    except (Unavailable, UnusableResultError) as error:
+    except (UnavailableError, UnusableResultError) as error:
         return {"resultType": "complete", "content": [{"type": "text", "text": str(error)}], "isError": True}
 
 
@@ -84,9 +84,9 @@ async def relay(
         MCPError: The server answered with an error, is down, took too long, or answered with what is no result.
     """
     try:
-        await upstream.awake()
+        await upstream.ensure_running()
         return await _relay(upstream, params, ctx, public)
-    except (Unavailable, UnusableResultError) as error:
+    except (UnavailableError, UnusableResultError) as error:
         raise MCPError(INTERNAL_ERROR, str(error)) from error
 
 

@@ -24,8 +24,7 @@ from tools_search_server.base.paging import ToolPages
 from tools_search_server.gateway.fused import fused
 from tools_search_server.gateway.gateway import Gateway, Offer
 from tools_search_server.gateway.views import SeenUpstream, View, Views
-from tools_search_server.upstreams.remote import Remote
-from tools_search_server.upstreams.remote_bounds import NotAnswered
+from tools_search_server.upstreams.delegated_search import DelegatedSearch, NoAnswerError
 
 __all__ = ["RemoteSearch"]
 
@@ -121,15 +120,20 @@ class RemoteSearch:
         return await anyio.to_thread.run_sync(fused, query, local, remote, tools, self._ranker, limiter=self._limiter)
 
     async def _ask(
-        self, seen: SeenUpstream, remote: Remote, query: str, found: dict[str, _Found], failed: list[SeenUpstream]
+        self,
+        seen: SeenUpstream,
+        remote: DelegatedSearch,
+        query: str,
+        found: dict[str, _Found],
+        failed: list[SeenUpstream],
     ) -> None:
         try:
             found[seen.name] = await self._search(seen, remote, query)
-        except NotAnswered as failure:
+        except NoAnswerError as failure:
             logger.warning("left out of a search: %s", failure, extra={"server": seen.name})
             failed.append(seen)
 
-    async def _search(self, seen: SeenUpstream, remote: Remote, query: str) -> _Found:
+    async def _search(self, seen: SeenUpstream, remote: DelegatedSearch, query: str) -> _Found:
         """Search one server, and ask it for the tools that only their public name makes a match."""
         found = _Found()
         for hit in await remote.search(query):

@@ -6,14 +6,13 @@ from tools_search_hosts import own_name, split_candidates
 
 from tools_search_server.gateway.gateway import Gateway, Offer
 from tools_search_server.gateway.views import SeenUpstream, View
-from tools_search_server.upstreams.remote import Remote
-from tools_search_server.upstreams.remote_bounds import NotAnswered
+from tools_search_server.upstreams.delegated_search import DelegatedSearch, NoAnswerError
 from tools_search_server.upstreams.upstream import Upstream
 
 __all__ = ["called_tool", "found_offer", "remotes_named"]
 
 
-def remotes_named(view: View, name: str) -> list[tuple[SeenUpstream, Remote]]:
+def remotes_named(view: View, name: str) -> list[tuple[SeenUpstream, DelegatedSearch]]:
     """Return the servers of which a tool may have this public name, the likeliest first."""
     by_name = {seen.name: (seen, remote) for seen, remote in view.remotes}
     return [by_name[server] for server, _ in split_candidates(name, by_name)]
@@ -23,7 +22,7 @@ async def found_offer(gateway: Gateway, view: View, name: str) -> Offer | None:
     """Return the tool with a public name, if the caller sees one.
 
     Raises:
-        NotAnswered: A server that may have it did not answer.
+        NoAnswerError: A server that may have it did not answer.
     """
     if (offer := view.offers.get(name)) is not None:
         return offer
@@ -49,7 +48,7 @@ async def called_tool(view: View, name: str) -> tuple[Upstream, str] | None:
                 own = None if tool is None else tool.name
             elif seen.upstream.is_modern and seen.upstream.transport != "stdio":
                 await remote.make_callable(own)
-        except NotAnswered:  # the call itself will tell what is the matter
+        except NoAnswerError:  # the call itself will tell what is the matter
             own = own or name
         if own is not None:
             return seen.upstream, own

@@ -16,7 +16,7 @@ import anyio
 from mcp.server.subscriptions import InMemorySubscriptionBus, ServerEvent, SubscriptionBus
 
 from tools_search_server.gateway.replica_news import LIST_EVENTS, News, kind_of
-from tools_search_server.upstreams.upstream_state import State
+from tools_search_server.upstreams.state import State
 
 __all__ = ["Channel", "Replicas"]
 

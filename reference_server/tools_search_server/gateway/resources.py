@@ -15,7 +15,7 @@ from tools_search_server.gateway.merged_lists import entries_by_server
 from tools_search_server.gateway.public_uris import public_uri, split_uri
 from tools_search_server.gateway.relay import relay
 from tools_search_server.gateway.views import SeenUpstream, View
-from tools_search_server.upstreams.upstream_listing import RESOURCES, TEMPLATES
+from tools_search_server.upstreams.listing import RESOURCES, TEMPLATES
 
 __all__ = ["owner_of", "read_resource"]
 

@@ -89,7 +89,7 @@ class Searched:
 
         Raises:
             MCPError: Principals are configured, and an HTTP caller is none of them.
-            NotAnswered: A server that may have one of them did not answer.
+            NoAnswerError: A server that may have one of them did not answer.
         """
         view = self.views.seen_by(ctx)
         beyond = [name for name in names if name not in view.offers]

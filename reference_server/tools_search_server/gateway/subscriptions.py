@@ -18,8 +18,8 @@ from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, SubscriptionFilter, Subsc
 from tools_search_server.gateway.caller_session import connection_of
 from tools_search_server.gateway.resources import owner_of
 from tools_search_server.gateway.views import Views
+from tools_search_server.upstreams.state import UnavailableError
 from tools_search_server.upstreams.upstream import Upstream
-from tools_search_server.upstreams.upstream_state import Unavailable
 
 __all__ = ["Subscriptions"]
 
@@ -138,11 +138,11 @@ class Subscriptions:
         followed = _Followed(seen.upstream, own, uri)
         self._followed[followed] += 1
         try:
-            await seen.upstream.awake()
-            await seen.upstream.watches.add(own)
+            await seen.upstream.ensure_running()
+            await seen.upstream.subscriptions.add(own)
         except BaseException as error:
             self._forget(followed)
-            if isinstance(error, Unavailable):
+            if isinstance(error, UnavailableError):
                 raise MCPError(INTERNAL_ERROR, str(error)) from error
             raise
         return followed
@@ -150,7 +150,7 @@ class Subscriptions:
     async def _unfollow(self, followed: _Followed) -> None:
         self._forget(followed)
         with anyio.move_on_after(_DROP_SECONDS, shield=True):
-            await followed.upstream.watches.drop(followed.own_uri)
+            await followed.upstream.subscriptions.drop(followed.own_uri)
 
     def _forget(self, followed: _Followed) -> None:
         self._followed[followed] -= 1

@@ -19,8 +19,8 @@ from mcp_ext_tools_search.types import EXTENSION_ID, published_metadata
 from mcp_types import Tool
 from tools_search_hosts import ConfigurationError, HostFile
 from tools_search_hosts.names import labels_among_servers
+from tools_search_hosts.toolsets import closest
 
-from tools_search_server.access.toolsets import closest
 from tools_search_server.base.labels import tags_of
 
 __all__ = ["ToolMetadata", "read_host_metadata", "read_metadata"]

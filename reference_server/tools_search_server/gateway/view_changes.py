@@ -18,10 +18,10 @@ from mcp_types import (
     SubscriptionsListenRequestParams,
     UnsubscribeRequestParams,
 )
+from tools_search_hosts.toolsets import Toolset
 
 from tools_search_server.access.callers import name_of_caller
 from tools_search_server.access.configuration import Access
-from tools_search_server.access.toolsets import Toolset
 from tools_search_server.gateway.changes import LegacySessions, ListChanges, declare_changes
 from tools_search_server.gateway.replica_news import LIST_EVENTS
 from tools_search_server.gateway.subscriptions import Subscriptions

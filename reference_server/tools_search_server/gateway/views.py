@@ -18,18 +18,18 @@ from mcp_ext_tools_search.for_models import is_for_model, is_pinned, pinned_with
 from mcp_ext_tools_search.types import ServerSettings
 from mcp_types import Tool
 from tools_search_hosts import own_name, split_candidates
+from tools_search_hosts.toolsets import Rule, Toolset
 from tools_search_ranking.catalog import CatalogSnapshot
 
 from tools_search_server.access.callers import HTTP_CALLER, caller_of, name_of_caller
 from tools_search_server.access.configuration import Access
-from tools_search_server.access.toolsets import Rule, Toolset
 from tools_search_server.base.paging import ToolPages
 from tools_search_server.gateway import orientation
 from tools_search_server.gateway.gateway import Gateway, Offer
 from tools_search_server.gateway.public_names import with_public_names
-from tools_search_server.upstreams.remote import Remote
+from tools_search_server.upstreams.delegated_search import DelegatedSearch
+from tools_search_server.upstreams.state import State
 from tools_search_server.upstreams.upstream import Upstream
-from tools_search_server.upstreams.upstream_state import State
 
 __all__ = ["SeenUpstream", "View", "Views"]
 
@@ -51,14 +51,14 @@ class SeenUpstream:
         return self.upstream.name
 
     @property
-    def about(self) -> str:
+    def summary(self) -> str:
         """What it says it is for, in one short line; nothing where a part is hidden, of which it may speak."""
-        return with_public_names(self.upstream.about, self.name, self.tools) if self.rule.shows_all else ""
+        return with_public_names(self.upstream.summary, self.name, self.tools) if self.rule.shows_all else ""
 
     @property
-    def says(self) -> str:
+    def instructions(self) -> str:
         """What it says of itself to models; nothing where a part is hidden, of which it may speak."""
-        return with_public_names(self.upstream.says, self.name, self.tools) if self.rule.shows_all else ""
+        return with_public_names(self.upstream.instructions, self.name, self.tools) if self.rule.shows_all else ""
 
     @property
     def state(self) -> State:
@@ -68,7 +68,7 @@ class SeenUpstream:
     @property
     def tool_count(self) -> int | None:
         """About how many tools are shown; `None` where that is not known."""
-        if self.rule.shows_all and not (self.is_for_model and self.upstream.remote is None):
+        if self.rule.shows_all and not (self.is_for_model and self.upstream.delegated is None):
             return self.upstream.tool_count  # without a look at each of what may be many
         return len(self.tools)
 
@@ -96,9 +96,9 @@ class View:
     pages: ToolPages
 
     @property
-    def remotes(self) -> Sequence[tuple[SeenUpstream, Remote]]:
+    def remotes(self) -> Sequence[tuple[SeenUpstream, DelegatedSearch]]:
         """The servers whose tools stand in no index; each of them is seen as a whole."""
-        found = [(seen, remote) for seen in self.upstreams if (remote := seen.upstream.remote) is not None]
+        found = [(seen, remote) for seen in self.upstreams if (remote := seen.upstream.delegated) is not None]
         return [(seen, remote) for seen, remote in found if seen.rule.shows_all]
 
     @property

@@ -15,13 +15,11 @@ from mcp_ext_tools_search.server.sieve import wire_form
 from mcp_types import INVALID_PARAMS, Tool
 
 from tools_search_server.base.limits import Limits
-from tools_search_server.base.paging import invalid_cursor, page_of, room_for, size_of
-from tools_search_server.base.revealing import quoted
-from tools_search_server.base.sealing import Seal
+from tools_search_server.base.paging import CursorSigner, invalid_cursor, page_of, room_for, size_of
+from tools_search_server.base.redaction import quoted
 from tools_search_server.gateway.gateway import Gateway
 from tools_search_server.gateway.views import View
-from tools_search_server.upstreams.remote import Remote, RemotePage
-from tools_search_server.upstreams.remote_bounds import NotAnswered
+from tools_search_server.upstreams.delegated_search import DelegatedPage, DelegatedSearch, NoAnswerError
 
 __all__ = ["WholeListing"]
 
@@ -59,7 +57,7 @@ class WholeListing:
     def __init__(self, gateway: Gateway, limits: Limits) -> None:
         self._gateway = gateway
         self._size = limits.page_size
-        self._seal = Seal(limits.cursor_key)
+        self._signer = CursorSigner(limits.cursor_key)
 
     async def page(self, view: View, cursor: str | None, protocol_version: str) -> dict[str, Any]:
         """Return the page of `view` at `cursor`, or the first one, as that protocol version allows.
@@ -82,7 +80,7 @@ class WholeListing:
         for _ in range(_MOST_EMPTY):
             if place is None:
                 break
-            page, upstream = RemotePage((), None), None
+            page, upstream = DelegatedPage((), None), None
             for seen, remote in view.remotes:
                 if seen.name == place.server:
                     upstream = seen.upstream
@@ -94,7 +92,7 @@ class WholeListing:
                 return page_of(kept, None if place is None else self._closed(place))
         return page_of([], None if place is None else self._closed(place))
 
-    def _following(self, view: View, place: _Place, page: RemotePage, offset: int) -> _Place | None:
+    def _following(self, view: View, place: _Place, page: DelegatedPage, offset: int) -> _Place | None:
         if offset < len(page.tools):
             return replace(place, offset=offset)
         if page.next_cursor is None or place.pages >= _MOST_PAGES:
@@ -108,10 +106,10 @@ class WholeListing:
         return _Place(behind[0]) if behind else None
 
     def _closed(self, place: _Place) -> str:
-        return _PREFIX + self._seal.close([place.server, place.pages, place.cursor, place.offset])
+        return _PREFIX + self._signer.sign([place.server, place.pages, place.cursor, place.offset])
 
     def _opened(self, view: View, cursor: str) -> _Place:
-        values: list[Any] | None = self._seal.open(cursor.removeprefix(_PREFIX))
+        values: list[Any] | None = self._signer.verify(cursor.removeprefix(_PREFIX))
         place = None if values is None else _Place(*values)
         # What a caller does not see (any more) is answered as what was never there.
         if place is None or place.server not in (seen.name for seen, _ in view.remotes):
@@ -119,17 +117,17 @@ class WholeListing:
         return place
 
 
-async def _read(remote: Remote, place: _Place) -> RemotePage:
+async def _read(remote: DelegatedSearch, place: _Place) -> DelegatedPage:
     try:
         return await remote.page(place.cursor)
-    except NotAnswered as failure:
+    except NoAnswerError as failure:
         logger.warning("left out of a listing: %s", failure, extra={"server": place.server})
-        return RemotePage((), None)
+        return DelegatedPage((), None)
     except MCPError as error:
         if place.cursor is not None and error.code == INVALID_PARAMS:
             raise invalid_cursor() from error
         logger.warning("%s refuses to list: %s", place.server, quoted(error.message), extra={"server": place.server})
-        return RemotePage((), None)
+        return DelegatedPage((), None)
 
 
 def _cut(tools: list[Tool], size: int) -> list[Tool]:

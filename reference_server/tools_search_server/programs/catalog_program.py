@@ -12,9 +12,9 @@ from typing import Any, Final
 import anyio
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp_ext_tools_search.types import METHOD
+from tools_search_hosts import ConfigurationError
 
 from tools_search_server.base.limits import Limits
-from tools_search_server.base.mendable import Mendable
 from tools_search_server.catalog.canned import canned_answer, echo_answer
 from tools_search_server.catalog.catalog_file import bundled_catalog, read_catalog
 from tools_search_server.catalog.catalog_server import Catalog, catalog_server
@@ -53,7 +53,7 @@ def catalog_program(choice: CatalogChoice, limits: Limits) -> Program:
     """Build the server of a catalog.
 
     Raises:
-        Mendable: The catalog or the delay cannot be used.
+        ConfigurationError: The catalog or the delay cannot be used.
     """
     if choice.fixture:
         limits = replace(limits, page_size=min(limits.page_size, _FIXTURE_PAGE_SIZE))
@@ -78,7 +78,7 @@ def catalog_program(choice: CatalogChoice, limits: Limits) -> Program:
 def _delay_seconds() -> float:
     stated = os.environ.get(DELAY_VARIABLE, "0")
     if not stated.isdecimal():
-        raise Mendable(f"environment variable {DELAY_VARIABLE}", "", f"is {stated!r}", "Give whole milliseconds.")
+        raise ConfigurationError(f"environment variable {DELAY_VARIABLE}", [f"is {stated!r}. Give whole milliseconds."])
     return int(stated) / 1000
 
 

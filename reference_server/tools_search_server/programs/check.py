@@ -11,17 +11,17 @@ from typing import Final
 
 import anyio
 import click
+from tools_search_hosts.toolsets import EVERYTHING
 
-from tools_search_server.access.toolsets import EVERYTHING
-from tools_search_server.base.revealing import printable
-from tools_search_server.base.tables import print_servers
+from tools_search_server.base.redaction import printable
 from tools_search_server.compat.always_available import AlwaysAvailable
 from tools_search_server.gateway.gateway import Gateway
 from tools_search_server.gateway.views import Views
 from tools_search_server.programs.health import Health, gateway_health
 from tools_search_server.programs.host_limits import warnings_of
 from tools_search_server.programs.serving import ignore_signals, stop_on_signal
-from tools_search_server.upstreams.upstream_listing import PROMPTS, RESOURCES, TEMPLATES
+from tools_search_server.programs.tables import print_servers
+from tools_search_server.upstreams.listing import PROMPTS, RESOURCES, TEMPLATES
 
 __all__ = ["check"]
 

@@ -19,8 +19,6 @@ from tools_search_hosts.messages import MAX_MESSAGE_BYTES
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE
 
 from tools_search_server.base.limits import CURSOR_KEY_VARIABLE, MOST_PAGE_SIZE, Limits, read_cursor_key
-from tools_search_server.base.logs import LogFormat, log_to_stderr
-from tools_search_server.base.mendable import Mendable
 from tools_search_server.base.paging import MOST_PAGE_BYTES
 from tools_search_server.compat.always_available import read_always_available
 from tools_search_server.compat.definitions import PREFIX_RULE, is_prefix
@@ -31,12 +29,13 @@ from tools_search_server.programs.catalog_program import CATALOG_VARIABLE, catal
 from tools_search_server.programs.check import check
 from tools_search_server.programs.compat_program import MODES, compat_program
 from tools_search_server.programs.gateway_program import GatewayOptions, configured_gateway, gateway_program
+from tools_search_server.programs.logs import LogFormat, log_to_stderr
 from tools_search_server.programs.ranker_choice import chosen_ranker
 from tools_search_server.programs.serving import Address, Program, is_loopback, serve
 from tools_search_server.programs.status_command import status
 from tools_search_server.programs.token_command import token
-from tools_search_server.upstreams.connecting import first_error
-from tools_search_server.upstreams.lazy_upstream import IDLE_SECONDS, Laziness
+from tools_search_server.upstreams.connection import first_error
+from tools_search_server.upstreams.lazy import IDLE_SECONDS, Laziness
 
 __all__ = ["command", "run"]
 
@@ -221,8 +220,8 @@ def command(
             _require_guard(program, http, toolset)
         else:
             program = catalog_program(chosen_catalog(catalog), limits)
-    except (ConfigurationError, Mendable) as error:
-        raise _MendFirst(str(error)) from None
+    except ConfigurationError as error:
+        raise _ConfigurationRefused(str(error)) from None
     _run(replace(program, is_stateless=stateless), http)
 
 
@@ -288,7 +287,7 @@ class _CannotServe(click.ClickException):
     exit_code = 1
 
 
-class _MendFirst(click.ClickException):
+class _ConfigurationRefused(click.ClickException):
     exit_code = 2
 
 

@@ -20,9 +20,8 @@ from tools_search_hosts.messages import MAX_MESSAGE_BYTES
 
 from tools_search_server.access.callers import remember_caller
 from tools_search_server.access.configuration import read_access
-from tools_search_server.base.faults import hide_faults
+from tools_search_server.base.errors import hide_internal_errors, unknown_tool
 from tools_search_server.base.limits import Limits
-from tools_search_server.base.unknown_tool import unknown_tool
 from tools_search_server.gateway import orientation
 from tools_search_server.gateway.beside_tools import LISTINGS, install_beside_tools
 from tools_search_server.gateway.beside_tools import METHODS as BESIDE_TOOLS
@@ -42,7 +41,7 @@ from tools_search_server.programs.health import gateway_health, health_for_princ
 from tools_search_server.programs.host_limits import warnings_of
 from tools_search_server.programs.own_file import refuse_itself
 from tools_search_server.programs.serving import Program
-from tools_search_server.upstreams.lazy_upstream import Laziness
+from tools_search_server.upstreams.lazy import Laziness
 
 __all__ = ["GatewayOptions", "configured_gateway", "gateway_program", "gateway_server", "patience", "program_of"]
 
@@ -89,8 +88,7 @@ def configured_gateway(file: Path, limits: Limits, options: GatewayOptions) -> G
     """Build the gateway of a configuration; nothing is started yet.
 
     Raises:
-        ConfigurationError: The configuration cannot be used.
-        Mendable: Redis cannot be used as it is asked for.
+        ConfigurationError: The configuration, or Redis, cannot be used.
     """
     hosts = load_host_file(file)
     if warning := writers_warning(file):
@@ -195,7 +193,7 @@ def gateway_server(
     changes.install(server)
     gateway.changes = changes
     server.middleware.insert(0, remember_caller(access.principals))
-    hide_faults(server)
+    hide_internal_errors(server)
     return server
 
 

@@ -19,8 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tools_search_server.access.callers import HTTP_CALLER, note_caller
 from tools_search_server.access.configuration import Access
-from tools_search_server.access.principals import Principal, principal_of
-from tools_search_server.access.throttle import Throttle
+from tools_search_server.access.principals import Principal, Throttle, principal_of
 from tools_search_server.programs.health import HEALTH_PATH
 
 __all__ = ["Guard"]

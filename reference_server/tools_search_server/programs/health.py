@@ -16,9 +16,9 @@ from typing import Any, Final, TypeAlias
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from tools_search_hosts.toolsets import Rule
 
 from tools_search_server.access.callers import HTTP_CALLER
-from tools_search_server.access.toolsets import Rule
 from tools_search_server.gateway.gateway import Gateway
 from tools_search_server.gateway.views import SeenUpstream, View
 from tools_search_server.programs.host_limits import lost_on_hosts
@@ -89,7 +89,7 @@ def server_health(seen: SeenUpstream) -> Health:
         "reason": reason,
         "protocol": upstream.protocol,
         "tools": seen.tool_count,
-        "indexed": upstream.remote is None,
+        "indexed": upstream.delegated is None,
     }
 
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from tools_search_server.access.toolsets import Toolset
+from tools_search_hosts.toolsets import Toolset
+
 from tools_search_server.gateway.views import View, Views
 
 __all__ = ["lost_on_hosts", "warnings_of"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from mcp_ext_tools_search.ranking import Ranker
+from tools_search_hosts import ConfigurationError
 from tools_search_ranking import default_ranker
 from tools_search_ranking.semantic import SemanticRanker
 from tools_search_ranking.semantic.minilm import MissingExtra, minilm
 
-from tools_search_server.base.mendable import Mendable
 from tools_search_server.upstreams.listing_cache import cache_folder
 
 __all__ = ["chosen_ranker"]
@@ -21,7 +21,7 @@ def chosen_ranker(*, semantic: bool, least_confidence: float | None) -> Ranker:
         least_confidence: Where it is less likely that any tool fits, nothing is found.
 
     Raises:
-        Mendable: The extra is not installed.
+        ConfigurationError: The extra is not installed.
     """
     lexical = default_ranker(least_confidence)
     if not semantic:
@@ -29,4 +29,4 @@ def chosen_ranker(*, semantic: bool, least_confidence: float | None) -> Ranker:
     try:
         return SemanticRanker(minilm(), lexical=lexical, folder=cache_folder())
     except MissingExtra as error:
-        raise Mendable("--semantic", "", "cannot be served", str(error)) from None
+        raise ConfigurationError("--semantic", [str(error)]) from None

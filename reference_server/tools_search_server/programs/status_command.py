@@ -12,9 +12,9 @@ from urllib.parse import urljoin
 import click
 import httpx2
 
-from tools_search_server.base.revealing import printable
-from tools_search_server.base.tables import print_servers
+from tools_search_server.base.redaction import printable
 from tools_search_server.programs.health import HEALTH_PATH
+from tools_search_server.programs.tables import print_servers
 
 __all__ = ["TOKEN_VARIABLE", "status"]
 

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from tools_search_server.access.tokens import TokenHash, new_token
+from tools_search_server.access.principals import TokenHash, new_token
 
 __all__ = ["token"]
 

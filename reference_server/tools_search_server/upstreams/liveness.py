@@ -28,7 +28,7 @@ from mcp import Client, MCPError
 from mcp_ext_tools_search.client.endings import Ending, connection_ended
 from mcp_ext_tools_search.client.raw import raw_request
 
-from tools_search_server.upstreams.upstream_session import is_modern, is_session_gone
+from tools_search_server.upstreams.session import is_modern, is_session_gone
 
 __all__ = ["Liveness"]
 

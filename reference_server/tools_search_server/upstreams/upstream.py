@@ -1,9 +1,15 @@
-"""One upstream server and the task that keeps it connected, so that its troubles stay its own."""
+"""One upstream server and the task that keeps it connected, so that its troubles stay its own.
+
+What is known of a server, connected or not: its state, its tools, and what it says of itself.
+
+One request on a connection to a server, and what its failure says of the connection.
+"""
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -12,31 +18,31 @@ from typing import Any, Final
 import anyio
 from mcp import Client, MCPError
 from mcp.server.subscriptions import (
+    PromptsListChanged,
+    ResourcesListChanged,
     ResourceUpdated,
     ServerEvent,
     ToolsListChanged,
 )
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_tools_search.client import TOOLS_SEARCH
-from mcp_types import REQUEST_TIMEOUT, Implementation, Tool
+from mcp_ext_tools_search.client.endings import Ending, connection_ended
+from mcp_ext_tools_search.client.raw import raw_request
+from mcp_types import REQUEST_TIMEOUT, Implementation, ServerCapabilities, Tool
 from tools_search_hosts import ServerEntry
 
-from tools_search_server.base.revealing import printable
-from tools_search_server.upstreams.catalog_choice import read_catalog
+from tools_search_server.base.redaction import printable
+from tools_search_server.upstreams.connection import Connection
+from tools_search_server.upstreams.delegated_search import DelegatedSearch, read_catalog
+from tools_search_server.upstreams.listing import Allowance, Listed, Lists, read_tools
 from tools_search_server.upstreams.liveness import Liveness
-from tools_search_server.upstreams.remote import Remote
-from tools_search_server.upstreams.upstream_asking import ask
-from tools_search_server.upstreams.upstream_known import KnownServer
-from tools_search_server.upstreams.upstream_link import Link
-from tools_search_server.upstreams.upstream_listing import Allowance, read_tools
-from tools_search_server.upstreams.upstream_lists import Listed, Lists
-from tools_search_server.upstreams.upstream_news import News
-from tools_search_server.upstreams.upstream_questions import ANSWER_SECONDS, Caller, Questions
-from tools_search_server.upstreams.upstream_session import is_modern
-from tools_search_server.upstreams.upstream_state import Forgotten, Pauses, State, Unavailable
-from tools_search_server.upstreams.upstream_watches import Watches
+from tools_search_server.upstreams.notifications import News
+from tools_search_server.upstreams.questions import ANSWER_SECONDS, Caller, Questions
+from tools_search_server.upstreams.session import about, features_beside_tools, is_modern, is_session_gone, says
+from tools_search_server.upstreams.state import Pauses, SessionLostError, State, UnavailableError
+from tools_search_server.upstreams.subscriptions import ResourceSubscriptions
 
-__all__ = ["Upstream"]
+logger = logging.getLogger(__name__)
 
 _START_SECONDS: Final = 60
 _LIST_SECONDS: Final = 30
@@ -46,6 +52,122 @@ _RETURN_SECONDS: Final = 10
 
 _MOST_EXTENSION: Final = 10
 """How many times as long as without it a request may take of which progress is reported."""
+
+
+class KnownServer:
+    """A configured server as others may look at it.
+
+    Args:
+        name: Its name in the configuration.
+        on_change: Called when its tools or its state have changed.
+        on_event: Called with each change beside its tools.
+    """
+
+    def __init__(self, name: str, on_change: Callable[[], None], on_event: Callable[[ServerEvent], None]) -> None:
+        self.name = name
+        self.tools: Mapping[str, Tool] = {}
+        self.delegated: DelegatedSearch | None = None
+        """Where its tools are found while it is connected, if they are so many that they are not among `tools`."""
+        self.summary = ""
+        """What it says it is for, in one short line."""
+        self.instructions = ""
+        """What it says of itself to models."""
+        self.protocol: str | None = None
+        """The revision spoken on the latest connection."""
+        self.features: Sequence[str] = ()
+        """What it offered on the latest connection beside tools."""
+        self.capabilities: ServerCapabilities | None = None
+        """What it declared on the latest connection; `None` while it has never been reached."""
+        self.settled = anyio.Event()
+        """Set once the server has been reached or has failed for the first time."""
+        self._state = State("starting", datetime.now(UTC))
+        self._changed = on_change
+        self._tell = on_event
+
+    @property
+    def state(self) -> State:
+        """How the server is now."""
+        return self._state
+
+    @property
+    def tool_count(self) -> int | None:
+        """About how many tools it has; `None` where it keeps them to itself and does not tell."""
+        return len(self.tools) if self.delegated is None else self.delegated.size
+
+    def _learn(self, client: Client, tools: Mapping[str, Tool], remote: DelegatedSearch | None) -> None:
+        """Note that the server is ready, and what it says of itself on this connection."""
+        self.delegated = remote
+        self.summary, self.instructions = about(client), says(client)
+        self.protocol, self.features = client.protocol_version, features_beside_tools(client)
+        self.capabilities = client.server_capabilities
+        told = {"server": self.name, "state": "ready", "tools": len(tools), "protocol": self.protocol}
+        count = f"{len(tools)} tools" if remote is None else f"about {remote.size or 'many'} tools, searched there"
+        logger.info("%s is ready: %s, protocol %s", self.name, count, self.protocol, extra=told)
+        self._move(State("ready", datetime.now(UTC)), tools)
+
+    def _update(self, tools: Mapping[str, Tool]) -> None:
+        """Note the tools of a server that is still connected."""
+        if tools != self.tools:
+            told = {"server": self.name, "state": "ready", "tools": len(tools)}
+            logger.info("%s changed: %d tools", self.name, len(tools), extra=told)
+            self._move(self._state, tools)
+
+    def _fail(self, reason: str) -> None:
+        """Note that the server cannot be used, and why; the log tells each reason once."""
+        told = {"server": self.name, "state": "down", "reason": reason}
+        level = logging.WARNING if reason != self._state.reason else logging.DEBUG
+        logger.log(level, "%s is down: %s", self.name, reason, extra=told)
+        self._move(State("down", datetime.now(UTC), reason), self._tools_without_connection())
+
+    def _tools_without_connection(self) -> Mapping[str, Tool]:
+        """Return the tools that are offered while the server is down."""
+        return {}
+
+    def _move(self, state: State, tools: Mapping[str, Tool]) -> None:
+        # Down for another reason is still down since the first one.
+        since = self._state.since if state.kind == self._state.kind else state.since
+        self._state = replace(state, since=since)
+        self.tools = tools
+        self.settled.set()
+        self._changed()
+
+    def _tell_of_lists(self) -> None:
+        """Tell that what the server lists beside its tools has come or gone."""
+        if "prompts" in self.features:
+            self._tell(PromptsListChanged())
+        if "resources" in self.features:
+            self._tell(ResourcesListChanged())
+
+
+async def ask(
+    client: Client, ended: Ending, server: str, method: str, params: Mapping[str, Any], *, is_http: bool, **options: Any
+) -> dict[str, Any]:
+    """Ask a server and return its result as it came.
+
+    Args:
+        client: The connection.
+        ended: Knows why it ended.
+        server: The server's name.
+        method: What to ask.
+        params: The parameters.
+        is_http: Whether it is reached over HTTP.
+        options: Those of `raw_request`.
+
+    Raises:
+        MCPError: It answered with an error, or took too long.
+        UnavailableError: The connection was lost before it answered, and is of no more use.
+    """
+    try:
+        return await raw_request(client, method, params, **options)
+    except MCPError as error:
+        # A program has no session to forget: when it is started again, the connection ends as well.
+        if is_http and is_session_gone(client, error):
+            raise SessionLostError(f"The MCP server {server!r} has restarted and is not back yet.") from error
+        if not connection_ended(error):
+            raise
+        why = f": {ended.reason}" if ended.reason else ""
+        text = f"The MCP server {server!r} went away during this request{why}. It may or may not have taken effect."
+        raise UnavailableError(text) from error
 
 
 class Upstream(KnownServer):
@@ -59,7 +181,7 @@ class Upstream(KnownServer):
         max_message_bytes: Of a message, and of all lists of the server together.
         client_info: Who is asking.
         index_at_most: Returns how many tools of a server that can be searched itself are read; `None` for all.
-        on_told: Called with its name and each change of a list of which it tells by itself.
+        on_notification: Called with its name and each change of a list of which it tells by itself.
     """
 
     def __init__(
@@ -72,12 +194,12 @@ class Upstream(KnownServer):
         max_message_bytes: int,
         client_info: Implementation,
         index_at_most: Callable[[], int | None] = lambda: None,
-        on_told: Callable[[str, ServerEvent], None] = lambda _, __: None,
+        on_notification: Callable[[str, ServerEvent], None] = lambda _, __: None,
     ) -> None:
         super().__init__(entry.name, lambda: on_change(self), lambda event: on_event(self, event))
         self.lists: Listed | None = None
         """What it lists beside its tools, while it is connected."""
-        self.watches = Watches(self.name, lambda uri: self._tell(ResourceUpdated(uri)))
+        self.subscriptions = ResourceSubscriptions(self.name, lambda uri: self._tell(ResourceUpdated(uri)))
         """Its resources of which callers want to hear."""
         self._call_seconds = entry.call_seconds or call_seconds
         self._client_info = client_info
@@ -89,11 +211,11 @@ class Upstream(KnownServer):
         """Whether it can be asked for signs of life."""
         self._asked = -math.inf
         """When it was sent a request of a caller for the last time."""
-        self._told = on_told
+        self._told = on_notification
         self._ready = anyio.Event()
         self._stale = anyio.Event()
         self._news = News(self.name, self._on_news, self._questions.completed)
-        self._link = Link(
+        self._connection = Connection(
             entry.target,
             self._connect,
             self._use,
@@ -106,7 +228,7 @@ class Upstream(KnownServer):
     @property
     def transport(self) -> str:
         """How the server is reached: `stdio`, `streamable-http`, `sse` or `unknown`."""
-        return self._link.transport
+        return self._connection.transport
 
     async def run(self) -> None:
         """Keep the server connected; never returns and never raises but when it is cancelled."""
@@ -117,23 +239,23 @@ class Upstream(KnownServer):
             if anyio.current_time() - began > _STEADY_SECONDS:
                 waits = Pauses()
             self._fail(reason)
-            await anyio.sleep(waits.after(is_excess=self._link.ended.is_excess))
+            await anyio.sleep(waits.after(is_excess=self._connection.ended.is_excess))
 
     async def _held(self) -> str:
         """Hold one connection for as long as it lasts, and return why it ended, or was none."""
-        reason = printable(self._link.secrets.masked(await self._link.hold()))
+        reason = printable(self._connection.secrets.masked(await self._connection.hold()))
         if self._client is not None:
             self._lose(self._client)
         return reason
 
-    async def awake(self, tool: str | None = None) -> None:
+    async def ensure_running(self, tool: str | None = None) -> None:
         """Return when the server runs, for those that run only when they are wanted.
 
         Args:
             tool: Its name for a tool that it has to have.
 
         Raises:
-            Unavailable: It cannot be started, or has the tool no more.
+            UnavailableError: It cannot be started, or has the tool no more.
         """
 
     async def request(
@@ -151,13 +273,13 @@ class Upstream(KnownServer):
 
         Raises:
             MCPError: It answered with an error, or took too long.
-            Unavailable: It is not connected, or the connection was lost before it answered.
+            UnavailableError: It is not connected, or the connection was lost before it answered.
         """
         once = partial(self._ask, method, params, on_progress=on_progress, capabilities=capabilities)
         with self._questions.answered_by(caller):
             try:
                 return await once()
-            except Forgotten:
+            except SessionLostError:
                 with anyio.move_on_after(_RETURN_SECONDS):
                     await self._ready.wait()
                 return await once()
@@ -172,8 +294,8 @@ class Upstream(KnownServer):
     ) -> dict[str, Any]:
         client = self._client
         if client is None:
-            raise Unavailable(f"The MCP server {self.name!r} is {self._state}. It is tried again by itself.")
-        ended = self._link.ended
+            raise UnavailableError(f"The MCP server {self.name!r} is {self._state}. It is tried again by itself.")
+        ended = self._connection.ended
         self._asked = anyio.current_time()
         try:
             with self._questions.clock(self._call_seconds) as clock:
@@ -186,19 +308,19 @@ class Upstream(KnownServer):
                     if on_progress is not None:
                         await on_progress(progress, total, message)
 
-                options |= {"is_http": self._link.is_http, "seconds": None, "on_progress": progressed}
+                options |= {"is_http": self._connection.is_http, "seconds": None, "on_progress": progressed}
                 # Whatever comes of it returns or raises, so that the end of this block is the end of the time.
                 return await ask(client, ended, self.name, method, params, **options)
             raise MCPError(REQUEST_TIMEOUT, f"Request {method!r} timed out")
-        except Unavailable:
+        except UnavailableError:
             self._lose(client)
             raise
 
     def _lose(self, client: Client) -> None:
         """Take a connection out of use, if it still is the one in use."""
         if self._client is client:
-            self._client = self.lists = self.remote = None
-            self._link.ended.set()
+            self._client = self.lists = self.delegated = None
+            self._connection.ended.set()
             self._ready = anyio.Event()
             self._move(State("down", datetime.now(UTC), "the connection was lost"), self._tools_without_connection())
             self._tell_of_lists()
@@ -225,20 +347,20 @@ class Upstream(KnownServer):
             self._learn(client, tools, remote)
             self._tell_of_lists()
             tasks.start_soon(self._news.follow, client)
-            tasks.start_soon(self.watches.keep, client)
+            tasks.start_soon(self.subscriptions.keep, client)
             tasks.start_soon(self._keep_fresh, client)
             tasks.start_soon(self._while_connected, client)
             tasks.start_soon(self._lose_when_dead, client)
-            await self._link.ended.wait()
+            await self._connection.ended.wait()
             self._lose(client)
             tasks.cancel_scope.cancel()
 
     def _note(self, client: Client, faults: str) -> None:
         """Say of a server that is ready what is wrong with its lists of other things than tools."""
         if self._client is client:
-            self._state = replace(self._state, reason=printable(self._link.secrets.masked(faults)))
+            self._state = replace(self._state, reason=printable(self._connection.secrets.masked(faults)))
 
-    async def _read_catalog(self, client: Client) -> tuple[Mapping[str, Tool], Remote | None]:
+    async def _read_catalog(self, client: Client) -> tuple[Mapping[str, Tool], DelegatedSearch | None]:
         most = self._index_at_most()
         return await read_catalog(client, self.name, self._allowance, index_at_most=most, page_seconds=_LIST_SECONDS)
 
@@ -246,11 +368,11 @@ class Upstream(KnownServer):
         """Do what else there is to do on a connection; it ends with it."""
 
     async def _lose_when_dead(self, client: Client) -> None:
-        ended = self._link.ended
+        ended = self._connection.ended
         liveness = Liveness(
             client,
             ended,
-            self._link.is_http,
+            self._connection.is_http,
             self._call_seconds,
             owes=lambda: self._questions.is_busy or self._asked > ended.heard,
             is_asking=lambda: self._questions.is_asking,
@@ -260,23 +382,23 @@ class Upstream(KnownServer):
             ended.set(await liveness.death())
         finally:
             # Some programs end when they are sent what they do not know. They served well before they were asked.
-            self._bears_asking = liveness.has_answered or self._link.is_http
+            self._bears_asking = liveness.has_answered or self._connection.is_http
         self._lose(client)
 
     async def _keep_fresh(self, client: Client) -> None:
         while True:
             await self._stale.wait()
             self._stale = anyio.Event()
-            if self.remote is None:
+            if self.delegated is None:
                 self._update(await read_tools(client, self.name, self._allowance, page_seconds=_LIST_SECONDS))
             elif self._index_at_most() is None:  # somebody is to see a part of it now
                 self._learn(client, *await self._read_catalog(client))
             else:
-                self.remote.changed()
+                self.delegated.changed()
                 self._changed()
             await anyio.sleep(_QUIET_SECONDS)
 
-    def hear(self, event: ServerEvent) -> None:
+    def note_change(self, event: ServerEvent) -> None:
         """Read a list again, since another replica has heard that it has changed, or since others may see it now."""
         self._on_news(event, False)
 
@@ -286,6 +408,6 @@ class Upstream(KnownServer):
         if isinstance(event, ToolsListChanged):
             self._stale.set()
         elif isinstance(event, ResourceUpdated):
-            self.watches.note(event.uri)
+            self.subscriptions.note(event.uri)
         elif self.lists is not None and (self.lists.forget(event) or is_certain):
             self._tell(event)

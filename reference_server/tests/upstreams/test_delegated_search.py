@@ -1,0 +1,346 @@
+"""Servers with very many tools are searched where they are, and the gateway's answers stay those of one server."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import httpx2
+import pytest
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
+from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, search_tools, server_settings
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, TextContent, Tool, ToolListChangedNotification
+from tools_search_hosts import qualified_name
+from tools_search_server.access.principals import TokenHash, new_token
+from tools_search_server.base.limits import Limits
+from tools_search_server.compat.endpoint import CompatOptions
+from tools_search_server.programs.compat_program import compat_program
+from tools_search_server.programs.gateway_program import GatewayOptions, gateway_program
+from tools_search_server.upstreams import delegated_search
+from tools_search_server.upstreams.delegated_search import Bounds, NoAnswerError
+
+pytestmark = pytest.mark.anyio
+
+UPSTREAMS = Path(__file__).parents[1] / "servers"
+EVERY_ERA = pytest.mark.parametrize("mode", ["auto", "legacy"])
+SPACED = qualified_name("vast", "name with spaces")
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+def vast(tmp_path: Path) -> dict[str, Any]:
+    return {"command": sys.executable, "args": [str(UPSTREAMS / "vast.py"), str(tmp_path)]}
+
+
+@pytest.fixture
+def behave(tmp_path: Path) -> Callable[[str], None]:
+    """Let the vast server behave differently from now on."""
+
+    def write(behaviour: str) -> None:
+        (tmp_path / "new").write_text(behaviour)
+        (tmp_path / "new").rename(tmp_path / "behaviour")
+
+    return write
+
+
+@pytest.fixture
+def open_gateway(tmp_path: Path) -> Open:
+    """Connect to a gateway in this process that indexes ten tools of a server at most, if that can be searched."""
+
+    @asynccontextmanager
+    async def opened(
+        mode: str, document: dict[str, Any], compat: str | None = None, toolset: str | None = None, **client: Any
+    ) -> AsyncGenerator[Client]:
+        file = tmp_path / "mcp.json"
+        file.write_text(json.dumps(document))
+        limits = Limits(page_size=10, cursor_key=b"k" * 32)
+        options = GatewayOptions(20, 20, toolset, index_at_most=10)
+        if compat is None:
+            program = gateway_program(file, limits, options)
+        else:
+            program = compat_program(file, limits, options, CompatOptions((compat,), "", 100), over_http=False)
+        async with (
+            program.beside(),
+            Client(program.server, mode=mode, extensions=[TOOLS_SEARCH], **client) as connected,
+        ):
+            yield connected
+            program.farewell()
+
+    return opened
+
+
+async def all_listed(client: Client) -> list[Tool]:
+    listed: list[Tool] = []
+    cursor: str | None = None
+    while True:
+        page = await client.list_tools(cursor=cursor)
+        listed += page.tools
+        cursor = page.next_cursor
+        if cursor is None:
+            return listed
+
+
+async def found_names(client: Client, query: str, limit: int = 50) -> list[str]:
+    return [tool.name async for tool in iter_tools(client, query, limit=limit)]
+
+
+@EVERY_ERA
+async def test_a_vast_server_is_listed_and_searched_with_the_others_as_one(
+    open_gateway: Open, vast: dict[str, Any], labelled: dict[str, Any], mode: str
+) -> None:
+    with anyio.fail_after(60):
+        async with open_gateway(mode, {"mcpServers": {"vast": vast, "site": labelled}}) as client:
+            settings = server_settings(client)
+            listed = await all_listed(client)
+            hits = [tool async for tool in iter_tools(client, "page", limit=50)]
+            by_pages = await found_names(client, "page", limit=3)
+            exact = await found_names(client, "vast__weather_8")
+            altered = await found_names(client, SPACED)
+            with_server = await found_names(client, "vast photo 6")
+    definitions = {tool.name: tool for tool in listed}
+    assert settings is not None
+    assert settings.catalog_size == len(listed) == len(definitions) == 47
+    assert not listed[0].name.startswith("vast__")
+    assert {"vast__weather_0", "site__save_page"} <= {tool.name for tool in hits}
+    assert [tool.name for tool in hits] == by_pages
+    for hit in hits:
+        assert hit.model_copy(update={"meta": None}) == definitions[hit.name].model_copy(update={"meta": None})
+    assert exact[0] == "vast__weather_8"
+    assert altered[0] == SPACED
+    assert "vast__photo_6" in with_server
+
+
+@EVERY_ERA
+async def test_tools_of_a_vast_server_can_be_called_without_being_listed_or_found(
+    open_gateway: Open, vast: dict[str, Any], mode: str
+) -> None:
+    with anyio.fail_after(60):
+        async with open_gateway(mode, {"mcpServers": {"vast": vast}}) as client:
+            called = [await client.session.call_tool(name, {"n": 1}) for name in ("vast__photo_38", SPACED)]
+            with pytest.raises(MCPError) as unknown:
+                await client.session.call_tool("elsewhere__photo", {})
+    texts = [result.content[0] for result in called if isinstance(result, CallToolResult)]
+    assert [json.loads(text.text)["name"] for text in texts if isinstance(text, TextContent)] == [
+        "photo_38",
+        "name with spaces",
+    ]
+    assert unknown.value.code == INVALID_PARAMS
+
+
+@EVERY_ERA
+async def test_a_vast_server_that_hangs_costs_only_its_own_tools(
+    open_gateway: Open, vast: dict[str, Any], labelled: dict[str, Any], behave: Any, mode: str
+) -> None:
+    document = {"mcpServers": {"vast": vast, "site": labelled}}
+    with anyio.fail_after(60):
+        async with open_gateway(mode, document) as client:
+            before = await search_tools(client, "page", limit=2)
+            behave("hung")
+            with pytest.raises(MCPError) as broken_off:
+                await search_tools(client, "page", limit=2, cursor=before.next_cursor)
+            partial = await search_tools(client, "page", limit=1)
+            rest = await search_tools(client, "page", cursor=partial.next_cursor)
+            with pytest.raises(MCPError) as by_name:
+                await search_tools(client, "vast__weather_8")
+            listed = await all_listed(client)
+    assert broken_off.value.code == by_name.value.code == INTERNAL_ERROR
+    names = [tool.name for tool in [*partial.tools, *rest.tools]]
+    assert names
+    assert all(name.startswith("site__") for name in names)
+    assert partial.ttl_ms == 0
+    assert len(listed) == 6
+
+
+async def test_what_a_vast_server_sends_is_bounded_and_sieved(
+    open_gateway: Open, vast: dict[str, Any], behave: Any
+) -> None:
+    with anyio.fail_after(60):
+        async with open_gateway("auto", {"mcpServers": {"vast": vast}}) as client:
+            await search_tools(client, "photo")
+            behave("lying")
+            found = await search_tools(client, "weather")
+            page = await client.list_tools()
+            following = await client.list_tools(cursor=page.next_cursor)
+    for tools in (found.tools, page.tools, following.tools):
+        assert [tool.name for tool in tools] == ["vast__weather_0"]
+    assert found.next_cursor is None
+    assert following.next_cursor is None
+
+
+async def test_one_of_which_somebody_new_sees_a_part_is_indexed_without_a_restart(
+    vast: dict[str, Any], servers: Any, tmp_path: Path
+):
+    def write(*names: str) -> None:
+        toolsets = {"some": {"vast": ["weather_0", "invoice_1"]}}
+        principals = {
+            name: {"token": hashes[name], **({"toolset": "some"} if name == "part" else {})} for name in names
+        }
+        document = {"mcpServers": {"vast": vast}, "toolsets": toolsets, "principals": principals}
+        (tmp_path / "written").write_text(json.dumps(document))
+        (tmp_path / "written").rename(tmp_path / "who.json")
+
+    @asynccontextmanager
+    async def opened(name: str) -> AsyncGenerator[Client]:
+        headers = {"Authorization": f"Bearer {tokens[name]}"}
+        async with (
+            httpx2.AsyncClient(headers=headers, trust_env=False, timeout=20) as http,
+            Client(streamable_http_client(url, http_client=http), extensions=[TOOLS_SEARCH]) as client,
+        ):
+            yield client
+
+    tokens = {name: new_token() for name in ("whole", "part")}
+    hashes = {name: str(TokenHash.of(token)) for name, token in tokens.items()}
+    write("whole")
+    options = ["--config", str(tmp_path / "who.json"), "--index-at-most", "10"]
+    url = await anyio.to_thread.run_sync(lambda: servers.start_http(*options, stderr=subprocess.DEVNULL))
+    with anyio.fail_after(60):
+        async with opened("whole") as client:
+            assert len(await all_listed(client)) > 10
+        write("whole", "part")
+        listed, found = list[str](), list[str]()
+        while not listed:
+            await anyio.sleep(0.05)
+            with suppress(Exception):  # refused until the file is read
+                async with opened("part") as client:
+                    listed = [tool.name for tool in await all_listed(client)]
+                    found = [tool.name async for tool in iter_tools(client, "weather")]
+    assert sorted(listed) == ["vast__invoice_1", "vast__weather_0"]
+    assert found == ["vast__weather_0"]
+
+
+@EVERY_ERA
+async def test_who_sees_a_vast_server_in_part_has_it_indexed_and_finds_nothing_else(
+    open_gateway: Open, vast: dict[str, Any], mode: str
+) -> None:
+    toolsets = {"some": {"vast": ["weather_0", "invoice_1"]}}
+    with anyio.fail_after(60):
+        async with open_gateway(mode, {"mcpServers": {"vast": vast}, "toolsets": toolsets}, toolset="some") as client:
+            listed = await all_listed(client)
+            found = await found_names(client, "weather")
+    assert [tool.name for tool in listed] == ["vast__weather_0", "vast__invoice_1"]
+    assert found == ["vast__weather_0"]
+
+
+async def test_a_cursor_of_a_hidden_servers_list_is_no_cursor(
+    open_gateway: Open, vast: dict[str, Any], labelled: dict[str, Any]
+) -> None:
+    servers = {"vast": vast, "site": labelled}
+    document = {"mcpServers": servers, "toolsets": {"small": {"site": True}}}
+    with anyio.fail_after(60):
+        async with open_gateway("auto", document) as client:
+            page = await client.list_tools()
+            vast_page = await client.list_tools(cursor=page.next_cursor)
+        async with open_gateway("auto", document, toolset="small") as client:
+            listed = await all_listed(client)
+            for cursor in (page.next_cursor, vast_page.next_cursor):
+                with pytest.raises(MCPError) as refused:
+                    await client.list_tools(cursor=cursor)
+                assert refused.value.code == INVALID_PARAMS
+            with pytest.raises(MCPError):
+                await client.session.call_tool("vast__weather_0", {})
+    assert len(listed) == 6
+
+
+async def test_a_change_in_a_vast_server_is_told(open_gateway: Open, vast: dict[str, Any], behave: Any) -> None:
+    told = anyio.Event()
+
+    async def on_message(message: object) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            told.set()
+
+    with anyio.fail_after(60):
+        async with open_gateway("legacy", {"mcpServers": {"vast": vast}}, message_handler=on_message) as client:
+            await client.list_tools()
+            while told.is_set():  # that it has come is a change as well
+                told = anyio.Event()
+            behave("changing")
+            await client.session.call_tool("vast__weather_0", {"n": 1})
+            await told.wait()
+
+
+@pytest.mark.parametrize("compat", ["meta-tools", "list-changed"])
+async def test_hosts_that_cannot_search_find_see_and_call_tools_of_a_vast_server(
+    open_gateway: Open, vast: dict[str, Any], compat: str
+) -> None:
+    async def said(tool: str, **arguments: Any) -> Any:
+        result = await client.session.call_tool(tool, arguments)
+        assert isinstance(result, CallToolResult)
+        return result
+
+    with anyio.fail_after(60):
+        async with open_gateway("legacy", {"mcpServers": {"vast": vast}}, compat) as client:
+            found = (await said("search_tools", query="ticket 3")).structured_content
+            assert "vast__ticket_3" in [tool["name"] for tool in found["tools"]]
+            if compat == "list-changed":
+                assert "vast__ticket_3" in [tool.name for tool in (await client.list_tools()).tools]
+                called = await said("vast__ticket_3", n=1)
+            else:
+                described = (await said("describe_tools", names=["vast__ticket_7"])).structured_content
+                assert described["tools"][0]["inputSchema"]["required"] == ["n"]
+                categories = (await said("list_tool_categories")).structured_content["categories"]
+                assert categories == [{"name": "vast", "count": 41, "listed": False}]
+                wrong = await said("call_tool", name="vast__ticket_7", arguments={})
+                assert wrong.is_error
+                called = await said("call_tool", name="vast__ticket_7", arguments={"n": 1})
+    assert not called.is_error
+    assert json.loads(called.content[0].text)["name"] == ("ticket_3" if compat == "list-changed" else "ticket_7")
+
+
+async def test_a_vast_server_over_http_is_searched_there(open_gateway: Open, servers: Any) -> None:
+    url = await anyio.to_thread.run_sync(servers.start_http)
+    with anyio.fail_after(60):
+        async with open_gateway("auto", {"mcpServers": {"bundled": {"type": "http", "url": url}}}) as client:
+            found = await found_names(client, "bundled__carbon_footprint")
+            listed = [tool.name for tool in await all_listed(client)]
+    assert found[0] == "bundled__carbon_footprint"
+    assert set(found) <= set(listed)
+    assert len(listed) == len(set(listed)) > 300
+
+
+AT_ONCE = 8
+
+
+@pytest.fixture
+def bounds(monkeypatch: pytest.MonkeyPatch) -> Bounds:
+    monkeypatch.setattr(delegated_search, "_BOUND_SECONDS", 0.1)
+    return Bounds("vast")
+
+
+async def answer() -> str:
+    await anyio.lowlevel.checkpoint()
+    return "answer"
+
+
+async def test_one_that_does_not_answer_is_left_alone_for_a_while(bounds: Bounds):
+    with anyio.fail_after(5):
+        with pytest.raises(NoAnswerError, match=r"it took more than 0\.1 s"):
+            await bounds.within(anyio.sleep_forever)
+        with pytest.raises(NoAnswerError, match="a moment ago"):
+            await bounds.within(answer)
+
+
+async def test_one_that_so_many_ask_that_some_get_no_turn_is_asked_again(
+    bounds: Bounds, monkeypatch: pytest.MonkeyPatch
+):
+    done = anyio.Event()
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            monkeypatch.setattr(delegated_search, "_BOUND_SECONDS", 5)
+            for _ in range(AT_ONCE):
+                tasks.start_soon(bounds.within, done.wait)
+            await anyio.wait_all_tasks_blocked()
+            monkeypatch.setattr(delegated_search, "_BOUND_SECONDS", 0.1)
+            with pytest.raises(NoAnswerError):
+                await bounds.within(answer)
+            done.set()
+        assert await bounds.within(answer) == "answer"

@@ -1,0 +1,179 @@
+"""Lazy servers: known from their last listing, started by the first request, stopped when nobody asks any more."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from mcp import Client
+from mcp_types import CallToolResult, TextContent, ToolListChangedNotification
+from tools_search_server.base.limits import Limits
+from tools_search_server.programs.gateway_program import GatewayOptions, configured_gateway, gateway_server
+from tools_search_server.programs.health import gateway_health
+from tools_search_server.upstreams.lazy import Laziness
+
+pytestmark = pytest.mark.anyio
+
+UPSTREAMS = Path(__file__).parents[1] / "servers"
+
+
+@dataclass
+class Lazy:
+    """A lazy server in a folder, and gateways in front of it."""
+
+    folder: Path
+
+    @property
+    def starts(self) -> int:
+        """How often it has been started."""
+        file = self.folder / "starts"
+        return len(file.read_text()) if file.exists() else 0
+
+    @property
+    def cache(self) -> Path:
+        [file] = (self.folder / "cache" / "tools-search-server").glob("[!.]*")
+        return file
+
+    async def learn(self) -> None:
+        """Let a gateway get to know the server."""
+        folder = self.folder / "cache" / "tools-search-server"
+        async with self.gateway() as (client, _):
+            await client.session.list_tools()
+            while not list(folder.glob("[!.]*")):  # noqa: ASYNC110 - what is written to a file sets no event
+                await anyio.sleep(0.02)
+
+    def is_alive(self) -> bool:
+        pid = int((self.folder / "pid").read_text())
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+
+    @asynccontextmanager
+    async def gateway(
+        self, idle_seconds: float = 60, **client: Any
+    ) -> AsyncGenerator[tuple[Client, Callable[[], Any]]]:
+        program = f'[ -e broken ] && exit 3; printf x >> starts; exec "{sys.executable}" "{UPSTREAMS}/raw.py" good .'
+        entry = {"command": "sh", "args": ["-c", program], "cwd": str(self.folder), "lazy": True}
+        file = self.folder / "mcp.json"
+        file.write_text(json.dumps({"mcpServers": {"old": entry}}))
+        options = GatewayOptions(20, 20, laziness=Laziness(idle_seconds=idle_seconds))
+        gateway = configured_gateway(file, Limits(), options)
+        server = gateway_server(gateway, Limits(), options)
+        async with gateway.running(), Client(server, **client) as connected:
+            yield connected, lambda: gateway_health(gateway)
+
+
+@pytest.fixture
+def lazy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lazy:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return Lazy(tmp_path)
+
+
+async def names(client: Client) -> list[str]:
+    return [tool.name for tool in (await client.session.list_tools()).tools]
+
+
+async def call(client: Client, tool: str) -> CallToolResult:
+    result = await client.session.call_tool(tool, {})
+    assert isinstance(result, CallToolResult)
+    return result
+
+
+def text(result: CallToolResult) -> str:
+    assert isinstance(result.content[0], TextContent)
+    return result.content[0].text
+
+
+async def test_an_unknown_lazy_server_is_started_once_and_then_only_when_it_is_called(lazy: Lazy, until: Any) -> None:
+    with anyio.fail_after(60):
+        async with lazy.gateway(idle_seconds=0.2) as (client, health):
+            assert await names(client) == ["old__plain"]
+            await until(lambda: health()["idle"] == 1)
+            await until(lambda: not lazy.is_alive())
+            assert health()["status"] == "ok"
+        assert lazy.starts == 1
+        assert lazy.cache.stat().st_mode & 0o777 == 0o600
+        async with lazy.gateway(idle_seconds=0.2) as (client, health):
+            assert await names(client) == ["old__plain"]
+            assert lazy.starts == 1
+            results: list[CallToolResult] = []
+
+            async def collect() -> None:
+                results.append(await call(client, "old__plain"))
+
+            async with anyio.create_task_group() as tasks:
+                for _ in range(5):
+                    tasks.start_soon(collect)
+            assert [result.is_error for result in results] == [False] * 5
+            assert len({text(result) for result in results}) == 1
+            assert lazy.starts == 2
+            await until(lambda: health()["idle"] == 1)
+            await until(lambda: not lazy.is_alive())
+            assert not (await call(client, "old__plain")).is_error
+            assert lazy.starts == 3
+
+
+async def test_a_lazy_server_that_cannot_be_started_says_so_to_every_caller_and_is_tried_again_later(
+    lazy: Lazy,
+) -> None:
+    with anyio.fail_after(60):
+        await lazy.learn()
+        (lazy.folder / "broken").touch()
+        async with lazy.gateway() as (client, health):
+            first, second = await call(client, "old__plain"), await call(client, "old__plain")
+            state = health()["servers"][0]["state"]
+            listed = await names(client)
+            (lazy.folder / "broken").unlink()
+            while (third := await call(client, "old__plain")).is_error:
+                await anyio.lowlevel.checkpoint()
+    assert first.is_error
+    assert second.is_error
+    assert "'old' is down since" in text(first)
+    assert state == "down"
+    assert listed == ["old__plain"]
+    assert not third.is_error
+
+
+async def test_a_tool_that_is_gone_since_the_last_listing_is_named_and_the_change_is_told(lazy: Lazy) -> None:
+    told = anyio.Event()
+
+    async def on_message(message: object) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            told.set()
+
+    with anyio.fail_after(60):
+        await lazy.learn()
+        kept = lazy.cache.read_text()
+        lazy.cache.write_text(kept.replace('"plain"', '"gone"'))
+        async with lazy.gateway(mode="legacy", message_handler=on_message) as (client, _):
+            before = await names(client)
+            result = await call(client, "old__gone")
+            await told.wait()
+            after = await names(client)
+    assert before == ["old__gone"]
+    assert result.is_error
+    assert "no tool 'gone' any more" in text(result)
+    assert after == ["old__plain"]
+
+
+@pytest.mark.parametrize("spoilt", ["unreadable", "foreign"])
+async def test_a_kept_listing_that_cannot_be_relied_on_is_passed_over(lazy: Lazy, spoilt: str) -> None:
+    with anyio.fail_after(60):
+        await lazy.learn()
+        lazy.cache.write_text(lazy.cache.read_text().replace('"plain"', '"planted"'))
+        if spoilt == "foreign":
+            lazy.cache.chmod(0o622)
+        else:
+            lazy.cache.write_text('{"version": 1, "tools": [{"name": 7}]}')
+        async with lazy.gateway() as (client, _):
+            assert await names(client) == ["old__plain"]
+    assert lazy.starts == 2

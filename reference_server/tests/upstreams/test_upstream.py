@@ -1,0 +1,202 @@
+"""Upstream servers that crash, hang, lie or vanish cost only their own tools."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio.abc import SocketAttribute, SocketStream
+from mcp import Client
+from mcp_types import CallToolResult, TextContent
+from tools_search_hosts import qualified_name
+
+UPSTREAMS = Path(__file__).parents[1] / "servers"
+
+pytestmark = pytest.mark.anyio
+
+
+async def names(client: Client) -> set[str]:
+    return {tool.name for tool in (await client.session.list_tools()).tools}
+
+
+async def wait_for(client: Client, wanted: set[str]) -> None:
+    while await names(client) != wanted:  # noqa: ASYNC110 - a listing is the only thing to look at
+        await anyio.sleep(0.05)
+
+
+async def text_of_call(client: Client, name: str) -> tuple[bool, str]:
+    result: Any = await client.session.call_tool(name, {})
+    assert isinstance(result, CallToolResult)
+    [content] = result.content
+    assert isinstance(content, TextContent)
+    return bool(result.is_error), content.text
+
+
+async def test_servers_that_cannot_start_cost_only_their_own_tools(gateway: Any, raw: Any) -> None:
+    with anyio.fail_after(60):
+        async with gateway(
+            "auto",
+            good=raw("good"),
+            crashing=raw("crashing"),
+            missing={"command": "no-such-program-anywhere"},
+            forbidden={"command": "/"},
+            closed={"url": "http://127.0.0.1:9/mcp"},
+            sse={"url": "http://127.0.0.1:9/sse", "type": "sse"},
+        ) as client:
+            assert await names(client) == {"good__plain"}
+            for server, reason in {"missing": "was not found", "closed": "nothing answers", "crashing": ""}.items():
+                is_error, text = await text_of_call(client, f"{server}__anything")
+                assert is_error
+                assert server in text
+                assert "down since" in text
+                assert reason in text
+
+
+async def test_a_server_that_wants_to_know_who_asks_is_told_with_its_status(gateway: Any) -> None:
+    async def turn_away(client: SocketStream) -> None:
+        async with client:
+            await client.receive()
+            await client.send(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+
+    with anyio.fail_after(60):
+        async with (
+            await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(listener.serve, turn_away)
+            place = f"127.0.0.1:{listener.extra(SocketAttribute.local_port)}/mcp"  # noqa: S610 - of anyio
+            async with gateway("auto", closed={"url": f"http://{place}"}, plain={"url": f"https://{place}"}) as client:
+                _, closed = await text_of_call(client, "closed__anything")
+                _, plain = await text_of_call(client, "plain__anything")
+            assert "it answered HTTP 401; put the key or token that it expects into `headers`" in closed
+            assert f"no TLS connection to https://{place}" in plain
+            tasks.cancel_scope.cancel()
+
+
+async def test_a_server_that_hangs_delays_the_first_listing_by_the_deadline_at_most(gateway: Any, raw: Any) -> None:
+    with anyio.fail_after(60):
+        async with gateway("auto", good=raw("good"), stuck=raw("hanging"), start_deadline=1.5) as client:
+            assert client.instructions is not None
+            assert "stuck: still starting" in client.instructions
+            await wait_for(client, {"good__plain"})
+            is_error, text = await text_of_call(client, "stuck__plain")
+    assert is_error
+    assert "starting since" in text
+
+
+async def test_killing_one_server_loses_only_its_tools_and_they_come_back(
+    gateway: Any, raw: Any, kill: Any, tmp_path: Path
+) -> None:
+    with anyio.fail_after(60):
+        async with gateway("auto", doomed=raw("good", tmp_path), other=raw("good")) as client:
+            assert await names(client) == {"doomed__plain", "other__plain"}
+            pid = kill(tmp_path)
+            await wait_for(client, {"other__plain"})
+            assert not (await text_of_call(client, "other__plain"))[0]
+            is_error, text = await text_of_call(client, "doomed__plain")
+            await wait_for(client, {"doomed__plain", "other__plain"})
+            _, again = await text_of_call(client, "doomed__plain")
+    assert not is_error or "down since" in text
+    assert str(pid) not in again
+
+
+async def test_a_call_under_way_learns_that_its_server_went_away(gateway: Any, versatile: Any, tmp_path: Path) -> None:
+    with anyio.fail_after(60):
+        async with gateway("auto", busy=versatile(tmp_path)) as client:
+            is_error, text = await text_of_call(client, "busy__die")
+    assert is_error
+    assert "went away" in text
+
+
+async def test_a_mute_server_leaves_the_others_answering(gateway: Any, raw: Any) -> None:
+    with anyio.fail_after(60):
+        async with gateway("auto", mute=raw("mute"), other=raw("good")) as client, anyio.create_task_group() as tasks:
+            tasks.start_soon(text_of_call, client, "mute__plain")
+            assert not (await text_of_call(client, "other__plain"))[0]
+            tasks.cancel_scope.cancel()
+
+
+async def test_what_is_no_tool_and_what_comes_twice_is_left_out_and_reported(
+    gateway: Any, raw: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with anyio.fail_after(60):
+        async with gateway("auto", untidy=raw("untidy")) as client:
+            listed = await names(client)
+            [long] = listed - {"untidy__plain"}
+            assert not (await text_of_call(client, long))[0]
+    assert len(long) <= 64
+    assert long.startswith("untidy__a_name_with_spaces")
+    assert "no message of the protocol" in caplog.text
+    assert "second tool named 'plain'" in caplog.text
+    assert "invalid at 'inputSchema'" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "offered"),
+    [("endless", {"odd__t", "odd__tagain"}), ("toolless", set[str]())],
+)
+async def test_a_strange_listing_ends_and_gives_what_can_be_used(
+    gateway: Any, raw: Any, behaviour: str, offered: set[str]
+) -> None:
+    with anyio.fail_after(60):
+        async with gateway("auto", odd=raw(behaviour)) as client:
+            assert await names(client) == offered
+
+
+async def test_a_server_that_speaks_no_mcp_is_down_with_a_reason(gateway: Any) -> None:
+    chatter = {"command": sys.executable, "args": ["-c", "print('hello'); import time; time.sleep(0.2)"]}
+    with anyio.fail_after(60):
+        async with gateway("auto", chatter=chatter) as client:
+            is_error, text = await text_of_call(client, "chatter__x")
+    assert is_error
+    assert "ended with exit code 0" in text
+
+
+async def test_two_servers_whose_names_look_alike_keep_their_tools_apart(gateway: Any, raw: Any) -> None:
+    with anyio.fail_after(60):
+        async with gateway("auto", **{"a b": raw("good"), "a_b": raw("good")}) as client:
+            first, second = sorted(await names(client))
+            answers = {(await text_of_call(client, name))[1] for name in (first, second)}
+    assert first == "a_b__plain"
+    assert second.startswith("a_b__plain_")
+    assert len(answers) == 2
+
+
+async def test_a_server_that_imitates_the_name_of_anothers_tool_takes_nothing_from_it(gateway: Any, raw: Any) -> None:
+    imitated = qualified_name("a b", "plain")
+    imitation = imitated.removeprefix("a_b__")
+    with anyio.fail_after(60):
+        async with gateway("auto", **{"a_b": raw("named", Path(imitation)), "a b": raw("good")}) as client:
+            assert await names(client) == {imitated, qualified_name("a_b", imitation)}
+
+
+@pytest.mark.parametrize("named", [{"type": "sse"}, {}])
+async def test_a_server_on_the_old_transport_is_served(
+    servers: Any, gateway: Any, unused_tcp_port: int, named: dict[str, str]
+) -> None:
+    servers.start(str(UPSTREAMS / "over_sse.py"), str(unused_tcp_port))
+    entry = {"url": f"http://127.0.0.1:{unused_tcp_port}/sse", **named}
+    with anyio.fail_after(60):
+        async with gateway("auto", old=entry) as client:
+            await wait_for(client, {"old__ancient"})
+            assert await text_of_call(client, "old__ancient") == (False, "still here")
+
+
+async def test_a_subscription_that_is_lost_is_made_again_and_nothing_is_missed(gateway: Any) -> None:
+    entry = {"command": sys.executable, "args": [str(UPSTREAMS / "forgetful.py"), "end"]}
+    with anyio.fail_after(60):
+        async with gateway("auto", forgetful=entry) as client:
+            await wait_for(client, {"forgetful__seen_by_2"})
+
+
+async def test_a_server_that_refuses_subscriptions_is_used_all_the_same(
+    gateway: Any, caplog: pytest.LogCaptureFixture, until: Any
+) -> None:
+    entry = {"command": sys.executable, "args": [str(UPSTREAMS / "forgetful.py"), "refuse"]}
+    with anyio.fail_after(60):
+        async with gateway("auto", forgetful=entry) as client:
+            assert await names(client) == {"forgetful__seen_by_0"}
+            await until(lambda: "cannot follow changes" in caplog.text)

@@ -1,0 +1,92 @@
+"""Errors that callers get: internal errors hidden behind one fixed text, and unknown names with suggestions."""
+
+from __future__ import annotations
+
+import difflib
+import heapq
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from mcp import MCPError
+from mcp.server import Server
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp_ext_tools_search.server.failure import internal_faults_hidden
+from mcp_types import INVALID_PARAMS, InitializeRequestParams, methods
+from pydantic import ValidationError
+
+
+def hide_internal_errors(server: Server[Any]) -> None:
+    """Answer -32603 "Internal server error" to whatever fails in `server`, and log it.
+
+    It goes first in the chain, so call it when everything else is installed. Errors that are meant for the caller pass
+    unchanged.
+    """
+    server.middleware.insert(0, _hide)
+
+
+async def _hide(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    if ctx.request_id is None:
+        return await call_next(ctx)
+    with internal_faults_hidden(ctx.method):
+        try:
+            return await call_next(ctx)
+        except ValidationError:
+            if not _is_refused(ctx.method, ctx.protocol_version, ctx.params):
+                raise
+            raise MCPError(INVALID_PARAMS, "Invalid request parameters") from None
+
+
+def _is_refused(method: str, protocol_version: str, params: Mapping[str, Any] | None) -> bool:
+    """Tell whether it is the parameters that `protocol_version` does not allow."""
+    try:
+        if method == "initialize":  # the SDK reads it by a model of its own, stricter than that of the revision
+            InitializeRequestParams.model_validate(params or {}, by_name=False)
+        methods.validate_client_request(method, protocol_version, params)
+    except ValidationError:
+        return True
+    except KeyError:  # not a method of the core protocol: its handler reads the parameters itself
+        return False
+    return False
+
+
+_SHOWN: Final = 3
+_COMPARED: Final = 50
+"""Names that are compared closely; the others share fewer letters with what was asked for."""
+
+_MAX_CHARS: Final = 128
+
+
+def unknown_tool(name: str, known: Iterable[str]) -> MCPError:
+    """Return the -32602 error for a name that no tool has, naming the closest ones."""
+    return unknown_name("tool", name, known, advice="list or search the tools to see their names")
+
+
+def unknown_name(
+    kind: str, name: str, known: Iterable[str], *, advice: str = "list them to see their names"
+) -> MCPError:
+    """Return the -32602 error for a name that nothing of a kind has, naming the closest ones.
+
+    Args:
+        kind: What was asked for.
+        name: Its name.
+        known: The names that there are.
+        advice: What to do where none is close.
+    """
+    name = name[:_MAX_CHARS]
+    closest = closest_names(name, known)
+    said = f"the closest are {', '.join(closest)}" if closest else advice
+    data = {"field": "name", "reason": f"unknown {kind}", "closest": closest}
+    return MCPError(INVALID_PARAMS, f"Unknown {kind}: {name!r}; {said}.", data)
+
+
+def closest_names(name: str, known: Iterable[str]) -> list[str]:
+    """Return the few known names that are most like `name`, if any are."""
+    name = name[:_MAX_CHARS]
+    wanted = _trigrams(name)
+    likely = heapq.nlargest(_COMPARED, known, key=lambda other: len(wanted & _trigrams(other)))
+    return difflib.get_close_matches(name, likely, n=_SHOWN)
+
+
+def _trigrams(name: str) -> set[str]:
+    padded = f" {name.lower()} "
+    return {padded[start : start + 3] for start in range(len(padded) - 2)}
