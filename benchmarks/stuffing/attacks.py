@@ -14,10 +14,9 @@ from itertools import cycle, islice
 from typing import Final
 
 from mcp_ext_tools_search.ranking import ToolIndex
+from mcp_ext_tools_search.ranking.language import words
+from mcp_ext_tools_search.ranking.lexicon import STOP_WORDS, VERB_GROUPS
 from mcp_types import Tool
-from tools_search_ranking.stop_words import STOP_WORDS
-from tools_search_ranking.synonyms import VERB_GROUPS
-from tools_search_ranking.tokens import words
 
 __all__ = ["ATTACKS", "MOST_BYTES", "Knowledge"]
 

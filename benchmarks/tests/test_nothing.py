@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 from click.testing import CliRunner
+from mcp_ext_tools_search.ranking.language import stem
 from mcp_types import Tool
 from numpy.typing import NDArray
 from tools_search_ranking.confidence import Signs
 from tools_search_ranking.semantic import Embedder, SemanticRanker
 from tools_search_ranking.semantic.confidence import SemanticSigns
 from tools_search_ranking.semantic.index import SemanticIndex
-from tools_search_ranking.stems import stem
 
 from benchmarks.nothing.__main__ import main
 from benchmarks.nothing.cases import Case, cases_of

@@ -12,13 +12,13 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 import numpy as np
+from mcp_ext_tools_search.ranking.fields import KINDS, MEMBERS, STEPS, fields
+from mcp_ext_tools_search.ranking.language import runs, words_of
 from mcp_types import Tool
 from numpy.typing import NDArray
 
-from tools_search_ranking.fields import KINDS, MEMBERS, STEPS, fields
 from tools_search_ranking.layout import MOST, TERM_BITS, entries_of
 from tools_search_ranking.segments import Segment, joined, ragged
-from tools_search_ranking.tokens import runs, words_of
 from tools_search_ranking.vocabulary import NO_TERM, Vocabulary
 
 __all__ = ["NAME_BIT", "Analysed", "analyse"]

@@ -12,9 +12,9 @@ from operator import mul
 from typing import Final, NamedTuple
 
 import numpy as np
+from mcp_ext_tools_search.ranking.fields import STEPS
 from numpy.typing import NDArray
 
-from tools_search_ranking.fields import STEPS
 from tools_search_ranking.layout import steps_of
 from tools_search_ranking.queries import WeighedQuery
 from tools_search_ranking.scoring import Scores

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, cast
 
+from mcp_ext_tools_search.ranking.language import is_character, is_unspaced, related_words, spelled_out, stem, words_of
+from mcp_ext_tools_search.ranking.lexicon import STOP_WORDS
+
 from tools_search_ranking.generic_words import GENERIC_STEMS
 from tools_search_ranking.memo import Memo
 from tools_search_ranking.statistics import Statistics
-from tools_search_ranking.stems import stem
-from tools_search_ranking.stop_words import STOP_WORDS
-from tools_search_ranking.synonyms import related_words, spelled_out
-from tools_search_ranking.tokens import is_character, is_unspaced, words_of
 from tools_search_ranking.vocabulary import Vocabulary, lookup_key, surface
 
 __all__ = ["Lookups", "Run", "Word"]

@@ -14,17 +14,17 @@ from itertools import chain
 from typing import Final
 
 import numpy as np
+from mcp_ext_tools_search.ranking.fields import LONGEST_TEXT, MEMBERS, members_in
 from mcp_ext_tools_search.ranking.interface import Hit
+from mcp_ext_tools_search.ranking.language import LONGEST_WORD, wholes, words
 from mcp_ext_tools_search.ranking.terms import terms, trimmed
 from mcp_types import Tool
 from numpy.typing import NDArray
 
 from tools_search_ranking.documents import Documents
-from tools_search_ranking.fields import LONGEST_TEXT, MEMBERS, members_in
 from tools_search_ranking.floor import led_by
 from tools_search_ranking.hits import none_of
 from tools_search_ranking.term_postings import TermPostings
-from tools_search_ranking.tokens import LONGEST_WORD, wholes, words
 
 __all__ = ["OwnFloor", "is_plain"]
 

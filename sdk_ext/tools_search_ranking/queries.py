@@ -9,11 +9,12 @@ from itertools import islice
 from operator import add
 from typing import Final
 
+from mcp_ext_tools_search.ranking.language import is_character, runs, without_fillers, words
+from mcp_ext_tools_search.ranking.lexicon import STOP_WORDS
+
 from tools_search_ranking.corrections import Corrections
 from tools_search_ranking.lookups import Lookups, Word
 from tools_search_ranking.statistics import Statistics
-from tools_search_ranking.stop_words import STOP_WORDS, without_fillers
-from tools_search_ranking.tokens import is_character, runs, words
 from tools_search_ranking.vocabulary import Vocabulary, surface
 
 __all__ = ["LONGEST_QUERY", "WeighedQuery", "Weigher"]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
+from mcp_ext_tools_search.ranking.fields import members_in
 from numpy.typing import NDArray
 
 from tools_search_ranking.analysis import NAME_BIT
-from tools_search_ranking.fields import members_in
 from tools_search_ranking.layout import MOST, Entries, members_of, slots_of, steps_of
 from tools_search_ranking.postings import Found
 from tools_search_ranking.queries import WeighedQuery

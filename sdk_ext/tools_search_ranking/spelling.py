@@ -8,9 +8,10 @@ from threading import Lock
 from typing import Final
 
 import numpy as np
+from mcp_ext_tools_search.ranking.language import is_one_slip, trigram_overlap
 from numpy.typing import NDArray
 
-__all__ = ["Spelling", "is_one_slip"]
+__all__ = ["Spelling"]
 
 _LEAST_ALIKE: Final = 0.55
 _START: Final = 4
@@ -23,28 +24,6 @@ _LETTERS: Final = 32
 _LONGEST: Final = 32
 _MOST_CHANGED: Final = 2
 """Bits of its shape in which a word changes by one slip, at most: two letters, or one and its length."""
-
-
-def is_one_slip(left: str, right: str) -> bool:
-    """Tell whether one slip of a typist sets the two apart: a letter too many, too few or wrong, or two swapped."""
-    shorter, longer = (left, right) if len(left) < len(right) else (right, left)
-    half = max(len(shorter) - 1, 0) // 2
-    if len(longer) > len(shorter) + 1 or (left[:half] != right[:half] and left[-half:] != right[-half:]):
-        return False  # told for little: a slip is in one half or in the other, and leaves one of them
-    same = _shared_start(shorter, longer)
-    if len(longer) > len(shorter):
-        return longer[same + 1 :] == shorter[same:]
-    after = same + 2
-    swapped = left[same:after] == right[same:after][::-1] and left[after:] == right[after:]
-    return left != right and (swapped or left[same + 1 :] == right[same + 1 :])
-
-
-def _shared_start(left: str, right: str) -> int:
-    """Return how many characters the two have in common from the start."""
-    for place, (one, other) in enumerate(zip(left, right, strict=False)):
-        if one != other:
-            return place
-    return min(len(left), len(right))
 
 
 class Spelling:
@@ -89,8 +68,7 @@ class Spelling:
         begun = [number for number in self._beginning.get(word[:_START], ()) if number < len(known) and known[number]]
         if not begun:
             return {}
-        trigrams = _trigrams(word)
-        shares = [(number, _dice(trigrams, _trigrams(self._words[number]))) for number in self._examined(word, begun)]
+        shares = [(number, trigram_overlap(word, self._words[number])) for number in self._examined(word, begun)]
         return {number: share for number, share in shares if share >= _LEAST_ALIKE}
 
     def _examined(self, word: str, numbers: list[int]) -> list[int]:
@@ -115,13 +93,3 @@ def _shape(word: str) -> np.uint64:
     for letter in word:
         bits |= 1 << ord(letter) % _LETTERS
     return np.uint64(bits)
-
-
-def _trigrams(word: str) -> frozenset[str]:
-    """Return the runs of three characters of a word, its ends marked."""
-    marked = f"^{word}$"
-    return frozenset([marked[place : place + 3] for place in range(len(word))])
-
-
-def _dice(left: frozenset[str], right: frozenset[str]) -> float:
-    return 2 * len(left & right) / (len(left) + len(right))

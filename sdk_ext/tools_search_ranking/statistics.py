@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from mcp_ext_tools_search.ranking.fields import STEPS
 from numpy.typing import NDArray
 
 from tools_search_ranking.documents import Documents
-from tools_search_ranking.fields import STEPS
 
 __all__ = ["SATURATION", "Statistics", "inverse_document_frequency", "saturation", "statistics_of"]
 

@@ -8,13 +8,12 @@ from threading import Lock
 from typing import Final
 
 import numpy as np
+from mcp_ext_tools_search.ranking.language import is_character, is_unspaced, stem
+from mcp_ext_tools_search.ranking.lexicon import STOP_WORDS
 from numpy.typing import NDArray
 
 from tools_search_ranking.layout import MOST
 from tools_search_ranking.spelling import Spelling
-from tools_search_ranking.stems import stem
-from tools_search_ranking.stop_words import STOP_WORDS
-from tools_search_ranking.tokens import is_character, is_unspaced
 
 __all__ = ["NO_TERM", "Vocabulary", "lookup_key", "may_be_misspelt", "surface"]
 

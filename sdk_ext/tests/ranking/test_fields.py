@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from mcp_ext_tools_search.ranking.fields import DEEPEST_SCHEMA, MEMBERS, MOST_SCHEMA_TEXTS, fields
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool, ToolAnnotations
-from tools_search_ranking.fields import DEEPEST_SCHEMA, MEMBERS, MOST_SCHEMA_TEXTS, fields
 
 
 def _texts(tool: Tool, member: str) -> list[str]:

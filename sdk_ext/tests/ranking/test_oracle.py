@@ -10,11 +10,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from mcp_ext_tools_search.ranking import PlainRanker
+from mcp_ext_tools_search.ranking.fields import STEPS
 from mcp_ext_tools_search.ranking.terms import terms
 from mcp_types import Tool
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
-from tools_search_ranking.fields import STEPS
 from tools_search_ranking.layout import entries_of
 from tools_search_ranking.postings import Postings
 from tools_search_ranking.queries import WeighedQuery

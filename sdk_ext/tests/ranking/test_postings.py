@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mcp_ext_tools_search.ranking.fields import MEMBERS, STEPS, fields
+from mcp_ext_tools_search.ranking.language import is_character, stem, words
+from mcp_ext_tools_search.ranking.lexicon import STOP_WORDS
 from mcp_types import Tool
 from tools_search_ranking.documents import Documents
-from tools_search_ranking.fields import MEMBERS, STEPS, fields
 from tools_search_ranking.layout import members_of, slots_of, steps_of
-from tools_search_ranking.stems import stem
-from tools_search_ranking.stop_words import STOP_WORDS
-from tools_search_ranking.tokens import is_character, words
 from tools_search_ranking.vocabulary import lookup_key, surface
 
 _Postings = Mapping[str, tuple[int, int]]

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mcp_ext_tools_search.ranking.language import is_one_slip
 from numpy.typing import NDArray
-from tools_search_ranking.spelling import Spelling, is_one_slip
+from tools_search_ranking.spelling import Spelling
 
 _SHORT_TEXT = st.text(st.sampled_from("abc"), max_size=6)
 

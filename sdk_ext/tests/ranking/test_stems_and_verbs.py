@@ -3,15 +3,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tools_search_ranking.stems import stem
-from tools_search_ranking.stop_words import STOP_WORDS, without_fillers
-from tools_search_ranking.synonyms import (
+from mcp_ext_tools_search.ranking.language import related_words, spelled_out, stem, without_fillers
+from mcp_ext_tools_search.ranking.lexicon import (
     ABBREVIATIONS,
     CHINESE_VERB_GROUPS,
     NOUN_GROUPS,
+    STOP_WORDS,
     VERB_GROUPS,
-    related_words,
-    spelled_out,
 )
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tools_search_ranking.tokens import LONGEST_WORD, is_character, words
+from mcp_ext_tools_search.ranking.language import LONGEST_WORD, is_character, words
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from tools_search_ranking.traditional import SIMPLIFIED, simplified
+from mcp_ext_tools_search.ranking.language import simplified
+from mcp_ext_tools_search.ranking.lexicon import SIMPLIFIED
 
 
 def test_traditional_characters_become_simplified_ones():

@@ -1,4 +1,8 @@
-"""Traditional Chinese characters, so that requests in them find definitions in simplified ones, and the reverse."""
+"""Words of English and Chinese that the ranking treats in a special way: data without code.
+
+Stop words and fillers carry no meaning, words of one group mean the same, abbreviations stand for longer words, and
+traditional characters stand for simplified ones.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,101 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["SIMPLIFIED", "simplified"]
+_STOP_WORDS: Final = """
+    a an the this that these those i me my mine myself we us our ours you your yours he him his she her hers it its
+    they them their theirs who whom whose which what someone anyone something anything everything
+    am is are was were be been being do does did doing done have has had having can could will would shall should may
+    might must s t d m ll ve re don doesn didn isn aren wasn won
+    of in on at by for with without from to into onto about as if or and but nor so than then because while during
+    through over under between within per via up out off
+    not no yes how when where why here there now also just only very too more most some any all each every both either
+    other such same own again still even ever please etc eg ie
+    want wants wanted need needs needed like help let lets know looking wondering interested able tell give
+    provide provides make sure show hi hello hey thanks thank
+"""
+STOP_WORDS: Final = frozenset(_STOP_WORDS.split())
+"""Words of grammar and of courtesy, folded, which neither index nor query counts while a query has any other."""
+
+FILLERS: Final = """
+    我 你 您 这 那 的 了 吗 呢 吧 什么 怎么 如何 哪 多少 谁 能不能 能否
+    请 帮我 帮忙 麻烦 谢谢 想 需要 希望 可以 告诉 一下 一个
+"""
+"""The stop words of Chinese: pronouns, particles, questions and courtesies."""
+
+WORDS_WITH_FILLERS: Final = "申请 邀请 请求 请假 了解 目的 标的"
+"""Words that begin or end with a filler and mean something else."""
+
+VERB_GROUPS: Final = (
+    "create add make new insert generate build register",
+    "delete remove erase drop destroy clear",
+    "list get fetch retrieve view read display lookup",
+    "find search query discover locate lookup",
+    "update edit modify change set alter rename",
+    "send post publish submit share",
+    "run execute start launch invoke trigger",
+    "stop cancel abort terminate end halt",
+    "upload import load",
+    "download export save",
+    "check verify validate test inspect",
+    "compute calculate determine evaluate",
+    "convert transform translate",
+    "buy purchase order",
+    "book reserve schedule plan",
+    "add append attach insert put",
+    "copy duplicate clone fork",
+    "reply respond answer",
+    "archive hide",
+)
+
+CHINESE_VERB_GROUPS: Final = (
+    "创建 新建 新增 添加 建立 增加 生成 建 加",
+    "删除 移除 清除 清空 删",
+    "获取 查看 列出 读取 查询 看 查",
+    "搜索 查找 查询 检索 找 搜 查",
+    "更新 修改 编辑 更改 设置 变更 改",
+    "发送 发布 发表 提交 发",
+    "运行 执行 启动 开启 打开 开",
+    "停止 取消 终止 结束 关闭 关 停",
+    "上传 导入 传",
+    "下载 导出 保存",
+    "检查 检测 验证 校验",
+    "转换 翻译",
+)
+"""Definitions use two characters where people use one. No verb leads to a single character, which many words have."""
+
+NOUN_GROUPS: Final = (
+    "mail email",
+    "photo picture image",
+    "folder directory",
+    "ticket issue",
+    "meeting appointment event",
+    "client customer",
+    "company business firm",
+    "price cost",
+    "movie film",
+    "car vehicle",
+    "row record",
+)
+
+ABBREVIATIONS: Final = MappingProxyType(
+    {
+        "auth": "authentication",
+        "config": "configuration",
+        "db": "database",
+        "dir": "directory",
+        "doc": "document",
+        "env": "environment",
+        "img": "image",
+        "js": "javascript",
+        "k8s": "kubernetes",
+        "mr": "merge request",
+        "msg": "message",
+        "perm": "permission",
+        "pr": "pull request",
+        "repo": "repository",
+        "vm": "virtual machine",
+    }
+)
 
 # The commonest 700 of some 3,500, which make up nine tenths of what is written in two ways; the commonest first.
 _PAIRS: Final = """
@@ -46,10 +144,3 @@ _PAIRS: Final = """
 
 SIMPLIFIED: Final[Mapping[str, str]] = MappingProxyType({pair[0]: pair[1] for pair in _PAIRS.split()})
 """The simplified characters, by the traditional ones that they stand for."""
-
-_TABLE: Final = str.maketrans(dict(SIMPLIFIED))
-
-
-def simplified(text: str) -> str:
-    """Return `text` with simplified characters for the common traditional ones."""
-    return text.translate(_TABLE)

@@ -1,4 +1,8 @@
-"""What of a tool's definition is searched, and how much each part of it counts."""
+"""The searched texts of a tool's definition, and how much each kind of text counts.
+
+However a definition is made, reading it ends: depth, number and length of its texts are bounded, `$ref` is not followed
+and a value of the wrong type is passed over.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple, cast
 
-from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
 
-__all__ = ["KINDS", "MEMBERS", "STEPS", "Field", "fields", "members_in"]
+from mcp_ext_tools_search.types import EXTENSION_ID, published_metadata
 
 MEMBERS: Final = ("name", "title", "description", "inputSchema", "annotations", "_meta")
-"""Members of a definition that may match, in the order in which a hit tells them."""
+"""Members of a definition that may match, in the order in which a hit names them."""
 
 STEPS: Final = 4
 """Steps from one whole weight to the next: weights are whole numbers of steps, so that sums are exact in any order."""
@@ -77,11 +80,7 @@ class Field(NamedTuple):
 
 
 def fields(tool: Tool) -> list[Field]:
-    """Return the texts of `tool` that are searched.
-
-    However the definition is made, this ends: depth, number and length of the texts are bounded, `$ref` is not followed
-    and whatever is not a text where a text belongs is passed over.
-    """
+    """Return the texts of `tool` that are searched."""
     first, rest = _first_sentence((tool.description or "")[:LONGEST_TEXT])
     found = [
         Field(_NAME, (tool.name[:LONGEST_TEXT],)),
@@ -95,8 +94,8 @@ def fields(tool: Tool) -> list[Field]:
         found.append(Field(_ANNOTATED, (tool.annotations.title[:LONGEST_TEXT],)))
     if tool.meta:
         found.append(Field(_LABELS, [text[:LONGEST_TEXT] for text in _labels(tool.meta)]))
-        own = _named(tool.meta.get(EXTENSION_ID))
-        found.append(Field(_CATEGORY, [text[:LONGEST_TEXT] for text in _texts((own.get("categoryDescription"),))]))
+        about = published_metadata(tool.meta).get("categoryDescription")
+        found.append(Field(_CATEGORY, [text[:LONGEST_TEXT] for text in _texts((about,))]))
     return found
 
 
@@ -150,7 +149,7 @@ def _read_schema(node: Mapping[str, Any], texts: list[str], below: list[object])
 
 def _labels(meta: Mapping[str, Any]) -> list[str]:
     """Return the group, category, aliases and tags that are published with a tool, FastMCP's tags among them."""
-    own = _named(meta.get(EXTENSION_ID))
+    own = published_metadata(meta)
     labels = _texts((own.get("group"), own.get("category")))
     if "aliases" in own:
         labels += _texts(own["aliases"])[:MOST_LABELS]

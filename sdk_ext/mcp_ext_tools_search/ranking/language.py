@@ -1,0 +1,258 @@
+"""Words of definitions and queries: how text is cut into words, and which words stand for the same thing.
+
+Words are kinder than the draft's terms (`terms.py`) to accents, compounds and scripts without spaces. All functions are
+pure; results for single words are cached, as the same words come again and again.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from itertools import chain, pairwise
+from typing import Final
+
+from mcp_ext_tools_search.ranking.lexicon import (
+    ABBREVIATIONS,
+    CHINESE_VERB_GROUPS,
+    FILLERS,
+    NOUN_GROUPS,
+    SIMPLIFIED,
+    VERB_GROUPS,
+    WORDS_WITH_FILLERS,
+)
+
+LONGEST_WORD: Final = 64
+"""Characters of a word that count: what is longer is a blob, not a word."""
+
+_CACHED: Final = 16_384
+_ASCII_RUN: Final = re.compile(rf"([A-Za-z0-9]{{1,{LONGEST_WORD}}})[A-Za-z0-9]*")
+_PART_OF_SHAPE: Final = re.compile(r"U+(?!l)|U?l+|9+")
+
+# Chinese, much of Japanese, and Korean: each character may be a word, or most of the meaning of one.
+_CHARACTERS: Final = (
+    "\uac00-\ud7a3"  # Hangul
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+)
+
+# Scripts that put no space between words; Hangul has spaces, but glues particles to its nouns.
+_UNSPACED: Final = (
+    "\u0e00-\u0eff"  # Thai, Lao
+    "\u1000-\u109f"  # Myanmar
+    "\u1100-\u11ff\ud7a4-\ud7ff"  # Hangul that is not written as a syllable
+    "\u1780-\u17ff"  # Khmer
+    "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"  # Kana
+    f"{_CHARACTERS}"
+)
+_STRETCH: Final = re.compile(f"([{_UNSPACED}]+)|[^{_UNSPACED}]+")
+_CHARACTER: Final = re.compile(f"[{_CHARACTERS}]")
+
+# Latin letters that Unicode does not decompose into a base and an accent.
+_BASES: Final = "Æ:Ae æ:ae Œ:Oe œ:oe Ø:O ø:o Ł:L ł:l Đ:D đ:d \u0131:i"
+_UNDECOMPOSED: Final = {pair[0]: pair[2:] for pair in _BASES.split()}
+
+
+def words(text: str) -> Iterator[str]:
+    """Return the words of `text`, case folded, in their order, repetitions included.
+
+    A word is a run of letters, digits and the marks that belong to them, after NFKC, without accents and in simplified
+    characters. A run that is written in parts, as `getUserInfo` or `sha256`, gives itself and then its parts. A run of
+    a script without spaces gives its pairs of neighboring characters, and then each that is Chinese or a syllable of
+    Korean: people say 查 for what is described as 查询 or 查找.
+    """
+    return chain.from_iterable(map(_spaced if text.isascii() else words_of, runs(text)))
+
+
+def runs(text: str) -> list[str]:
+    """Return the runs of letters, digits and marks in `text`, in which `words_of` finds the words.
+
+    Those of plain text are cut at `LONGEST_WORD`.
+    """
+    if text.isascii():
+        return _ASCII_RUN.findall(text)
+    apart = "".join(map(_without_accent, unicodedata.normalize("NFKD", text)))
+    return "".join(map(_or_space, unicodedata.normalize("NFC", apart))).split()
+
+
+def words_of(run: str) -> tuple[str, ...]:
+    """Return the words of one run; a text has the words of its runs."""
+    if run.isascii():
+        return _spaced(run[:LONGEST_WORD])
+    return tuple(chain.from_iterable(map(_words_of_stretch, _STRETCH.finditer(run))))
+
+
+def wholes(run: str) -> Iterable[str]:
+    """Return the words that a folded run of letters and digits has in common with itself written in any letter case.
+
+    These are its words without the parts that it is written in, and with those that are longer than `LONGEST_WORD`.
+    """
+    if run.isascii():
+        return (run,)
+    stretches = _STRETCH.finditer(simplified(run))
+    return chain.from_iterable(_pairs(found.group()) if found.group(1) else (found.group(),) for found in stretches)
+
+
+def is_unspaced(word: str) -> bool:
+    """Whether `word` belongs to a script without spaces, where it may be parts of two words."""
+    match = None if word.isascii() else _STRETCH.match(word)
+    return match is not None and match.group(1) is not None
+
+
+def is_character(word: str) -> bool:
+    """Whether `word` is one Chinese character or syllable of Korean, which is mostly a part of a word."""
+    return len(word) == 1 and not word.isascii() and _CHARACTER.match(word) is not None
+
+
+def simplified(text: str) -> str:
+    """Return `text` with simplified characters for the common traditional ones."""
+    return text.translate(_SIMPLIFIED_BY_CODE)
+
+
+def without_fillers(text: str) -> str:
+    """Return `text` in simplified characters, with a space for each filler: the stop words of texts without spaces.
+
+    Since nothing marks where a word ends, a filler may be a part of one: words that touch it count less, not nothing.
+    """
+    return _FILLER.sub(lambda found: found.group(1) or " ", simplified(text))
+
+
+@lru_cache(_CACHED)
+def stem(word: str) -> str:
+    """Return the part that `word` shares with its inflected forms: `queries`, `query`; `creating`, `created`, `create`.
+
+    A light stemmer of English: plurals, -ing, -ed and a final e, where requests and definitions differ most. The result
+    is a key, not a word. Words that are short or not written in the letters a to z are their own stem.
+    """
+    if len(word) < _SHORTEST_STEMMED or not _ENGLISH.fullmatch(word):
+        return word
+    root = _without_tense(_singular(word))
+    return root[:-1] if root.endswith("e") and len(root) >= _SHORTEST_STEMMED else root
+
+
+def related_words(stemmed: str) -> tuple[str, ...]:
+    """Return the stems of the words that stand for the same operation or thing; none for most words."""
+    return _RELATED.get(stemmed, ())
+
+
+def spelled_out(stemmed: str) -> tuple[str, ...]:
+    """Return the stems of the words that an abbreviation stands for, or the abbreviation of a word; mostly none."""
+    return _SPELLED_OUT.get(stemmed, ())
+
+
+def is_one_slip(left: str, right: str) -> bool:
+    """Whether one slip of a typist sets the two apart: a letter too many, too few or wrong, or two swapped."""
+    shorter, longer = (left, right) if len(left) < len(right) else (right, left)
+    half = max(len(shorter) - 1, 0) // 2
+    if len(longer) > len(shorter) + 1 or (left[:half] != right[:half] and left[-half:] != right[-half:]):
+        return False  # seen at once in most pairs: a slip is in one half or in the other, and leaves one of them
+    same = next((place for place, letter in enumerate(shorter) if letter != longer[place]), len(shorter))
+    if len(longer) > len(shorter):
+        return longer[same + 1 :] == shorter[same:]
+    after = same + 2
+    swapped = left[same:after] == right[same:after][::-1] and left[after:] == right[after:]
+    return left != right and (swapped or left[same + 1 :] == right[same + 1 :])
+
+
+def trigram_overlap(left: str, right: str) -> float:
+    """Return how many of their trigrams two words share, from 0 to 1 (Dice's coefficient)."""
+    own, other = _trigrams(left), _trigrams(right)
+    return 2 * len(own & other) / (len(own) + len(other))
+
+
+@lru_cache(_CACHED)
+def _spaced(run: str) -> tuple[str, ...]:
+    """Return the run as a word, and then the parts that it is written in, if there are several."""
+    whole = run.casefold()
+    if run.isalpha() and (run.islower() or run.isupper() or run.istitle()):
+        return (whole,)
+    shape = "".join("9" if mark.isdigit() else "U" if mark.isupper() else "l" for mark in run)
+    parts = [run[part.start() : part.end()].casefold() for part in _PART_OF_SHAPE.finditer(shape)]
+    return (whole, *parts) if len(parts) > 1 else (whole,)
+
+
+def _words_of_stretch(stretch: re.Match[str]) -> Iterable[str]:
+    text = stretch.group()
+    if stretch.group(1) is None:
+        return _spaced(text[:LONGEST_WORD])
+    return chain(_pairs(text), _CHARACTER.findall(text) if len(text) > 1 else ())
+
+
+def _pairs(stretch: str) -> Iterable[str]:
+    return map("".join, pairwise(stretch)) if len(stretch) > 1 else (stretch,)
+
+
+@lru_cache(_CACHED)
+def _without_accent(character: str) -> str:
+    """Drop accents and the optional vowels of Hebrew and Arabic, not the marks that spell a word.
+
+    The latter (the vowels, virama and nukta of Indic scripts, Thai vowels, Kana voicing) have other combining classes.
+    """
+    combining = unicodedata.combining(character)
+    if 10 <= combining <= 36 or combining >= 200:
+        return ""
+    return _UNDECOMPOSED.get(character) or SIMPLIFIED.get(character, character)
+
+
+@lru_cache(_CACHED)
+def _or_space(character: str) -> str:
+    return character if unicodedata.category(character)[0] in "LNM" else " "
+
+
+_SHORTEST_STEMMED: Final = 4
+_ENGLISH: Final = re.compile(r"[a-z]+")
+_VOWEL: Final = re.compile(r"[aeiouy]")
+
+
+def _singular(word: str) -> str:
+    if word.endswith("ies") and len(word) > _SHORTEST_STEMMED:
+        return word[:-3] + "y"
+    if word.endswith(("ses", "xes", "zes", "ches", "shes")):
+        return word[:-2]
+    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+
+
+def _without_tense(word: str) -> str:
+    if word.endswith("ied") and len(word) > _SHORTEST_STEMMED:
+        return word[:-3] + "y"
+    for ending in ("ing", "ed"):
+        root = word.removesuffix(ending)
+        if root != word and len(root) > 2 and _VOWEL.search(root) and not root.endswith("e"):
+            # `stopp` becomes `stop`; `call` and `pass` keep their two letters.
+            return root[:-1] if root[-1] == root[-2] and root[-1] not in "lsz" else root
+    return word
+
+
+@lru_cache(1024)
+def _trigrams(word: str) -> frozenset[str]:
+    """Return the runs of three characters of a word, its ends marked."""
+    marked = f"^{word}$"
+    return frozenset([marked[place : place + 3] for place in range(len(word))])
+
+
+def _groups_by_stem() -> Mapping[str, tuple[str, ...]]:
+    related: dict[str, dict[str, None]] = {}
+    for group in VERB_GROUPS + CHINESE_VERB_GROUPS + NOUN_GROUPS:
+        stems = dict.fromkeys(map(stem, group.split()))
+        for word in stems:
+            related.setdefault(word, {}).update(stems)
+    return {
+        word: tuple(other for other in others if other != word and not is_character(other))
+        for word, others in related.items()
+    }
+
+
+def _abbreviations_both_ways() -> Mapping[str, tuple[str, ...]]:
+    spelled: dict[str, tuple[str, ...]] = {}
+    for short, long in ABBREVIATIONS.items():
+        stems = tuple(map(stem, long.split()))
+        spelled[stem(short)] = stems
+        if len(stems) == 1:
+            spelled[stems[0]] = (stem(short),)
+    return spelled
+
+
+_SIMPLIFIED_BY_CODE: Final = str.maketrans(dict(SIMPLIFIED))
+_FILLER: Final = re.compile("({})|{}".format("|".join(WORDS_WITH_FILLERS.split()), "|".join(FILLERS.split())))
+_RELATED: Final = _groups_by_stem()
+_SPELLED_OUT: Final = _abbreviations_both_ways()
