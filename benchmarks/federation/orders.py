@@ -8,9 +8,8 @@ from typing import Final, TypeAlias
 
 from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion
-from tools_search_client.federation.merging import federated_tools, merge
-from tools_search_client.federation.remembering import RememberingRanker
-from tools_search_client.federation.reports import FederatedTool
+from tools_search_client.federation.merging import RememberingRanker, federated_tools, merge
+from tools_search_client.found import FoundTool
 from tools_search_ranking import FieldedRanker
 
 from benchmarks.federation.servers import Answers
@@ -41,11 +40,11 @@ def _ranked_again(query: str, answers: Answers, limit: int) -> Sequence[str]:
     return _ranked_together(query, _found(answers))[:limit]
 
 
-def _found(answers: Answers) -> Sequence[Sequence[FederatedTool]]:
+def _found(answers: Answers) -> Sequence[Sequence[FoundTool]]:
     return [federated_tools(entry, found) for entry, found in answers]
 
 
-def _ranked_together(query: str, found: Sequence[Sequence[FederatedTool]]) -> list[str]:
+def _ranked_together(query: str, found: Sequence[Sequence[FoundTool]]) -> list[str]:
     tools = [tool.tool.model_copy(update={"name": tool.name}) for own in found for tool in own]
     return [hit.name for hit in FieldedRanker()(tools).search(query)]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import Tool
-from tools_search_client.servers.found import Found, FoundTool
+from tools_search_client.found import Found, FoundTool
 from tools_search_hosts import ServerEntry, StdioTarget, qualified_name
 from tools_search_ranking import floored
 
@@ -72,4 +72,5 @@ class Servers:
         hits = self._indexes[server].search(query)[:limit]
         hits = sorted(hits, key=lambda hit: self.ids[qualified_name(server, hit.name)] not in known)
         tools = self._tools[server]
-        return Found(tuple(FoundTool(tools[hit.name], HitMetadata(score=hit.score)) for hit in hits), "search")
+        found = (FoundTool(hit.name, "", tools[hit.name], HitMetadata(score=hit.score)) for hit in hits)
+        return Found(tuple(found), "search")

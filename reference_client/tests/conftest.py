@@ -15,7 +15,7 @@ from tools_search_client.servers.connection import ConnectionOptions
 from tools_search_client.servers.discovery import DiscoveryOptions
 from tools_search_hosts import StdioTarget
 
-SERVERS = Path(__file__).parent / "servers"
+SERVERS = Path(__file__).parent / "fixtures" / "servers"
 
 CATALOG = {
     "tools": [
@@ -27,7 +27,7 @@ CATALOG = {
 
 
 class LiarProcess:
-    """How to start the by-hand server of `servers/liar.py`, and what it was asked."""
+    """How to start the by-hand server of `fixtures/servers/liar.py`, and what it was asked."""
 
     def __init__(self, log: Path, arguments: tuple[str, ...]) -> None:
         self.log = log
@@ -142,7 +142,7 @@ ServeHttp = Callable[..., AbstractAsyncContextManager[tuple[str, Process]]]
 def serve_http(tmp_path: Path) -> ServeHttp:
     """Return a starter of servers over HTTP: `async with serve_http("--catalog", …) as (url, process)`.
 
-    Given `plain`, it starts the server of `servers/plain.py` with those options.
+    Given `plain`, it starts the server of `fixtures/servers/plain.py` with those options.
     """
 
     @asynccontextmanager

@@ -339,7 +339,7 @@ def test_an_unknown_tool_is_answered_with_the_closest(run: Run, config: Path):
     outcome = run("call", "reverse_txet", "--config", config, "--json")
     assert outcome.code == 2
     assert "plain__reverse_text" in outcome.json["error"]["message"]
-    assert outcome.json["error"]["type"] == "UnknownTool"
+    assert outcome.json["error"]["type"] == "UnknownToolError"
 
 
 def test_content_that_is_no_text_and_structured_content_alone_are_printed_as_json(run: Run, liar: Any):
@@ -406,7 +406,7 @@ def test_a_terminal_that_is_very_narrow_is_no_crash(
 def test_a_tool_may_take_as_long_as_the_user_says(run: Run, liar: Any):
     line = command_line(liar("call-hangs").target)
     outcome = run("call", "make_alpha", "--command", line, "--yes", "--call-timeout", "0.2", "--json")
-    assert (outcome.code, outcome.json["error"]["type"]) == (1, "ServerTimedOut")
+    assert (outcome.code, outcome.json["error"]["type"]) == (1, "ServerTimeoutError")
 
 
 def test_an_error_of_a_server_stays_on_one_line(run: Run, liar: Any):

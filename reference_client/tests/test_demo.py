@@ -32,10 +32,10 @@ from tools_search_client.demo.step import Shown, StepFailed, StepReport
 from tools_search_client.demo.story import STEPS, Demo, play
 from tools_search_client.demo.workspace import Workspace, make_workspace
 from tools_search_client.federation.federation import Federation
-from tools_search_client.federation.reports import (
+from tools_search_client.found import (
     FederatedListing,
     FederatedSearch,
-    FederatedTool,
+    FoundTool,
     ServerDescription,
     ServerReport,
 )
@@ -371,7 +371,7 @@ def staged(gateway: object, folder: Path) -> Stage:
 
 def found(name: str) -> FederatedSearch:
     tool = Tool(name=name, input_schema={"type": "object"})
-    return FederatedSearch((FederatedTool(name, "", tool, HitMetadata(), "search"),), ())
+    return FederatedSearch((FoundTool(name, "", tool, HitMetadata(), "search"),), ())
 
 
 class Gateway:

@@ -61,7 +61,7 @@ def labelled(labels: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def configuration(tools: Path, write_configuration: Callable[[dict[str, object]], Path]) -> Path:
-    program = str(Path(__file__).parent / "servers" / "listing.py")
+    program = str(Path(__file__).parent / "fixtures" / "servers" / "listing.py")
     return write_configuration(
         {name: {"command": sys.executable, "args": [program, str(tools), name]} for name in SERVERS}
     )

@@ -15,6 +15,7 @@ import pytest
 import tools_search_client
 from mcp import Client, MCPError, StdioServerParameters
 from mcp_ext_tools_search.client import TOOLS_SEARCH
+from tools_search_client import api
 from tools_search_client.one_server import find_tools
 from tools_search_hosts import StdioTarget
 
@@ -55,7 +56,7 @@ def test_it_fits_on_a_few_screens():
 
 
 def test_every_public_name_exists_and_is_listed_once():
-    names = tools_search_client.__all__
+    names = api.__all__
     assert len(names) == len(set(names))
     assert all(hasattr(tools_search_client, name) for name in names)
 

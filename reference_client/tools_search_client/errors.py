@@ -1,17 +1,17 @@
 """What can go wrong, grouped by whose fault it is.
 
     ToolsSearchClientError
-    ├── LocalMistake              mend the call or the configuration; nothing was sent
+    ├── LocalError              mend the call or the configuration; nothing was sent
     │   ├── ConfigurationError    the configuration file, with every problem and its place
-    │   ├── UnknownTool           no server offers a tool of that name; the closest are named
-    │   └── AmbiguousTool         several servers offer it; the full names are given
-    ├── InvalidAnswer             a model's provider answered, but not in its own format
+    │   ├── UnknownToolError           no server offers a tool of that name; the closest are named
+    │   └── AmbiguousToolError         several servers offer it; the full names are given
+    ├── InvalidAnswerError             a model's provider answered, but not in its own format
     └── ServerError               one server's fault; the others go on
-        ├── ServerUnavailable     could not be started or reached, or died
-        ├── ServerTimedOut        did not answer in time
-        ├── ServerRefused         answered with a JSON-RPC error
-        │   └── ServerBusy        is too busy to search at the moment
-        └── InvalidServerResult   answered, but not as the protocol says
+        ├── ServerUnavailableError     could not be started or reached, or died
+        ├── ServerTimeoutError        did not answer in time
+        ├── ServerRefusedError         answered with a JSON-RPC error
+        │   └── ServerBusyError        is too busy to search at the moment
+        └── InvalidServerResultError   answered, but not as the protocol says
 
 Texts that quote a server hold what that server sent: clean them with `tools_search_client.text` before they reach a
 terminal.
@@ -25,19 +25,19 @@ from typing import Any, ClassVar, Literal
 import tools_search_hosts as hosts
 
 __all__ = [
-    "AmbiguousTool",
+    "AmbiguousToolError",
     "ConfigurationError",
     "FailureKind",
-    "InvalidAnswer",
-    "InvalidServerResult",
-    "LocalMistake",
-    "ServerBusy",
+    "InvalidAnswerError",
+    "InvalidServerResultError",
+    "LocalError",
+    "ServerBusyError",
     "ServerError",
-    "ServerRefused",
-    "ServerTimedOut",
-    "ServerUnavailable",
+    "ServerRefusedError",
+    "ServerTimeoutError",
+    "ServerUnavailableError",
     "ToolsSearchClientError",
-    "UnknownTool",
+    "UnknownToolError",
 ]
 
 FailureKind = Literal["unavailable", "timeout", "refused", "busy", "invalid-result"]
@@ -48,15 +48,15 @@ class ToolsSearchClientError(Exception):
     """Base of every error that this package raises on purpose."""
 
 
-class LocalMistake(ToolsSearchClientError):
+class LocalError(ToolsSearchClientError):
     """The caller's or the operator's mistake."""
 
 
-class ConfigurationError(LocalMistake, hosts.ConfigurationError):
+class ConfigurationError(LocalError, hosts.ConfigurationError):
     """A configuration that cannot be used; the message lists every problem with its place and its mend."""
 
 
-class UnknownTool(LocalMistake):
+class UnknownToolError(LocalError):
     """No server that answered offers a tool of this name."""
 
     def __init__(self, name: str, closest: Sequence[str] = (), failed: Sequence[str] = ()) -> None:
@@ -71,7 +71,7 @@ class UnknownTool(LocalMistake):
         super().__init__(text)
 
 
-class AmbiguousTool(LocalMistake):
+class AmbiguousToolError(LocalError):
     """Several servers offer a tool of this bare name."""
 
     def __init__(self, name: str, candidates: Sequence[str]) -> None:
@@ -80,7 +80,7 @@ class AmbiguousTool(LocalMistake):
         super().__init__(f"several servers offer {name!r}: say which with {' or '.join(self.candidates)}")
 
 
-class InvalidAnswer(ToolsSearchClientError):
+class InvalidAnswerError(ToolsSearchClientError):
     """What a model's provider answered is not in its own format; the conversation is as it was before."""
 
 
@@ -90,19 +90,19 @@ class ServerError(ToolsSearchClientError):
     kind: ClassVar[FailureKind]
 
 
-class ServerUnavailable(ServerError):
+class ServerUnavailableError(ServerError):
     """The server could not be started or reached, or the connection ended."""
 
     kind = "unavailable"
 
 
-class ServerTimedOut(ServerError):
+class ServerTimeoutError(ServerError):
     """The server did not answer before the deadline."""
 
     kind = "timeout"
 
 
-class ServerRefused(ServerError):
+class ServerRefusedError(ServerError):
     """The server answered a request with a JSON-RPC error."""
 
     kind = "refused"
@@ -113,7 +113,7 @@ class ServerRefused(ServerError):
         super().__init__(f"{message} ({code})")
 
 
-class ServerBusy(ServerRefused):
+class ServerBusyError(ServerRefusedError):
     """The server is too busy to search at the moment; listing it would not help."""
 
     kind = "busy"
@@ -124,7 +124,7 @@ class ServerBusy(ServerRefused):
         """In how many seconds it may be searched again, as the server said."""
 
 
-class InvalidServerResult(ServerError):
+class InvalidServerResultError(ServerError):
     """The server's answer breaks the protocol: a wrong shape, a cursor loop, a listing without end."""
 
     kind = "invalid-result"

@@ -6,11 +6,10 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 
-from tools_search_client.conversation.definitions import Definition
-from tools_search_client.conversation.listed import ListedSource
-from tools_search_client.conversation.messages import Reply, ToolCall
-from tools_search_client.conversation.state import Conversation
-from tools_search_client.federation.tool_discovery import ToolDiscovery
+from tools_search_client.conversation.conversation import Conversation
+from tools_search_client.conversation.messages import Definition, Reply, ToolCall
+from tools_search_client.conversation.sources import ListedSource
+from tools_search_client.federation.configuration import ToolDiscovery
 
 from benchmarks.context.catalog import Catalog, ToolKey
 from benchmarks.context.requests import Request, answered, called, user

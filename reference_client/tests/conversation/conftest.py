@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp_types import Tool
 from tools_search_client import Conversation, Forward, ListedSource, Reply, ToolCall, ToolDiscovery
-from tools_search_client.federation.reports import FederatedTool
+from tools_search_client.found import FoundTool
 from tools_search_hosts.toolsets import Rule, Toolset
 
 
@@ -141,5 +141,5 @@ def toolset() -> Callable[..., Toolset]:
 
 
 @pytest.fixture
-def own_names() -> Callable[[Sequence[FederatedTool]], list[str]]:
+def own_names() -> Callable[[Sequence[FoundTool]], list[str]]:
     return lambda tools: [tool.name for tool in tools]

@@ -1,7 +1,7 @@
 """Every row of the client's scope, and every rule of the two documents of origin, by document and heading.
 
 What a call of `search_tools` answers has a table of its own (`test_search_tools.py`), what a configuration may say
-another (`../test_configuration.py`); the file that a row names holds the rest of it.
+another (`../federation/test_configuration.py`); the file that a row names holds the rest of it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tools_search_client import (
     Definition,
     Forward,
     ListedSource,
-    LocalMistake,
+    LocalError,
     Reply,
     SyntheticToolResult,
     ToolCall,
@@ -132,7 +132,7 @@ async def _(rooms: Rooms) -> None:
     talk = rooms.start(tool_sets={"outside": rooms.toolset(weather=True)})
     await talk.state.begin_turn(toolset="outside")
     assert "notion" not in talk.description
-    with pytest.raises(LocalMistake, match="no toolset is named 'outsid'; the closest is 'outside'"):
+    with pytest.raises(LocalError, match="no toolset is named 'outsid'; the closest is 'outside'"):
         await talk.state.begin_turn(toolset="outsid")
 
 
@@ -738,19 +738,19 @@ async def _(rooms: Rooms) -> None:
 
 ELSEWHERE: Mapping[str, str] = {
     "scope, PRD and guide: mcpServers and servers spellings, read as written": (
-        "reference_client/tests/test_configuration.py::test_the_guides_own_example_is_read_as_written"
+        "reference_client/tests/federation/test_configuration.py::test_the_guides_own_example_is_read_as_written"
     ),
     "scope, PRD and guide: tool_sets with descriptions, read as written": (
-        "reference_client/tests/test_configuration.py::test_the_prds_own_toolset_is_read_as_written"
+        "reference_client/tests/federation/test_configuration.py::test_the_prds_own_toolset_is_read_as_written"
     ),
     "scope, PRD and guide: tool cache with a lifetime where the server states none": (
-        "reference_client/tests/test_discovery.py::test_a_legacy_listing_is_kept_for_a_while"
+        "reference_client/tests/servers/test_discovery.py::test_a_legacy_listing_is_kept_for_a_while"
     ),
     "scope, PRD and guide: a lifetime of 0 means until changed": (
-        "reference_client/tests/test_discovery.py::test_a_listing_can_be_kept_until_it_changes"
+        "reference_client/tests/servers/test_discovery.py::test_a_listing_can_be_kept_until_it_changes"
     ),
     "scope, PRD and guide: remote servers by url, with transport http, streamable-http or sse": (
-        "reference_client/tests/test_federation.py::test_every_http_transport_is_spoken"
+        "reference_client/tests/federation/test_federation.py::test_every_http_transport_is_spoken"
     ),
     "scope, PRD and guide: meta of a call is passed to the tool": (
         "reference_client/tests/conversation/test_servers.py::test_what_a_host_tells_a_server_beside_a_call_arrives"
@@ -767,10 +767,10 @@ ELSEWHERE: Mapping[str, str] = {
         "test_a_model_that_searches_and_calls_gets_what_the_user_or_the_operator_allows"
     ),
     "scope, search RFC: top-k over many servers with a combined score; re-ranking": (
-        "reference_client/tests/test_federation.py::test_a_reranker_has_the_last_say"
+        "reference_client/tests/federation/test_federation.py::test_a_reranker_has_the_last_say"
     ),
     "guide, Edge Cases: configuration with mistakes": (
-        "reference_client/tests/test_configuration.py::test_a_mistake_in_the_file_is_named_with_its_mend"
+        "reference_client/tests/federation/test_configuration.py::test_a_mistake_in_the_file_is_named_with_its_mend"
     ),
 }
 

@@ -19,14 +19,14 @@ from tools_search_client import (
     Forward,
     ListedSource,
     Reply,
-    ServerUnavailable,
+    ServerUnavailableError,
     SyntheticToolResult,
     ToolCall,
 )
 from tools_search_client.chat.lines import savings_line
 from tools_search_client.conversation.catalog import ServerOffer
 from tools_search_client.conversation.manifest import manifest
-from tools_search_client.federation.reports import FederatedTool
+from tools_search_client.found import FoundTool
 
 pytestmark = pytest.mark.anyio
 
@@ -358,7 +358,7 @@ async def test_the_type_of_a_parameter_is_told_as_far_as_it_is_plain(
 def described(name: str, *descriptions: str, **options: Any) -> str:
     """Return the line of the manifest that says what a server is for."""
     tools = [Tool(name=f"t{n}", description=text, input_schema={}) for n, text in enumerate(descriptions)]
-    found = [FederatedTool(f"{name}__{tool.name}", name, tool, HitMetadata(), "list") for tool in tools]
+    found = [FoundTool(f"{name}__{tool.name}", name, tool, HitMetadata(), "list") for tool in tools]
     return manifest([ServerOffer(name, tuple(found), **options)]).partition("\n")[2].strip()
 
 
@@ -435,7 +435,7 @@ async def test_calls_that_were_refused_or_failed_are_not_counted(start: Start):
         if outcome == "refused":
             assert talk.state.refused(step).text == "The user does not allow this call."
         elif outcome == "failed":
-            talk.state.failed(step, ServerUnavailable("gone"))
+            talk.state.failed(step, ServerUnavailableError("gone"))
     assert talk.state.statistics.to_json()["calls_by_tool"] == {"files__read_file": 1}
     assert talk.state.statistics.to_json()["calls_by_server"] == {"files": 1}
 

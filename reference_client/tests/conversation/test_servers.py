@@ -22,7 +22,7 @@ from tools_search_client import (
     ServerError,
     ToolCall,
     ToolDiscovery,
-    UnknownTool,
+    UnknownToolError,
     open_federation,
 )
 from tools_search_client.demo.meter import WireMeter
@@ -392,7 +392,7 @@ async def test_a_tool_that_a_call_shows_to_be_gone_is_gone_until_it_is_found_aga
         await session.state.begin_turn()
         await session.search(query="alpha")
         step = await session.forward("one__make_alpha")
-        unknown = UnknownTool("one__make_alpha")
+        unknown = UnknownToolError("one__make_alpha")
         assert "no longer offers the tool 'one__make_alpha'" in session.state.failed(step, unknown).text
         again = await session.state.take(ToolCall("one__make_alpha"))
         assert isinstance(again, Reply)
@@ -408,7 +408,7 @@ async def test_a_server_that_was_not_asked_is_not_said_to_have_lost_a_tool(talk_
         await session.state.begin_turn()
         await session.search(query="alpha")
         step = await session.forward("one__make_alpha")
-        told = session.state.failed(step, UnknownTool("one__make_alpha", failed=["one"])).text
+        told = session.state.failed(step, UnknownToolError("one__make_alpha", failed=["one"])).text
         assert "no longer offers" not in told
         assert "failed: one" in told
 

@@ -20,9 +20,9 @@ from mcp_types import (
 from tools_search_client import (
     Conversation,
     Forward,
-    InvalidAnswer,
+    InvalidAnswerError,
     ListedSource,
-    LocalMistake,
+    LocalError,
     Reply,
     ToolCall,
     ToolDiscovery,
@@ -82,7 +82,7 @@ NO_ANSWERS: list[Any] = [
 async def test_what_is_no_answer_is_refused_and_changes_nothing(kind: Any, wrong: Any):
     _, adapter = await begun(kind)
     before = adapter.request()
-    with pytest.raises(InvalidAnswer):
+    with pytest.raises(InvalidAnswerError):
         adapter.read(wrong)
     assert adapter.request() == before
     assert adapter.read(answer(kind)).text == "Well."
@@ -95,7 +95,7 @@ async def test_an_answer_that_is_nested_too_deeply_is_refused(kind: Any):
     deep: Any = {}
     for _ in range(100_000):
         deep = {"a": deep}
-    with pytest.raises(InvalidAnswer, match="nested"):
+    with pytest.raises(InvalidAnswerError, match="nested"):
         adapter.read(answer(kind) | {"usage": deep})
     while deep:  # or its destruction would go as deep
         deep = deep["a"]
@@ -147,20 +147,20 @@ async def test_calls_without_an_id_or_with_the_same_one_are_told_apart():
 async def test_a_step_out_of_order_is_the_hosts_mistake(kind: Any):
     conversation = Conversation(ListedSource.of({"shop": [DELETE]}))
     adapter = kind(conversation, "a-model")
-    with pytest.raises(LocalMistake, match="nothing was said"):
+    with pytest.raises(LocalError, match="nothing was said"):
         adapter.request()
-    with pytest.raises(LocalMistake, match="nothing in what"):
+    with pytest.raises(LocalError, match="nothing in what"):
         adapter.say(" ")
     adapter.say("Go.")
-    with pytest.raises(LocalMistake, match="no request"):
+    with pytest.raises(LocalError, match="no request"):
         adapter.read(answer(kind))
     adapter.request()
     said = adapter.read(answer(kind, ("shop__delete_order", {})))
     for step in (adapter.request, lambda: adapter.say("More."), lambda: adapter.read(answer(kind))):
-        with pytest.raises(LocalMistake, match="delete_order"):
+        with pytest.raises(LocalError, match="delete_order"):
             step()
     adapter.answer(said.calls[0], Reply(said.calls[0], "Done."))
-    with pytest.raises(LocalMistake, match="no open call"):
+    with pytest.raises(LocalError, match="no open call"):
         adapter.answer(said.calls[0], Reply(said.calls[0], "Done."))
 
 

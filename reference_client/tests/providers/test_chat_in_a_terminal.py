@@ -291,7 +291,7 @@ def test_a_model_that_loads_more_tools_than_the_provider_takes_goes_on_and_reset
     names = [f"tool_{number}" for number in range(200)]
     lines = [{"server": "many", "name": name, "inputSchema": {"type": "object"}} for name in names]
     (tmp_path / "tools.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    listing = str(Path(__file__).parents[1] / "servers" / "listing.py")
+    listing = str(Path(__file__).parents[1] / "fixtures" / "servers" / "listing.py")
     many = {"command": sys.executable, "args": [listing, str(tmp_path / "tools.jsonl"), "many"], "defer_loading": True}
     configuration = tmp_path / "mcp.json"
     configuration.write_text(json.dumps({"mcpServers": {"many": many}, "tool_discovery": {"enabled": True}}))

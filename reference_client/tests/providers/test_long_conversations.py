@@ -27,8 +27,8 @@ from tools_search_client import (
     ToolCall,
     ToolDiscovery,
 )
-from tools_search_client.errors import ServerRefused, UnknownTool
-from tools_search_client.federation.reports import FederatedTool
+from tools_search_client.errors import ServerRefusedError, UnknownToolError
+from tools_search_client.found import FoundTool
 from tools_search_hosts import qualified_name
 from tools_search_hosts.toolsets import EVERYTHING, Rule, Toolset
 
@@ -118,13 +118,13 @@ class Hostile:
         named = [tool for server in servers for tool in self.tools[server] if name in (tool.name, tool.tool.name)]
         return SourceAnswer(tuple(named), (MARK, "server9__page_2"), dict.fromkeys(servers, MARK))
 
-    def _made(self, place: int) -> list[FederatedTool]:
+    def _made(self, place: int) -> list[FoundTool]:
         numbers = range(place * TOOLS_EACH, (place + 1) * TOOLS_EACH if place > 1 else place * TOOLS_EACH + 15)
         return [federated(f"server{place}", definition(self.random, number, self.version)) for number in numbers]
 
 
-def federated(server: str, tool: Tool) -> FederatedTool:
-    return FederatedTool(qualified_name(server, tool.name), server, tool, HitMetadata(), "list")
+def federated(server: str, tool: Tool) -> FoundTool:
+    return FoundTool(qualified_name(server, tool.name), server, tool, HitMetadata(), "list")
 
 
 class Helper:
@@ -232,9 +232,9 @@ class Game:
         assert isinstance(taken, Forward)
         match self.random.randrange(4):
             case 0:
-                return self.state.failed(taken, ServerRefused(-32603, MARK))
+                return self.state.failed(taken, ServerRefusedError(-32603, MARK))
             case 1:
-                return self.state.failed(taken, UnknownTool(taken.tool.name, [MARK], []))
+                return self.state.failed(taken, UnknownToolError(taken.tool.name, [MARK], []))
             case _:
                 text = TextContent(type="text", text=f"{MARK} result")
                 return CallToolResult(content=[text], is_error=self.random.random() < 0.3)

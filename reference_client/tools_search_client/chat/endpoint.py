@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from tools_search_client.errors import LocalMistake
+from tools_search_client.errors import LocalError
 
 __all__ = ["PROVIDERS", "SHOWN_BY", "Endpoint", "Provider", "ShownBy", "choose_endpoint"]
 
@@ -55,13 +55,13 @@ def choose_endpoint(
         key_name: The variable that has the key, where it is another one.
 
     Raises:
-        LocalMistake: The key is missing where there has to be one, or the address is none.
+        LocalError: The key is missing where there has to be one, or the address is none.
     """
     provider = provider or ("anthropic" if model.startswith("claude") else "openai")
     prefix = "ANTHROPIC" if provider == "anthropic" else "OPENAI"
     address = url or environment.get(f"{prefix}_BASE_URL") or None
     if address is not None and not address.startswith(("http://", "https://")):
-        raise LocalMistake(f"the address {address!r} must begin with http:// or https://")
+        raise LocalError(f"the address {address!r} must begin with http:// or https://")
     name = key_name or f"{prefix}_API_KEY"
     key = environment.get(name, "").strip()
     if not key and (key_name is not None or address is None):
@@ -70,5 +70,5 @@ def choose_endpoint(
             if key_name
             else "put the key there, or name its variable by --api-key-env"
         )
-        raise LocalMistake(f"the environment has no {name}: {mend}")
+        raise LocalError(f"the environment has no {name}: {mend}")
     return Endpoint(provider, model, key or _NO_KEY, name, address)

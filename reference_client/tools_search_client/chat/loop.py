@@ -15,8 +15,8 @@ from tools_search_client.chat.model import Model
 from tools_search_client.chat.permission import Permissions
 from tools_search_client.chat.results import bounded
 from tools_search_client.chat.surface import AnswerStopped, Surface
+from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import Forward, Reply, ToolCall
-from tools_search_client.conversation.state import Conversation
 from tools_search_client.errors import ToolsSearchClientError
 from tools_search_client.federation.federation import Federation
 from tools_search_client.providers.adapter import Adapter, Outcome, Said
@@ -94,7 +94,7 @@ class Chat:
         """Take note of what the servers offer now, and show what is wrong with them, each fault once.
 
         Raises:
-            LocalMistake: There is no such toolset.
+            LocalError: There is no such toolset.
         """
         with self._surface.waiting("asking the servers"):
             started = await self.conversation.begin_turn(text, toolset=self._toolset)
@@ -114,9 +114,9 @@ class Chat:
 
         Raises:
             ModelFailed: There is no answer; `resume` asks again.
-            InvalidAnswer: It is none of the provider's; `resume` asks again.
+            InvalidAnswerError: It is none of the provider's; `resume` asks again.
             TooManyRequests: The model was stopped.
-            LocalMistake: The text is empty.
+            LocalError: The text is empty.
             AnswerStopped: The user interrupted it.
         """
         self._leave_pending()

@@ -9,7 +9,7 @@ from mcp_types import Tool
 
 from tools_search_client.chat.surface import Consent
 from tools_search_client.conversation.messages import Forward
-from tools_search_client.federation.reports import FederatedTool
+from tools_search_client.found import FoundTool
 
 __all__ = ["Permissions"]
 
@@ -22,7 +22,7 @@ class Permissions:
         everything: Whether nobody is ever asked.
     """
 
-    def __init__(self, allowed: Callable[[FederatedTool], bool] | None = None, *, everything: bool = False) -> None:
+    def __init__(self, allowed: Callable[[FoundTool], bool] | None = None, *, everything: bool = False) -> None:
         self._allowed = allowed
         self._everything = everything
         self._always: dict[str, tuple[Any, ...]] = {}

@@ -23,8 +23,8 @@ from tools_search_client.chat.slash import WORDS
 from tools_search_client.chat.surface import AnswerStopped
 from tools_search_client.chat.terminal import Terminal
 from tools_search_client.cli.running import Interrupted, run_until_signal
-from tools_search_client.conversation.federated import FederationSource
-from tools_search_client.conversation.state import Conversation
+from tools_search_client.conversation.conversation import Conversation
+from tools_search_client.conversation.sources import FederationSource
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.federation import FederationOptions, open_federation
 

@@ -17,8 +17,8 @@ from tools_search_client.chat.failures import failure_of
 from tools_search_client.chat.model import Model, Usage
 from tools_search_client.chat.openai_completions import CompletionsModel
 from tools_search_client.chat.openai_responses import ResponsesModel
-from tools_search_client.conversation.state import Conversation
-from tools_search_client.errors import LocalMistake
+from tools_search_client.conversation.conversation import Conversation
+from tools_search_client.errors import LocalError
 from tools_search_client.providers import AnthropicMessages, ChatCompletions, OpenAIResponses
 from tools_search_client.providers.adapter import Adapter
 
@@ -29,13 +29,13 @@ def import_sdk(endpoint: Endpoint) -> ModuleType:
     """Return the SDK of the endpoint's provider.
 
     Raises:
-        LocalMistake: It is not installed.
+        LocalError: It is not installed.
     """
     name = endpoint.provider.partition("-")[0]
     try:
         return import_module(name)
     except ImportError as error:
-        raise LocalMistake(f"the SDK of {name} is missing ({error}). {install_command(name)}") from error
+        raise LocalError(f"the SDK of {name} is missing ({error}). {install_command(name)}") from error
 
 
 def new_adapter(endpoint: Endpoint, conversation: Conversation, *, system: str, shown_by: ShownBy) -> Adapter:

@@ -13,15 +13,15 @@ from tools_search_client.cli.outcome import EXIT_FAILED, EXIT_OK, HOW_TO_ALLOW, 
 from tools_search_client.cli.running import interruptible_question, run_until_signal
 from tools_search_client.cli.screen import print_json, print_note, print_text
 from tools_search_client.cli.targets import Target, call_timeout_option, server_options
-from tools_search_client.errors import LocalMistake
+from tools_search_client.errors import LocalError
 from tools_search_client.federation.federation import open_federation
-from tools_search_client.federation.reports import FederatedTool
+from tools_search_client.found import FoundTool
 from tools_search_client.text import one_line, shorten
 
 __all__ = ["Unconfirmed", "call"]
 
 
-class Unconfirmed(LocalMistake):
+class Unconfirmed(LocalError):
     """A tool was not called, because nobody agreed to it."""
 
 
@@ -48,7 +48,7 @@ def call(name: str, arguments: str, target: Target, *, yes: bool, call_timeout: 
     parsed = _arguments(_standard_input() if arguments == "-" else arguments)
     may_ask = arguments != "-" and bool(sys.stdin) and sys.stdin.isatty()
 
-    async def run() -> tuple[FederatedTool, CallToolResult]:
+    async def run() -> tuple[FoundTool, CallToolResult]:
         async with open_federation(target.configuration, target.options_for_calls(call_timeout)) as federation:
             tool = await federation.resolve(name, deadline=target.timeout)
             if not yes and not target.configuration.allows(tool):
@@ -81,7 +81,7 @@ def _arguments(text: str) -> dict[str, Any]:
     return cast("dict[str, Any]", parsed)
 
 
-def _ask(tool: FederatedTool, arguments: dict[str, Any], *, may_ask: bool) -> None:
+def _ask(tool: FoundTool, arguments: dict[str, Any], *, may_ask: bool) -> None:
     if not may_ask:
         raise Unconfirmed(f"{tool.name} was not called, because nobody can be asked here: {HOW_TO_ALLOW}")
     click.echo(f"{one_line(tool.name)}: {shorten(tool.tool.description or 'says nothing of itself', 300)}", err=True)

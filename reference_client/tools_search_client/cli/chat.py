@@ -13,7 +13,7 @@ from tools_search_client.chat.endpoint import PROVIDERS, SHOWN_BY, Provider, Sho
 from tools_search_client.cli.outcome import epilog
 from tools_search_client.cli.screen import print_json
 from tools_search_client.cli.targets import Target, call_timeout_option, least_confidence_option, server_options
-from tools_search_client.conversation.wording import SYSTEM_PROMPT_LINE
+from tools_search_client.conversation.prompts import SYSTEM_PROMPT_LINE
 from tools_search_client.federation.configuration import Configuration
 
 __all__ = ["chat"]

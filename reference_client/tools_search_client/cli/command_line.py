@@ -21,7 +21,7 @@ from tools_search_client.cli.screen import print_json
 from tools_search_client.cli.show import search, servers, tools
 from tools_search_client.cli.stats import stats
 from tools_search_client.cli.wire_json import error_json
-from tools_search_client.errors import LocalMistake, ServerError, ToolsSearchClientError
+from tools_search_client.errors import LocalError, ServerError, ToolsSearchClientError
 from tools_search_client.text import one_line, printable
 from tools_search_client.version import VERSION
 
@@ -123,7 +123,7 @@ def _tell_program(given: list[str], error: Exception, message: str) -> None:
 
 
 def _code_of(error: Exception) -> int:
-    if isinstance(error, LocalMistake):
+    if isinstance(error, LocalError):
         return EXIT_USAGE
     if isinstance(error, ToolsSearchClientError):
         return EXIT_FAILED

@@ -19,7 +19,7 @@ from tools_search_client.demo.installation import DOWNLOAD, ON_DISK, Installatio
 from tools_search_client.demo.servers import missing_packages
 from tools_search_client.demo.step import StepFailed, StepReport
 from tools_search_client.demo.story import STEPS, Demo, play
-from tools_search_client.errors import LocalMistake
+from tools_search_client.errors import LocalError
 from tools_search_client.text import printable
 
 __all__ = ["demo"]
@@ -58,7 +58,7 @@ def demo(*, extra_servers: bool, as_json: bool) -> None:
     """
     missing = missing_packages()
     if missing:
-        raise LocalMistake(f"the demo needs {', '.join(missing)}. {install_command('demo')}")
+        raise LocalError(f"the demo needs {', '.join(missing)}. {install_command('demo')}")
     logging.basicConfig(level=logging.CRITICAL, handlers=[logging.NullHandler()])
     if not as_json:
         click.secho("tools/search, end to end: experimental and unofficial", bold=True)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
-from tools_search_client.federation.reports import ServerReport
+from tools_search_client.found import ServerReport
 
 __all__ = [
     "EXIT_FAILED",

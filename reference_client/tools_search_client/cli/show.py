@@ -14,10 +14,10 @@ from tools_search_client.cli.status import Status, loading_status
 from tools_search_client.cli.targets import Target, least_confidence_option, server_options
 from tools_search_client.cli.wire_json import description_json, listing_json, search_json
 from tools_search_client.federation.federation import open_federation
-from tools_search_client.federation.reports import (
+from tools_search_client.found import (
     FederatedListing,
     FederatedSearch,
-    FederatedTool,
+    FoundTool,
     ServerDescription,
     ServerReport,
 )
@@ -178,15 +178,15 @@ def _called(report: ServerReport) -> str:
     return report.server or "the server"
 
 
-def _description(tool: FederatedTool) -> str:
+def _description(tool: FoundTool) -> str:
     return tool.tool.description or tool.tool.title or ""
 
 
-def _score(tool: FederatedTool) -> str:
+def _score(tool: FoundTool) -> str:
     return "-" if tool.hit.score is None else f"{tool.hit.score:.2f}"
 
 
-def _kind(tool: FederatedTool) -> str:
+def _kind(tool: FoundTool) -> str:
     annotations = tool.tool.annotations
     if annotations is None or annotations.read_only_hint is None:
         return "unknown"

@@ -14,14 +14,13 @@ from tools_search_client.cli.running import run_until_signal
 from tools_search_client.cli.screen import print_json, print_note, print_table, waiting
 from tools_search_client.cli.show import as_json, note_troubles
 from tools_search_client.cli.targets import Target, server_options
-from tools_search_client.conversation.accounting import TokenCounts
-from tools_search_client.conversation.definitions import estimate_tokens
-from tools_search_client.conversation.federated import FederationSource
-from tools_search_client.conversation.state import Conversation
-from tools_search_client.federation.configuration import Configuration
+from tools_search_client.conversation.conversation import Conversation
+from tools_search_client.conversation.messages import estimate_tokens
+from tools_search_client.conversation.sources import FederationSource
+from tools_search_client.conversation.statistics import TokenCounts
+from tools_search_client.federation.configuration import Configuration, ToolDiscovery
 from tools_search_client.federation.federation import Federation, open_federation
-from tools_search_client.federation.reports import FederatedListing
-from tools_search_client.federation.tool_discovery import ToolDiscovery
+from tools_search_client.found import FederatedListing
 
 __all__ = ["stats"]
 

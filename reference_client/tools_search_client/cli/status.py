@@ -6,11 +6,11 @@ from typing import Literal, TypeAlias
 
 from mcp_ext_tools_search.for_models import is_for_model
 
-from tools_search_client.conversation.federated import FederationSource
-from tools_search_client.conversation.state import Conversation
+from tools_search_client.conversation.conversation import Conversation
+from tools_search_client.conversation.sources import FederationSource
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.federation import Federation
-from tools_search_client.federation.reports import FederatedListing
+from tools_search_client.found import FederatedListing
 
 __all__ = ["Status", "loading_status"]
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from mcp_types import Tool
 
-from tools_search_client.federation.reports import (
+from tools_search_client.found import (
     FederatedListing,
     FederatedSearch,
-    FederatedTool,
+    FoundTool,
     ServerDescription,
     ServerReport,
 )
@@ -57,11 +57,11 @@ def error_json(error: Exception, message: str) -> dict[str, Any]:
     return {"error": {"type": type(error).__name__, "message": message}}
 
 
-def _named_json(tool: FederatedTool) -> dict[str, Any]:
+def _named_json(tool: FoundTool) -> dict[str, Any]:
     return {"name": tool.name, "server": tool.server, "tool": definition_json(tool.tool)}
 
 
-def _hit_json(rank: int, tool: FederatedTool) -> dict[str, Any]:
+def _hit_json(rank: int, tool: FoundTool) -> dict[str, Any]:
     return (
         {"rank": rank}
         | _named_json(tool)

@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 from mcp_ext_tools_search.for_models import is_for_model
 from tools_search_hosts.toolsets import Toolset
 
-from tools_search_client.federation.reports import FederatedTool
+from tools_search_client.found import FoundTool
 
 __all__ = ["Catalog", "ServerOffer", "SourceAnswer", "ToolSource"]
 
@@ -20,7 +20,7 @@ class ServerOffer:
 
     name: str
 
-    tools: tuple[FederatedTool, ...] | None
+    tools: tuple[FoundTool, ...] | None
     """Every tool, in the server's order; `None` where the server is searched and was never listed."""
 
     defer_loading: bool = False
@@ -48,7 +48,7 @@ class Catalog:
 
     servers: tuple[ServerOffer, ...] = ()
 
-    unassigned: tuple[FederatedTool, ...] = ()
+    unassigned: tuple[FoundTool, ...] = ()
     """Tools of which nobody knows the server. They are always loaded, so that none is hidden unnoticed."""
 
     problems: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class Catalog:
         return next((offer for offer in self.servers if offer.name == name), None)
 
     @property
-    def tools(self) -> tuple[FederatedTool, ...]:
+    def tools(self) -> tuple[FoundTool, ...]:
         """Every tool whose definition is at hand."""
         return (*(tool for offer in self.servers for tool in offer.tools or ()), *self.unassigned)
 
@@ -79,7 +79,7 @@ class Catalog:
 class SourceAnswer:
     """What asking the servers came to."""
 
-    tools: tuple[FederatedTool, ...] = ()
+    tools: tuple[FoundTool, ...] = ()
     """Best first where they were searched."""
 
     closest: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class SourceAnswer:
     """Servers that gave no answer, each with the reason."""
 
 
-def _kept(tools: tuple[FederatedTool, ...]) -> tuple[FederatedTool, ...]:
+def _kept(tools: tuple[FoundTool, ...]) -> tuple[FoundTool, ...]:
     return tuple(tool for tool in tools if is_for_model(tool.tool))
 
 

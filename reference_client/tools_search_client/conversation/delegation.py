@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from tools_search_client.conversation.finding import Finding, by_query
 from tools_search_client.conversation.reach import Reach
-from tools_search_client.federation.concurrency import in_parallel
+from tools_search_client.federation.fanout import in_parallel
 
 __all__ = ["Delegate", "find_for_turn"]
 

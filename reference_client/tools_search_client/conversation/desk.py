@@ -8,15 +8,14 @@ from typing import Final
 from tools_search_hosts.toolsets import Toolset
 
 from tools_search_client.conversation.catalog import Catalog
-from tools_search_client.conversation.definitions import Definition
 from tools_search_client.conversation.known_tools import spellings
+from tools_search_client.conversation.messages import Definition, SyntheticTool
 from tools_search_client.conversation.news import News
 from tools_search_client.conversation.pool import Pool
 from tools_search_client.conversation.search_tools import SearchTools
 from tools_search_client.conversation.shelf import Shelf
-from tools_search_client.conversation.synthetic import SyntheticTool
-from tools_search_client.federation.reports import FederatedTool
-from tools_search_client.federation.tool_discovery import ToolDiscovery
+from tools_search_client.federation.configuration import ToolDiscovery
+from tools_search_client.found import FoundTool
 
 __all__ = ["Desk"]
 
@@ -35,7 +34,7 @@ class Desk:
         self._discovery = discovery
         self._synthetic = synthetic
         self._eager: set[str] = set()
-        self._discovered: dict[str, FederatedTool] = {}
+        self._discovered: dict[str, FoundTool] = {}
         """What was found, the one that was wanted last at the end."""
         self._called: set[str] = set()
         """What was called in this turn."""
@@ -78,7 +77,7 @@ class Desk:
         self._called.clear()
         self._begin()
 
-    def load(self, tools: Iterable[FederatedTool], call_id: str | None = None) -> tuple[str, ...]:
+    def load(self, tools: Iterable[FoundTool], call_id: str | None = None) -> tuple[str, ...]:
         """Append what is not loaded yet and fits, and return the names that became callable or got a new definition."""
         found = {tool.name: Definition.of(tool) for tool in tools}
         self._make_room(sum(name not in self.shelf for name in found), found)
@@ -91,7 +90,7 @@ class Desk:
             self._use(one)
         return tuple(dict.fromkeys((*added, *back, *outdated)))
 
-    def called(self, definition: Definition) -> FederatedTool | None:
+    def called(self, definition: Definition) -> FoundTool | None:
         """Take note that a tool is called, and return it as it is offered now, as far as that is known."""
         self._called.add(definition.name)
         self._use(definition)
@@ -194,6 +193,6 @@ class Desk:
     def _eager_definitions(self) -> list[Definition]:
         return [Definition.of(tool) for tool in self._pool.eager() if tool.name not in self._synthetic]
 
-    def _still_offered(self) -> list[FederatedTool]:
+    def _still_offered(self) -> list[FoundTool]:
         current = [self._pool.reach.known.get(name) or tool for name, tool in self._discovered.items()]
         return [tool for tool in current if self._pool.shows(tool) and not self._pool.has_lost(tool)]

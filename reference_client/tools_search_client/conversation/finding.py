@@ -13,8 +13,8 @@ from tools_search_ranking import never_silent
 from tools_search_client.conversation.catalog import SourceAnswer
 from tools_search_client.conversation.known_tools import KnownTools
 from tools_search_client.conversation.reach import Reach, called
-from tools_search_client.federation.concurrency import in_parallel
-from tools_search_client.federation.reports import FederatedTool
+from tools_search_client.federation.fanout import in_parallel
+from tools_search_client.found import FoundTool
 
 __all__ = ["MOST_BROWSED", "Finding", "by_names", "by_query", "by_server"]
 
@@ -32,10 +32,10 @@ _VOTES_OF_OWN_RANKING: Final = 2
 class Finding:
     """What was found, and what was not."""
 
-    tools: tuple[FederatedTool, ...] = ()
+    tools: tuple[FoundTool, ...] = ()
     """Best first."""
 
-    beside: tuple[FederatedTool, ...] = ()
+    beside: tuple[FoundTool, ...] = ()
     """Tools that are always loaded and fit as well."""
 
     missing: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ async def by_names(reach: Reach, names: Sequence[str], servers: Collection[str] 
     looked_up = await in_parallel(lambda name: reach.looked_up(name, servers), unknown)
     answers = {name: SourceAnswer(tuple(tools)) for name, tools in at_hand.items()}
     answers |= dict(zip(unknown, looked_up, strict=True))
-    found: list[FederatedTool] = []
+    found: list[FoundTool] = []
     missing: list[str] = []
     closest: list[str] = []
     failures: dict[str, str] = {}
@@ -112,7 +112,7 @@ async def by_server(reach: Reach, server: str) -> Finding:
     return Finding(answer.tools, failures=answer.failures)
 
 
-def _fused(query: str, rankings: Sequence[Sequence[FederatedTool]], ranker: Ranker) -> list[FederatedTool]:
+def _fused(query: str, rankings: Sequence[Sequence[FoundTool]], ranker: Ranker) -> list[FoundTool]:
     """Return one order of what was found here and at the servers, by rank and never by score."""
     filled = [ranking for ranking in rankings if ranking]
     if len(filled) < 2:
@@ -123,5 +123,5 @@ def _fused(query: str, rankings: Sequence[Sequence[FederatedTool]], ranker: Rank
     return [tools[name] for name, _ in reciprocal_rank_fusion([*names, *[together] * _VOTES_OF_OWN_RANKING])]
 
 
-def _each_once(tools: Iterable[FederatedTool]) -> list[FederatedTool]:
+def _each_once(tools: Iterable[FoundTool]) -> list[FoundTool]:
     return list({tool.name: tool for tool in tools}.values())

@@ -12,7 +12,7 @@ from tools_search_hosts.names import tool_among_servers
 from tools_search_ranking import floored
 from tools_search_ranking.hits import names_of
 
-from tools_search_client.federation.reports import FederatedTool
+from tools_search_client.found import FoundTool
 
 __all__ = ["KnownTools", "spellings"]
 
@@ -27,9 +27,9 @@ class KnownTools:
         ranker: Ranks all of them together, whatever their server.
     """
 
-    def __init__(self, tools: Iterable[FederatedTool], ranker: Ranker) -> None:
+    def __init__(self, tools: Iterable[FoundTool], ranker: Ranker) -> None:
         self._tools = {tool.name: tool for tool in tools}
-        self._spelled: dict[str, list[FederatedTool]] = {}
+        self._spelled: dict[str, list[FoundTool]] = {}
         for tool in self._tools.values():
             for spelling in spellings(tool):
                 self._spelled.setdefault(spelling, []).append(tool)
@@ -41,11 +41,11 @@ class KnownTools:
             ]
         )
 
-    def get(self, name: str) -> FederatedTool | None:
+    def get(self, name: str) -> FoundTool | None:
         """Return the tool with this full name."""
         return self._tools.get(name)
 
-    def named(self, name: str, servers: Collection[str] | None = None) -> list[FederatedTool]:
+    def named(self, name: str, servers: Collection[str] | None = None) -> list[FoundTool]:
         """Return the tools that `name` means, of these servers or of all: bare, as `server__tool` or `server:tool`.
 
         The full name of one tool goes before the bare name of others.
@@ -64,7 +64,7 @@ class KnownTools:
 
     def ranked(
         self, query: str, *, among: Collection[str] | None = None, servers: Collection[str] | None = None
-    ) -> Sequence[FederatedTool]:
+    ) -> Sequence[FoundTool]:
         """Return the tools that fit `query`, best first, without a limit.
 
         Args:
@@ -80,7 +80,7 @@ class KnownTools:
         return [self._tools[name] for name in names_of(self._index.search(query, visible=visible))]
 
 
-def spellings(tool: FederatedTool) -> set[str]:
+def spellings(tool: FoundTool) -> set[str]:
     """Return what a tool may be called: its bare name, and with its server as in names and in answers."""
     bare = tool.tool.name
     return {tool.name, bare, f"{tool.server}__{bare}", f"{tool.server}:{bare}"} if tool.server else {tool.name, bare}
@@ -91,7 +91,7 @@ def _without_server(name: str, servers: Collection[str]) -> str:
     return name.removeprefix(max((begin for begin in begins if name.startswith(begin)), key=len, default=""))
 
 
-def _of(tool: FederatedTool, servers: Collection[str] | None) -> bool:
+def _of(tool: FoundTool, servers: Collection[str] | None) -> bool:
     return servers is None or tool.server in servers
 
 

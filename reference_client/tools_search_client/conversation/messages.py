@@ -2,14 +2,118 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, Protocol
 
-from tools_search_client.conversation.definitions import Definition
-from tools_search_client.federation.reports import FederatedTool
+from mcp_types import ToolAnnotations
+from tools_search_hosts import qualified_name
 
-__all__ = ["Forward", "Offer", "Reply", "ToolCall", "TurnStart"]
+from tools_search_client.found import FoundTool
+
+MOST_BYTES: Final = 200_000
+"""The largest definition that is sent to a model; the largest in public sets of tools has 125,000 bytes."""
+
+
+_VALID_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+
+
+def valid_name(name: str) -> str:
+    """Return a name that every provider takes, and the same wherever that is one: servers and models make up names."""
+    return name if _VALID_NAME.fullmatch(name) else qualified_name("", name)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One entry of the list of tools that is sent with a request to a model."""
+
+    name: str
+    """What the model calls it by: at most 64 letters, digits, `_` and `-`."""
+
+    description: str
+
+    input_schema: Mapping[str, Any]
+
+    annotations: ToolAnnotations | None = None
+    """As its server states them: hints, not to be trusted."""
+
+    tool: FoundTool | None = None
+    """What stands behind it; `None` for a synthetic tool."""
+
+    @classmethod
+    def of(cls, tool: FoundTool, *, name: str | None = None) -> Definition:
+        """Return the definition of a server's tool, under its own name unless another is given."""
+        own = tool.tool
+        return cls(name or tool.name, own.description or own.title or "", own.input_schema, own.annotations, tool)
+
+    def is_like(self, other: Definition) -> bool:
+        """Return whether a user or a model would read the same in both, under whatever name."""
+        mine, others = ((one.description, one.input_schema, one.annotations) for one in (self, other))
+        return mine == others
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what most providers ask for; equal definitions are equal byte for byte when serialized."""
+        return {"name": self.name, "description": self.description, "parameters": dict(self.input_schema)}
+
+    def serialized(self) -> str:
+        """Return the definition as compact JSON."""
+        return json.dumps(self.to_json(), ensure_ascii=False, separators=(",", ":"))
+
+    @property
+    def is_oversized(self) -> bool:
+        """Whether it is too large for any model: a server's mistake, or an attack."""
+        return len(self.serialized().encode("utf-8", "surrogatepass")) > MOST_BYTES
+
+
+def estimate_tokens(text: str) -> int:
+    """Return about how many tokens `text` is: a quarter of its bytes.
+
+    On the definitions of six public sets of tools that is 9 % too few to 9 % too many by the vocabulary o200k.
+    """
+    return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
+
+
+@dataclass(frozen=True, slots=True)
+class SyntheticToolResult:
+    """What a synthetic tool answers."""
+
+    content: str
+    """For the model to read."""
+
+    newly_loaded_tools: tuple[FoundTool, ...] = ()
+    """Tools that the model can call from the next request on; those that it can call already do no harm."""
+
+    is_error: bool = False
+
+    remarks: str | None = None
+    """What `content` says besides describing the loaded tools, for providers whose results hold references alone.
+
+    There it stands in the user's role, so nothing of a server may be in it. Without it the tools are listed instead of
+    referred to, and `content` is the result.
+    """
+
+
+class SyntheticTool(Protocol):
+    """A tool that the host answers itself; `search_tools` is one, and a host may register more."""
+
+    @property
+    def name(self) -> str:
+        """What the model calls it by; it goes before a server's tool of the same name."""
+        ...
+
+    @property
+    def definition(self) -> Definition:
+        """What the model is shown. It is read once for each list of tools that is begun, and then sent unchanged."""
+        ...
+
+    async def execute(self, arguments: Mapping[str, Any], /) -> SyntheticToolResult:
+        """Answer one call. Mistakes of the model are results with `is_error`, not exceptions.
+
+        What it raises costs no turn: the model is told that the tool failed, and the host is given it in `Reply.fault`.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +187,7 @@ class Forward:
     call: ToolCall
     definition: Definition
     """What the model was sent."""
-    tool: FederatedTool
+    tool: FoundTool
     """What to call, as it is offered now: `tool.name` is its name in a federation."""
 
     @property

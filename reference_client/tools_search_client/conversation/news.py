@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tools_search_client.conversation import wording
+from tools_search_client.conversation import prompts
 from tools_search_client.conversation.catalog import ServerOffer
-from tools_search_client.conversation.definitions import Definition
+from tools_search_client.conversation.messages import Definition
 from tools_search_client.conversation.pool import Pool
 from tools_search_client.conversation.shelf import Shelf
 
@@ -54,16 +54,16 @@ class News:
         """Collect what is new since the last time; what the model can search for only where it can."""
         gone, outdated = self._compared()
         if gone:
-            self._notices.append(wording.gone(gone))
+            self._notices.append(prompts.gone(gone))
         if search_name is None:
             return
         if outdated:
-            self._notices.append(wording.changed_tools(outdated, search_name))
+            self._notices.append(prompts.changed_tools(outdated, search_name))
         servers, before = _seen(offers), self._servers
         self._servers = servers
         changes = _changes(before, servers)
         if any(changes.values()):
-            self._notices.append(wording.changed_servers(search_name, changes))
+            self._notices.append(prompts.changed_servers(search_name, changes))
 
     @property
     def outdated(self) -> bool:

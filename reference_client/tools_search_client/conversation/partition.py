@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from tools_search_client.conversation.catalog import Catalog, ServerOffer
-from tools_search_client.federation.reports import FederatedTool
-from tools_search_client.federation.tool_discovery import ToolDiscovery
+from tools_search_client.federation.configuration import ToolDiscovery
+from tools_search_client.found import FoundTool
 
 __all__ = ["eager_tools"]
 
@@ -18,11 +18,11 @@ def eager_tools(
     catalog: Catalog,
     discovery: ToolDiscovery,
     *,
-    tokens: Callable[[FederatedTool], int],
+    tokens: Callable[[FoundTool], int],
     most: int | None = None,
     reserved: int = 0,
     pinned: Collection[str] = (),
-) -> tuple[FederatedTool, ...]:
+) -> tuple[FoundTool, ...]:
     """Return the tools that are loaded from the start, in the order of the configuration and of each server.
 
     Where there are more of them than `most` allows, the last ones are deferred as well, so that there is room for what
@@ -53,7 +53,7 @@ def eager_tools(
 
 
 def _is_deferred(
-    catalog: Catalog, discovery: ToolDiscovery, tokens: Callable[[FederatedTool], int]
+    catalog: Catalog, discovery: ToolDiscovery, tokens: Callable[[FoundTool], int]
 ) -> Callable[[ServerOffer], bool]:
     if discovery.auto and _is_small(catalog, discovery, tokens):
         return lambda _: False
@@ -64,7 +64,7 @@ def _is_deferred(
     return lambda offer: offer.defer_loading
 
 
-def _is_small(catalog: Catalog, discovery: ToolDiscovery, tokens: Callable[[FederatedTool], int]) -> bool:
+def _is_small(catalog: Catalog, discovery: ToolDiscovery, tokens: Callable[[FoundTool], int]) -> bool:
     if catalog.unlisted:
         return False
     left = discovery.context_share * discovery.context_window

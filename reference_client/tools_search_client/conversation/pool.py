@@ -9,13 +9,13 @@ from mcp_ext_tools_search.for_models import is_pinned, pinned_within_bounds
 from mcp_ext_tools_search.ranking import Ranker
 from tools_search_hosts.toolsets import EVERYTHING, Toolset
 
-from tools_search_client.conversation.accounting import TokenCounts
 from tools_search_client.conversation.catalog import Catalog, ServerOffer, ToolSource
 from tools_search_client.conversation.known_tools import KnownTools
 from tools_search_client.conversation.partition import eager_tools
 from tools_search_client.conversation.reach import Reach
-from tools_search_client.federation.reports import FederatedTool
-from tools_search_client.federation.tool_discovery import ToolDiscovery
+from tools_search_client.conversation.statistics import TokenCounts
+from tools_search_client.federation.configuration import ToolDiscovery
+from tools_search_client.found import FoundTool
 
 __all__ = ["Pool"]
 
@@ -43,7 +43,7 @@ class Pool:
         """The most definitions that are ever sent at once; `None` means any number."""
         self.toolset = EVERYTHING
         self.catalog = Catalog()
-        self._indexed: tuple[FederatedTool, ...] = ()
+        self._indexed: tuple[FoundTool, ...] = ()
         self._known = KnownTools((), ranker)
         self._pins: dict[str, str] = {}
         self.reach = self._reach([])
@@ -71,7 +71,7 @@ class Pool:
         self.listed = self._tokens.listed(catalog)
         return True
 
-    def eager(self) -> tuple[FederatedTool, ...]:
+    def eager(self) -> tuple[FoundTool, ...]:
         """Return the tools that need not be found.
 
         Servers that pin others from turn to turn do not get more of them loaded than their bound, until the list is
@@ -94,18 +94,18 @@ class Pool:
         """Make everything but what is `loaded` from the start something that a search finds."""
         self.reach = self._reach(loaded)
 
-    def has_lost(self, tool: FederatedTool) -> bool:
+    def has_lost(self, tool: FoundTool) -> bool:
         """Tell whether the server of a tool was listed without it."""
         offer = self.catalog.server(tool.server)
         listed = offer is None or (offer.tools is not None and offer.failure is None)
         return listed and self.reach.known.get(tool.name) is None
 
-    def shows(self, tool: FederatedTool) -> bool:
+    def shows(self, tool: FoundTool) -> bool:
         """Tell whether the toolset shows a tool."""
         rule = self.toolset.rule(tool.server)
         return rule is not None and rule.shows(tool.tool.name)
 
-    def _eager(self, most: int | None) -> tuple[FederatedTool, ...]:
+    def _eager(self, most: int | None) -> tuple[FoundTool, ...]:
         pinned = pinned_within_bounds((server, name) for name, server in self._pins.items())
         return eager_tools(
             self.catalog,

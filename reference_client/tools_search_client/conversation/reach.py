@@ -13,8 +13,8 @@ from tools_search_hosts.toolsets import Toolset
 
 from tools_search_client.conversation.catalog import Catalog, SourceAnswer, ToolSource
 from tools_search_client.conversation.known_tools import KnownTools, spellings
-from tools_search_client.federation.concurrency import in_parallel
-from tools_search_client.federation.reports import FederatedTool
+from tools_search_client.federation.fanout import in_parallel
+from tools_search_client.found import FoundTool
 
 __all__ = ["Reach", "called"]
 
@@ -102,6 +102,6 @@ class Reach:
         return replace(answer, tools=tuple(shown))
 
 
-def called(name: str, tools: Iterable[FederatedTool]) -> list[FederatedTool]:
+def called(name: str, tools: Iterable[FoundTool]) -> list[FoundTool]:
     """Return those of the tools that `name` is a name of."""
     return [tool for tool in tools if name in spellings(tool)]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tools_search_client.conversation import wording
+from tools_search_client.conversation import prompts
 from tools_search_client.conversation.finding import Finding
 from tools_search_client.conversation.search_request import SearchRequest
-from tools_search_client.federation.reports import FederatedTool
+from tools_search_client.found import FoundTool
 
 __all__ = ["Answer", "Loading", "answer"]
 
@@ -21,7 +21,7 @@ _MOST_CHARS: Final = 40_000
 class Loading:
     """What became of the tools that were found."""
 
-    loaded: tuple[FederatedTool, ...] = ()
+    loaded: tuple[FoundTool, ...] = ()
     """Those that the model can call from now on."""
 
     had: tuple[str, ...] = ()
@@ -52,9 +52,9 @@ def answer(request: SearchRequest, finding: Finding, loading: Loading, *, repeat
     """
     after = [_had(loading.had)]
     if loading.no_room:
-        after.append(f"Not loaded, because no more tools fit: {wording.names_of_tools(loading.no_room)}.")
+        after.append(f"Not loaded, because no more tools fit: {prompts.names_of_tools(loading.no_room)}.")
     if loading.oversized:
-        names = wording.names_of_tools(loading.oversized)
+        names = prompts.names_of_tools(loading.oversized)
         after.append(f"Not loaded, because its definition is larger than any model should read: {names}.")
     last = ""
     if repeated and not loading.loaded:
@@ -70,11 +70,11 @@ def _remarks(request: SearchRequest, finding: Finding) -> str:
         return _missing(request, finding)
     said: list[str] = []
     if finding.missing:
-        said.append(wording.no_such_names(len(finding.missing), finding.closest, request.server))
+        said.append(prompts.no_such_names(len(finding.missing), finding.closest, request.server))
     if finding.by_query_instead and finding.tools:
         said.append("These are the results of the query instead.")
     if not finding.tools and _is_nothing(finding):
-        said.append(wording.nothing_found(request.query, request.server, repeats_query=False))
+        said.append(prompts.nothing_found(request.query, request.server, repeats_query=False))
     return " ".join(said)
 
 
@@ -95,7 +95,7 @@ def _missing(request: SearchRequest, finding: Finding) -> str:
         )
     if not finding.missing:
         return ""
-    said = wording.unknown_tool(finding.missing, finding.closest, request.server)
+    said = prompts.unknown_tool(finding.missing, finding.closest, request.server)
     if finding.by_query_instead:
         return f"{said} These are the results of the query instead."
     return said if finding.tools else f"Error: {said}"
@@ -107,21 +107,21 @@ def _found(request: SearchRequest, finding: Finding) -> str:
         heading = f"Found {count} tool{'' if count == 1 else 's'}:"
         return "\n\n".join([heading, *_descriptions(finding.tools, request.detail)])
     if _is_nothing(finding):
-        return wording.nothing_found(request.query, request.server)
+        return prompts.nothing_found(request.query, request.server)
     return ""
 
 
-def _descriptions(tools: Sequence[FederatedTool], detail: wording.Detail) -> list[str]:
+def _descriptions(tools: Sequence[FoundTool], detail: prompts.Detail) -> list[str]:
     described: list[str] = []
     left = _MOST_CHARS
     for tool in tools:
-        described.append(wording.described(tool, detail if left > 0 else "minimal"))
+        described.append(prompts.described(tool, detail if left > 0 else "minimal"))
         left -= len(described[-1])
     return described
 
 
-def _loaded(tools: Sequence[FederatedTool]) -> str:
-    names = wording.names_of_tools((tool.name for tool in tools), most=len(tools))
+def _loaded(tools: Sequence[FoundTool]) -> str:
+    names = prompts.names_of_tools((tool.name for tool in tools), most=len(tools))
     if len(tools) == 1:
         return f"This tool is now loaded and available to call.\nIts name to call: {names}"
     return f"These tools are now loaded and available to call.\nTheir names to call: {names}" if tools else ""
@@ -130,15 +130,15 @@ def _loaded(tools: Sequence[FederatedTool]) -> str:
 def _had(names: Sequence[str]) -> str:
     if not names:
         return ""
-    return f"Already loaded: {wording.names_of_tools(names)}. Call what fits directly, without searching for it again."
+    return f"Already loaded: {prompts.names_of_tools(names)}. Call what fits directly, without searching for it again."
 
 
 def _unanswered(finding: Finding) -> str:
     if not finding.failures:
         return ""
-    said = "; ".join(wording.server_failure(server, reason) for server, reason in finding.failures.items())
+    said = "; ".join(prompts.server_failure(server, reason) for server, reason in finding.failures.items())
     return f"Not reachable at present: {said}."
 
 
 def _unreachable(finding: Finding) -> str:
-    return f"Not reachable at present: {wording.listing_of(finding.failures)}." if finding.failures else ""
+    return f"Not reachable at present: {prompts.listing_of(finding.failures)}." if finding.failures else ""

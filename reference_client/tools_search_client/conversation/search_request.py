@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from tools_search_client.conversation import wording
+from tools_search_client.conversation import prompts
 
 __all__ = ["SearchRequest", "SearchRequestError", "read_request"]
 
@@ -34,7 +34,7 @@ class SearchRequest:
     query: str | None
     server: str | None
     names: tuple[str, ...]
-    detail: wording.Detail
+    detail: prompts.Detail
 
 
 def read_request(arguments: Mapping[str, Any], servers: Sequence[str]) -> SearchRequest:
@@ -50,8 +50,8 @@ def read_request(arguments: Mapping[str, Any], servers: Sequence[str]) -> Search
     query, server = _text(arguments, "query"), _text(arguments, "server_name")
     names = _names(arguments.get("tool_names"))
     detail = _text(arguments, "detail") or "brief"
-    if detail not in wording.DETAILS:
-        raise SearchRequestError(f"Error: detail must be one of {', '.join(wording.DETAILS)}.")
+    if detail not in prompts.DETAILS:
+        raise SearchRequestError(f"Error: detail must be one of {', '.join(prompts.DETAILS)}.")
     if query is None and server is None and not names:
         raise SearchRequestError("Error: Provide at least one of: query, server_name, or tool_names.")
     if len(names) > _MOST_NAMES:
@@ -91,5 +91,5 @@ def _server(name: str, servers: Sequence[str]) -> str:
     """Return the server that is meant, whatever the case of its name."""
     meant = [name] if name in servers else [server for server in servers if server.casefold() == name.casefold()]
     if len(meant) != 1:
-        raise SearchRequestError(wording.unknown_server(name, servers), wording.unknown_server(None, servers))
+        raise SearchRequestError(prompts.unknown_server(name, servers), prompts.unknown_server(None, servers))
     return meant[0]

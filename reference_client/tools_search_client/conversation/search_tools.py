@@ -8,17 +8,16 @@ from typing import Any, Final
 
 from mcp_types import ToolAnnotations
 
-from tools_search_client.conversation import wording
+from tools_search_client.conversation import prompts
 from tools_search_client.conversation.catalog import ServerOffer
-from tools_search_client.conversation.definitions import Definition
 from tools_search_client.conversation.finding import Finding, by_names, by_query, by_server
 from tools_search_client.conversation.manifest import manifest
+from tools_search_client.conversation.messages import Definition, SyntheticToolResult
 from tools_search_client.conversation.reach import Reach
 from tools_search_client.conversation.search_answer import Loading, answer
 from tools_search_client.conversation.search_request import SearchRequest, SearchRequestError, read_request
 from tools_search_client.conversation.shelf import Shelf
-from tools_search_client.conversation.synthetic import SyntheticToolResult
-from tools_search_client.federation.reports import FederatedTool
+from tools_search_client.found import FoundTool
 
 __all__ = ["SearchTools"]
 
@@ -44,7 +43,7 @@ _SCHEMA: Final[Mapping[str, Any]] = {
         },
         "detail": {
             "type": "string",
-            "enum": list(wording.DETAILS),
+            "enum": list(prompts.DETAILS),
             "description": "How much to say of each tool: its name, its purpose and parameters (unless set), "
             "or its whole definition.",
         },
@@ -93,7 +92,7 @@ class SearchTools:
     @property
     def definition(self) -> Definition:
         """What the model is shown, with what can be found at the moment."""
-        description = wording.search_description(self.manifest)
+        description = prompts.search_description(self.manifest)
         return Definition(self.name, description, _SCHEMA, ToolAnnotations(read_only_hint=True, open_world_hint=False))
 
     def avoid(self, taken: Collection[str]) -> None:
@@ -127,7 +126,7 @@ class SearchTools:
             oversized=oversized,
         )
 
-    def _is_new(self, tool: FederatedTool) -> bool:
+    def _is_new(self, tool: FoundTool) -> bool:
         """Return whether the model has a tool, but does not know it as it is now."""
         had = self._shelf.get(tool.name)
         return had is not None and (self._is_gone(tool.name) or not had.is_like(Definition.of(tool)))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tools_search_client.conversation.definitions import Definition
+from tools_search_client.conversation.messages import Definition
 
 __all__ = ["Addition", "Shelf"]
 

@@ -10,7 +10,7 @@ from tools_search_client.demo.stage import LIMIT, Stage, observed
 from tools_search_client.demo.step import Shown, StepFailed
 from tools_search_client.federation.configuration import load_configuration
 from tools_search_client.federation.federation import open_federation
-from tools_search_client.federation.reports import FederatedSearch, ServerDescription
+from tools_search_client.found import FederatedSearch, ServerDescription
 
 __all__ = ["MEASURED", "fall_back", "search"]
 

@@ -12,7 +12,7 @@ from tools_search_client.demo.meter import Traffic, WireMeter
 from tools_search_client.demo.workspace import Workspace
 from tools_search_client.federation.configuration import url_server
 from tools_search_client.federation.federation import Federation, FederationOptions, open_federation
-from tools_search_client.federation.reports import FederatedSearch
+from tools_search_client.found import FederatedSearch
 from tools_search_client.servers.connection import ConnectionOptions, Negotiation
 
 __all__ = ["LIMIT", "PATIENCE_SECONDS", "Stage", "observed", "over_gateway"]

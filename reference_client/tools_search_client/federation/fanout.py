@@ -16,13 +16,36 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
-from tools_search_client.errors import InvalidServerResult, ServerError, ServerTimedOut
-from tools_search_client.federation.reports import Failure, ServerReport
+from tools_search_client.errors import InvalidServerResultError, ServerError, ServerTimeoutError
+from tools_search_client.found import Failure, Found, ServerReport
 from tools_search_client.servers.discovery import ServerTools
-from tools_search_client.servers.found import Found
 from tools_search_client.servers.supervision import Backoff, SupervisedServer
 
-__all__ = ["Answer", "Fanout", "Method", "Question", "by_listing"]
+_AT_ONCE: Final = 10
+"""Enough to hide the time of a network, and no flood for a small server."""
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+async def in_parallel(
+    function: Callable[[Item], Awaitable[Result]], items: Sequence[Item], *, at_once: int = _AT_ONCE
+) -> list[Result]:
+    """Return `function` of each item, in the order of `items`, running at most `at_once` of them at the same time."""
+    results: dict[int, Result] = {}
+    limiter = anyio.CapacityLimiter(at_once)
+
+    async def run(position: int, item: Item) -> None:
+        async with limiter:
+            results[position] = await function(item)
+
+    if len(items) == 1:  # no group, so that what the function raises is raised as it is
+        return [await function(items[0])]
+    async with anyio.create_task_group() as tasks:
+        for position, item in enumerate(items):
+            tasks.start_soon(run, position, item)
+    return [results[position] for position in range(len(items))]
+
 
 _logger = logging.getLogger(__name__)
 
@@ -171,13 +194,13 @@ class _Asked(Generic[Value]):
             except Exception as error:  # the boundary between servers: none may lose the others their answers
                 _logger.exception("asking %r failed in an unforeseen way", self.name)
                 reason = f"the answer could not be used: {type(error).__name__}"
-                self._end(failure=Failure.of(InvalidServerResult(reason)))
+                self._end(failure=Failure.of(InvalidServerResultError(reason)))
 
     def give_up(self, seconds: float) -> Answer[Value]:
         """Return that the server is late; its answer is still taken."""
         doing = "starting" if self.tools is None else "answering"
         said = f"still {doing} after {seconds:g} seconds{self.line.server.quotation()}"
-        failure = Failure.of(ServerTimedOut(said))
+        failure = Failure.of(ServerTimeoutError(said))
         if self.record is not None and not self.is_late:
             self.record.note_late(self.began, failure, self.backoff)
         self.is_late = True

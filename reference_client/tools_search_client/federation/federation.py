@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -11,24 +12,31 @@ from typing import Any, Final
 import anyio
 from anyio.abc import TaskGroup
 from mcp.shared.dispatcher import ProgressFnT
-from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import CallToolResult, RequestParamsMeta
-from tools_search_hosts import ServerEntry, qualified_name, split_candidates
+from tools_search_hosts import ServerEntry, qualified_name, split_candidates, without_digest
 from tools_search_ranking import default_ranker, never_silent
 
-from tools_search_client.errors import UnknownTool
+from tools_search_client.errors import AmbiguousToolError, UnknownToolError
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.fanout import Answer, Fanout, Method, Question, by_listing
-from tools_search_client.federation.merging import Reranker, federated_tools, identities_of, merge
-from tools_search_client.federation.remembering import ListedTogether, RememberingRanker
-from tools_search_client.federation.reports import FederatedListing, FederatedSearch, FederatedTool, ServerDescription
-from tools_search_client.federation.resolution import candidates_for, chosen
+from tools_search_client.federation.merging import (
+    ListedTogether,
+    RememberingRanker,
+    Reranker,
+    federated_tools,
+    identities_of,
+    merge,
+)
+from tools_search_client.found import (
+    FederatedListing,
+    FederatedSearch,
+    Found,
+    FoundTool,
+    ServerDescription,
+)
 from tools_search_client.servers.connection import ConnectionOptions, open_server
-from tools_search_client.servers.discovery import DiscoveryOptions, ServerTools
-from tools_search_client.servers.found import Found, FoundTool, require_request
+from tools_search_client.servers.discovery import DiscoveryOptions, ServerTools, list_as_found, require_request
 from tools_search_client.servers.supervision import Backoff, SupervisedServer
-
-__all__ = ["DEFAULT_DEADLINE", "Federation", "FederationOptions", "open_federation"]
 
 DEFAULT_DEADLINE: Final = 10.0
 """Seconds that a request to all servers waits for the slowest."""
@@ -94,7 +102,7 @@ class Federation:
         self._listed = ListedTogether(options.connection.discovery.ranker)
         self._ranker = RememberingRanker(never_silent(options.connection.discovery.ranker))
         self._entries = {entry.name: entry for entry in configuration.servers}
-        self._known: dict[str, tuple[FederatedTool, ServerTools]] = {}
+        self._known: dict[str, tuple[FoundTool, ServerTools]] = {}
         self.supervised = {entry.name: self._supervised(entry) for entry in configuration.servers}
         self._fanout = Fanout(
             self.supervised,
@@ -139,7 +147,7 @@ class Federation:
         for server, own in found.items():
             if own.listed is not None:
                 found[server] = replace(own, tools=tuple(tool for name, tool in ranked if name == server))
-        merged: Sequence[FederatedTool] = merge(
+        merged: Sequence[FoundTool] = merge(
             query,
             [(self._entries[server], own) for server, own in found.items()],
             limit=limit,
@@ -183,7 +191,7 @@ class Federation:
 
     async def resolve(
         self, name: str, *, servers: Collection[str] | None = None, deadline: float | None = DEFAULT_DEADLINE
-    ) -> FederatedTool:
+    ) -> FoundTool:
         """Return the tool that `name` means, with its whole definition.
 
         Args:
@@ -192,8 +200,8 @@ class Federation:
             deadline: Seconds to find it in; `None` means without limit.
 
         Raises:
-            AmbiguousTool: Several servers have a tool of that bare name.
-            UnknownTool: No server that answered has one.
+            AmbiguousToolError: Several servers have a tool of that bare name.
+            UnknownToolError: No server that answered has one.
         """
         known = self._known.get(name)
         asked = self._among(servers)
@@ -204,7 +212,7 @@ class Federation:
             began = anyio.current_time()
             try:
                 return await self._resolved(name, readings, deadline)
-            except UnknownTool as unknown:
+            except UnknownToolError as unknown:
                 if unknown.failed:  # whoever asks has waited for that, and it is what there is to say
                     raise
             # It may be the bare name of a tool that looks like a full one.
@@ -222,7 +230,7 @@ class Federation:
         """Call the tool that `name` means (see `resolve`).
 
         Raises:
-            LocalMistake: The name means no tool, or several.
+            LocalError: The name means no tool, or several.
             ServerError: The server failed. A tool that fails is a result with `is_error`. A result that the protocol
                 forbids in part keeps the rest (see `ServerTools.call`).
         """
@@ -245,7 +253,7 @@ class Federation:
         )
         return SupervisedServer(opened, connect_timeout=self._options.connect_timeout)
 
-    async def _resolved(self, name: str, wanted: Mapping[str, str], deadline: float | None) -> FederatedTool:
+    async def _resolved(self, name: str, wanted: Mapping[str, str], deadline: float | None) -> FoundTool:
         """Return the tool called `name`, asking each of the servers for the name that it would know."""
 
         async def ask(server: str, tools: ServerTools) -> Found:
@@ -258,10 +266,10 @@ class Federation:
         self._remember([tool], answers)
         return tool
 
-    def _federated(self, answer: Answer[Found]) -> list[FederatedTool]:
+    def _federated(self, answer: Answer[Found]) -> list[FoundTool]:
         return federated_tools(self._entries[answer.server], answer.value) if answer.value else []
 
-    def _remember(self, tools: Iterable[FederatedTool], answers: Iterable[Answer[Found]]) -> None:
+    def _remember(self, tools: Iterable[FoundTool], answers: Iterable[Answer[Found]]) -> None:
         """Keep what was found, with the connection that it was found on: on another one it may mean nothing."""
         connections = {answer.server: answer.tools for answer in answers}
         for tool in tools:
@@ -274,10 +282,6 @@ class Federation:
     def _forget(self, server: str) -> None:
         self._fanout.drop(server)
         self._known = {name: known for name, known in self._known.items() if known[0].server != server}
-
-
-async def _listed(_: str, tools: ServerTools) -> Found:
-    return Found(tuple(FoundTool(tool, HitMetadata()) for tool in await tools.list()), "list")
 
 
 def _finding_method(_: str, tools: ServerTools) -> Method:
@@ -295,7 +299,7 @@ def _counting_method(_: str, tools: ServerTools) -> Method | None:
     return None if tools.settings is not None and tools.settings.catalog_size is not None else "tools/list"
 
 
-_LISTING: Final = Question(_listed, subject=lambda _: "list", method=by_listing)
+_LISTING: Final = Question(lambda _, tools: list_as_found(tools), subject=lambda _: "list", method=by_listing)
 
 _COUNTING: Final = Question(_tool_count, subject=lambda _: "count", method=_counting_method)
 
@@ -315,3 +319,65 @@ def _description(answer: Answer[int]) -> ServerDescription:
 
 def _count(found: Found | None) -> int:
     return len(found.tools) if found else 0
+
+
+_CLOSEST: Final = 3
+_CANDIDATES: Final = 10
+
+
+async def candidates_for(tools: ServerTools, name: str, *, server: str, full_name: str) -> Found:
+    """Return tools of one server that may be meant: all of a server that has to be listed.
+
+    Args:
+        tools: The server's.
+        name: What the server may know the tool as.
+        server: What the server is known as.
+        full_name: As typed. One that was altered says too little to search for, so that a listing decides.
+
+    Raises:
+        ServerError: The server failed.
+    """
+    if tools.mode == "list":
+        return await list_as_found(tools)
+    found = await tools.search(name, limit=_CANDIDATES)
+    shortened = without_digest(name)
+    if shortened == name or _has(found, server, name, full_name):
+        return found
+    more = await tools.search(shortened, limit=_CANDIDATES) if shortened.strip("_") else found
+    return more if _has(more, server, name, full_name) else await list_as_found(tools)
+
+
+def _has(found: Found, server: str, name: str, full_name: str) -> bool:
+    names = [hit.tool.name for hit in found.tools]
+    return name in names or any(qualified_name(server, own) == full_name for own in names)
+
+
+def chosen(name: str, candidates: Sequence[FoundTool], failed: Sequence[str]) -> FoundTool:
+    """Return the tool that `name` means: the full name of one, or the bare name of exactly one.
+
+    Args:
+        name: As typed.
+        candidates: From every server that was asked.
+        failed: The servers that could not be asked.
+
+    Raises:
+        AmbiguousToolError: It is the bare name of several.
+        UnknownToolError: It is the name of none.
+    """
+    full = _each_once(tool for tool in candidates if tool.name == name)
+    meant = full or _each_once(tool for tool in candidates if tool.tool.name == name)
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        raise AmbiguousToolError(name, [tool.name for tool in meant])
+    raise UnknownToolError(name, _closest(name, candidates), failed)
+
+
+def _each_once(tools: Iterable[FoundTool]) -> list[FoundTool]:
+    return list({(tool.server, tool.tool.name): tool for tool in tools}.values())
+
+
+def _closest(name: str, candidates: Sequence[FoundTool]) -> list[str]:
+    spelled = {tool.tool.name: tool.name for tool in candidates} | {tool.name: tool.name for tool in candidates}
+    similar = difflib.get_close_matches(name, spelled, n=2 * _CLOSEST)
+    return list(dict.fromkeys(spelled[match] for match in similar))[:_CLOSEST]

@@ -18,7 +18,7 @@ What they stand on:
     plain_json.py          JSON that others wrote
 """
 
-from tools_search_client.errors import InvalidAnswer
+from tools_search_client.errors import InvalidAnswerError
 from tools_search_client.providers.adapter import Adapter, Outcome, Said
 from tools_search_client.providers.anthropic_messages import AnthropicMessages
 from tools_search_client.providers.chat_completions import ChatCompletions
@@ -30,7 +30,7 @@ __all__ = [
     "AnthropicMessages",
     "ChatCompletions",
     "Gemini",
-    "InvalidAnswer",
+    "InvalidAnswerError",
     "OpenAIResponses",
     "Outcome",
     "Said",

@@ -45,7 +45,7 @@ class Adapter(Protocol):
         """Append what the user wrote.
 
         Raises:
-            LocalMistake: There are open calls, or the text is empty.
+            LocalError: There are open calls, or the text is empty.
         """
         ...
 
@@ -53,7 +53,7 @@ class Adapter(Protocol):
         """Return what to send: JSON, the keyword arguments of the provider's own SDK; the caller may alter it.
 
         Raises:
-            LocalMistake: There are open calls, or nothing was said yet.
+            LocalError: There are open calls, or nothing was said yet.
         """
         ...
 
@@ -61,8 +61,8 @@ class Adapter(Protocol):
         """Append the provider's answer, whole and as JSON, and return what it says.
 
         Raises:
-            InvalidAnswer: It is not in the provider's format; nothing was appended.
-            LocalMistake: There are open calls, or there was no request.
+            InvalidAnswerError: It is not in the provider's format; nothing was appended.
+            LocalError: There are open calls, or there was no request.
         """
         ...
 
@@ -70,7 +70,7 @@ class Adapter(Protocol):
         """Append what came of one of the open calls; their order does not matter.
 
         Raises:
-            LocalMistake: The call is not open.
+            LocalError: The call is not open.
         """
         ...
 

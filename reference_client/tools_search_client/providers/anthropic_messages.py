@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from tools_search_client.conversation.definitions import valid_name
-from tools_search_client.conversation.state import Conversation
+from tools_search_client.conversation.conversation import Conversation
+from tools_search_client.conversation.messages import valid_name
 from tools_search_client.providers.base import BaseAdapter
 from tools_search_client.providers.exchange import Answered, Heard, WireCall
 from tools_search_client.providers.plain_json import as_object, checked, without_nulls

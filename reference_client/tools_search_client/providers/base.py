@@ -14,9 +14,9 @@ from typing import Any, Final, cast
 
 from mcp_types import CallToolResult
 
+from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import Reply, ToolCall
-from tools_search_client.conversation.state import Conversation
-from tools_search_client.errors import InvalidAnswer, LocalMistake
+from tools_search_client.errors import InvalidAnswerError, LocalError
 from tools_search_client.providers.adapter import Outcome, Said
 from tools_search_client.providers.exchange import Answered, Heard, WireCall
 from tools_search_client.providers.exposure import Exposure
@@ -82,7 +82,7 @@ class BaseAdapter(ABC):
         """Append what the user wrote."""
         self._refuse_open_calls()
         if not text.strip():
-            raise LocalMistake("there is nothing in what the user wrote")
+            raise LocalError("there is nothing in what the user wrote")
         self._turn_start = (len(self._transcript), self._shown.told)
         self._notices_of_turn = []
         self._said.append(text)
@@ -91,7 +91,7 @@ class BaseAdapter(ABC):
         """Return what to send: JSON, the keyword arguments of the provider's own SDK; the caller may alter it."""
         self._refuse_open_calls()
         if not self._transcript and not self._said:
-            raise LocalMistake("nothing was said yet")
+            raise LocalError("nothing was said yet")
         offer = self._conversation.offer()
         notices = [*self._notices_to_repeat, *offer.notices]
         self._notices_to_repeat, self._notices_of_turn = [], [*self._notices_of_turn, *notices]
@@ -108,10 +108,12 @@ class BaseAdapter(ABC):
         """Append the provider's answer, whole and as JSON, and return what it says."""
         self._refuse_open_calls()
         if self._said or not self._transcript:
-            raise LocalMistake("there was no request that this could be the answer to")
+            raise LocalError("there was no request that this could be the answer to")
         stated: object = copied(answer)
         if not isinstance(stated, dict):
-            raise InvalidAnswer('the answer is no JSON object: of an SDK\'s object, give `model_dump(mode="json")`')
+            raise InvalidAnswerError(
+                'the answer is no JSON object: of an SDK\'s object, give `model_dump(mode="json")`'
+            )
         heard = self._heard(cast("dict[str, Any]", stated))
         calls = [(call, self._shown.understood(call)) for call in heard.calls]
         self._transcript += heard.items
@@ -122,7 +124,7 @@ class BaseAdapter(ABC):
     def answer(self, call: ToolCall, outcome: Outcome, /) -> None:
         """Append what came of one of the open calls; their order does not matter."""
         if call.id not in self._calls or call.id in self._answers:
-            raise LocalMistake(f"there is no open call {call.id!r}")
+            raise LocalError(f"there is no open call {call.id!r}")
         self._answers[call.id] = outcome
         if len(self._answers) == len(self._calls):
             answered = [self._answered(wire, self._answers[key]) for key, (wire, _) in self._calls.items()]
@@ -220,4 +222,4 @@ class BaseAdapter(ABC):
     def _refuse_open_calls(self) -> None:
         if self._calls:
             names = ", ".join(call.name for call in self.open_calls)
-            raise LocalMistake(f"these calls are not answered yet: {names}; answer them, or `cancel`")
+            raise LocalError(f"these calls are not answered yet: {names}; answer them, or `cancel`")

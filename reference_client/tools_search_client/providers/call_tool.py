@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from tools_search_client.conversation.definitions import Definition
+from tools_search_client.conversation.messages import Definition
 from tools_search_client.providers.plain_json import compact, copied, read_arguments
 
 __all__ = ["CallTool"]

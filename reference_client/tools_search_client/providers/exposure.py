@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from tools_search_client.conversation.definitions import Definition
-from tools_search_client.conversation.messages import Offer, ToolCall
+from tools_search_client.conversation.messages import Definition, Offer, ToolCall
 from tools_search_client.providers.call_tool import CallTool
 from tools_search_client.providers.exchange import WireCall
 from tools_search_client.providers.plain_json import read_arguments

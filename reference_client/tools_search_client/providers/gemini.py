@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from pydantic import AliasChoices, BaseModel, Field
 
-from tools_search_client.conversation.definitions import valid_name
-from tools_search_client.conversation.state import Conversation
-from tools_search_client.errors import InvalidAnswer
+from tools_search_client.conversation.conversation import Conversation
+from tools_search_client.conversation.messages import valid_name
+from tools_search_client.errors import InvalidAnswerError
 from tools_search_client.providers.base import BaseAdapter
 from tools_search_client.providers.exchange import Answered, Heard, WireCall
 from tools_search_client.providers.plain_json import as_list, as_object, checked, without_nulls
@@ -107,7 +107,7 @@ class Gemini(BaseAdapter):
         response = checked(_Response, answer, "Gemini")
         if not response.candidates:
             if response.feedback is None:
-                raise InvalidAnswer("the answer is not one of Gemini: there is no candidate")
+                raise InvalidAnswerError("the answer is not one of Gemini: there is no candidate")
             return Heard((), "", (), response.feedback.reason)
         candidate = response.candidates[0]
         content = candidate.content or _Content()

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from tools_search_client.conversation.definitions import valid_name
-from tools_search_client.conversation.state import Conversation
-from tools_search_client.errors import InvalidAnswer
+from tools_search_client.conversation.conversation import Conversation
+from tools_search_client.conversation.messages import valid_name
+from tools_search_client.errors import InvalidAnswerError
 from tools_search_client.providers.base import BaseAdapter
 from tools_search_client.providers.exchange import Answered, Heard, WireCall
 from tools_search_client.providers.plain_json import (
@@ -139,7 +139,7 @@ class OpenAIResponses(BaseAdapter):
     def _heard(self, answer: dict[str, Any]) -> Heard:
         response = checked(_Response, answer, "OpenAI Responses")
         if response.status in ("failed", "cancelled"):
-            raise InvalidAnswer(f"the response has {response.status}: {compact(answer.get('error'))}")
+            raise InvalidAnswerError(f"the response has {response.status}: {compact(answer.get('error'))}")
         items: list[dict[str, Any]] = []
         calls: list[WireCall] = []
         for item, sent in zip(response.output, answer["output"], strict=True):

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
-from tools_search_client.errors import InvalidAnswer
+from tools_search_client.errors import InvalidAnswerError
 from tools_search_client.text import shorten
 
 __all__ = [
@@ -33,29 +33,29 @@ def checked(model: type[Model], answer: Mapping[str, Any], provider: str) -> Mod
     """Return the parts of a provider's answer that are read.
 
     Raises:
-        InvalidAnswer: They are not as the provider says.
+        InvalidAnswerError: They are not as the provider says.
     """
     try:
         return model.model_validate(answer)
     except ValidationError as error:
         stated = answer.get("error")
         if isinstance(stated, Mapping):  # some services say so with a status of success
-            raise InvalidAnswer(f"{provider}: {shorten(compact(stated), 2 * _QUOTED_CHARS)}") from None
+            raise InvalidAnswerError(f"{provider}: {shorten(compact(stated), 2 * _QUOTED_CHARS)}") from None
         faults = [f"{'.'.join(map(str, one['loc'])) or 'the whole'}: {one['msg']}" for one in error.errors()]
         told = shorten("; ".join(faults[:_MOST_PROBLEMS]), 2 * _QUOTED_CHARS)
-        raise InvalidAnswer(f"the answer is not one of {provider}: {told}") from None
+        raise InvalidAnswerError(f"the answer is not one of {provider}: {told}") from None
 
 
 def copied(value: Any) -> Any:
     """Return a copy of JSON that can be sent as UTF-8: half of a surrogate pair becomes U+FFFD.
 
     Raises:
-        InvalidAnswer: The value is not JSON, or nested too deeply.
+        InvalidAnswerError: The value is not JSON, or nested too deeply.
     """
     try:
         return _copied(value)
     except RecursionError:
-        raise InvalidAnswer("the JSON is nested too deeply") from None
+        raise InvalidAnswerError("the JSON is nested too deeply") from None
 
 
 def without_nulls(block: Mapping[str, Any], *left_out: str) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def read_arguments(stated: object) -> dict[str, Any] | str:
         value = json.loads(stated, parse_constant=_refuse) if isinstance(stated, str) else stated
         if isinstance(value, Mapping):
             return copied(value)
-    except (ValueError, RecursionError, InvalidAnswer) as error:
+    except (ValueError, RecursionError, InvalidAnswerError) as error:
         reason = shorten(str(error), _QUOTED_CHARS)
         return f"The arguments are not valid JSON ({reason}). Nothing was called; call again with a JSON object."
     return "The arguments must be a JSON object. Nothing was called; call again."
@@ -108,7 +108,8 @@ def _copied(value: Any) -> Any:
         return [_copied(member) for member in cast("list[Any]", value)]
     if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
-    raise InvalidAnswer(f'{shorten(repr(value), _QUOTED_CHARS)} is not JSON, as `model_dump(mode="json")` gives it')
+    quoted = shorten(repr(value), _QUOTED_CHARS)
+    raise InvalidAnswerError(f'{quoted} is not JSON, as `model_dump(mode="json")` gives it')
 
 
 def _is_torn(text: str) -> bool:

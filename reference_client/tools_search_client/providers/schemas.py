@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
-from tools_search_client.errors import InvalidAnswer
+from tools_search_client.errors import InvalidAnswerError
 from tools_search_client.providers.keywords import DROPPED, each_subschema, kept, subschema_at
 from tools_search_client.providers.plain_json import as_list, as_object, compact, copied
 from tools_search_client.text import shorten
@@ -69,7 +69,7 @@ def adapted(
         root = each_subschema(root, _resolvable_in(root))
         if not _is_valid(compact(root)):
             root, renamed = _renamed(_names_only(schema), valid)
-    except (RecursionError, InvalidAnswer):
+    except (RecursionError, InvalidAnswerError):
         root, renamed = _renamed(_names_only(schema), valid)
     return Parameters(root, renamed)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tools_search_hosts import qualified_name
 
-from tools_search_client.conversation.definitions import Definition, valid_name
+from tools_search_client.conversation.messages import Definition, valid_name
 from tools_search_client.providers.plain_json import copied
 from tools_search_client.providers.schemas import Parameters, adapted
 

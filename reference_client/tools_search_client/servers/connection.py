@@ -2,32 +2,163 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Final, Literal
+from functools import cache, partial
+from typing import Any, Final, Literal, TextIO
 
 import anyio
-from mcp import Client
+import httpx2
+from mcp import Client, MCPError
 from mcp.client.session import IncomingMessage, MessageHandlerFnT
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import SubscriptionLost
 from mcp_ext_tools_search.client import TOOLS_SEARCH
 from mcp_ext_tools_search.client.endings import Ending
-from mcp_types import Implementation, JSONRPCMessage
-from tools_search_hosts import Target
-from tools_search_hosts.child_process import StrayLineError
+from mcp_types import Implementation, JSONRPCMessage, ToolListChangedNotification
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from tools_search_hosts import HttpTarget, StdioTarget, Target, UnusableTarget
+from tools_search_hosts.bounded_http import ACCEPTED_ENCODING, BoundedHttp
+from tools_search_hosts.child_process import StrayLineError, child_streams
 
-from tools_search_client.errors import ServerError, ServerRefused, ServerUnavailable
-from tools_search_client.servers.changes import ListChanges, announces_changes
+from tools_search_client.errors import ServerError, ServerRefusedError, ServerUnavailableError
 from tools_search_client.servers.diagnostics import Diagnostics, kept_diagnostics
 from tools_search_client.servers.discovery import DiscoveryOptions, ServerTools
 from tools_search_client.servers.faults import as_server_error
-from tools_search_client.servers.transport import open_transport
-from tools_search_client.servers.wire import Streams, WireObserver
+from tools_search_client.servers.wire import Streams, WireObserver, exchanged, mended, watched
 from tools_search_client.text import shorten
 from tools_search_client.version import VERSION
 
-__all__ = ["ConnectionOptions", "Negotiation", "open_server"]
+_RELISTEN_SECONDS: Final = 5.0
+"""Between a subscription that was lost and the next attempt."""
+
+
+class ListChanges:
+    """Calls `on_change` whenever a server says, or may have failed to say, that its tools changed."""
+
+    def __init__(self) -> None:
+        self.on_change: Callable[[], None] = _nothing
+
+    async def on_message(self, message: IncomingMessage) -> None:
+        """Take note of a notification; for `Client(message_handler=…)`."""
+        if isinstance(message, ToolListChangedNotification):
+            self.on_change()
+
+    async def listen(self, client: Client) -> None:
+        """Keep a modern subscription open until cancelled, or until the server does not grant one."""
+        while True:
+            try:
+                async with client.listen(tools_list_changed=True) as subscription:
+                    async for _event in subscription:
+                        self.on_change()
+                return
+            except SubscriptionLost:
+                self.on_change()  # whatever was said meanwhile went unheard
+            except (MCPError, TimeoutError):
+                return
+            await anyio.sleep(_RELISTEN_SECONDS)
+
+
+def announces_changes(client: Client) -> bool:
+    """Tell whether a subscription to list changes is worth opening."""
+    tools = client.server_capabilities.tools
+    modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
+    return modern and tools is not None and bool(tools.list_changed)
+
+
+def _nothing() -> None:
+    """Nobody listens yet."""
+
+
+_HTTP_TIMEOUT: Final = httpx2.Timeout(30.0, read=300.0)
+
+
+@asynccontextmanager
+async def open_transport(
+    target: Target, ended: Ending, *, diagnostics: TextIO, observer: WireObserver | None = None
+) -> AsyncGenerator[Streams]:
+    """Reach `target` and hand over the two streams.
+
+    Args:
+        target: A program to start or an address.
+        ended: Given the reason why the connection ended, where that can be seen.
+        diagnostics: A real file, for the standard error of a started program and the HTTP errors of an address.
+        observer: Told of every message and of the end.
+
+    Raises:
+        OSError: The program cannot be started.
+        ServerUnavailableError: The target cannot be used as it is configured.
+        httpx2.HTTPError: The address cannot be reached (often inside an `ExceptionGroup`).
+    """
+    if isinstance(target, UnusableTarget):
+        raise ServerUnavailableError(str(target))
+
+    def note(text: str) -> None:
+        diagnostics.write(f"{text}\n")
+        diagnostics.flush()
+
+    if isinstance(target, StdioTarget):
+        opened = child_streams(target, ended, errors=diagnostics)
+    else:
+        opened = _over_http(target, ended, note)
+    async with opened as streams:
+        yield mended(streams if observer is None else watched(streams, observer))
+
+
+@asynccontextmanager
+async def _over_http(target: HttpTarget, ended: Ending, note: Callable[[str], None]) -> AsyncGenerator[Streams]:
+    is_old = target.transport == "sse"
+    # Where each request has a response of its own, one that is too long ends that request and not the connection.
+    on_excess = partial(ended.set, is_excess=True) if is_old else note
+    bounded = BoundedHttp(on_excess=on_excess, on_malformed=lambda _: None, answers_in_body=not is_old)
+    if is_old:
+        opened = sse_client(target.url, dict(target.headers), httpx_client_factory=partial(_http_client, bounded, note))
+    else:
+        opened = _streamable_http(target, bounded, note)
+    async with opened as streams:
+        yield exchanged(streams, bounded)
+
+
+@asynccontextmanager
+async def _streamable_http(
+    target: HttpTarget, bounded: BoundedHttp, note: Callable[[str], None]
+) -> AsyncGenerator[Any]:
+    async with (
+        _http_client(bounded, note, dict(target.headers), _HTTP_TIMEOUT) as http,
+        streamable_http_client(target.url, http_client=http) as streams,
+    ):
+        yield streams
+
+
+def _http_client(
+    bounded: BoundedHttp,
+    note: Callable[[str], None],
+    headers: dict[str, str] | None = None,
+    timeout: httpx2.Timeout | None = None,
+    auth: httpx2.Auth | None = None,
+) -> httpx2.AsyncClient:
+    async def note_status(response: httpx2.Response) -> None:
+        """Keep what the SDK leaves out of its errors: whether a key was missing or the path wrong."""
+        if response.is_error:
+            note(f"HTTP {response.status_code} {response.reason_phrase}")
+
+    return httpx2.AsyncClient(
+        headers={"Accept-Encoding": ACCEPTED_ENCODING, **(headers or {})},
+        timeout=timeout,
+        auth=auth,
+        event_hooks={"response": [note_status, bounded.guard]},
+        verify=_certificates(),
+    )
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Return what all connections trust: reading it takes 25 ms and more, in which nothing else is done."""
+    return httpx2.create_ssl_context()
+
 
 Negotiation = Literal["auto", "legacy"]
 """`auto` speaks the newest era that the server knows; `legacy` always shakes hands as before 2026."""
@@ -135,8 +266,8 @@ def _reason(ended: Ending, diagnostics: Diagnostics) -> str:
 
 def _explained(error: ServerError, diagnostics: Diagnostics) -> ServerError:
     """Return why there is no connection, in the words of the server as far as there are any."""
-    if isinstance(error, ServerRefused):
-        error = ServerUnavailable(f"does not accept the connection as an MCP server: {error}")
+    if isinstance(error, ServerRefusedError):
+        error = ServerUnavailableError(f"does not accept the connection as an MCP server: {error}")
     said = diagnostics.quotation()
     return type(error)(f"{error}{said}") if said else error
 
@@ -168,7 +299,3 @@ def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[],
         second()
 
     return call
-
-
-def _nothing() -> None:
-    """Nobody asked to be told."""

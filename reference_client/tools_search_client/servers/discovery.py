@@ -3,39 +3,128 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Callable, Sequence
+import unicodedata
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import anyio
 from mcp import Client
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_tools_search.client import hit_metadata, read_pages, server_settings
 from mcp_ext_tools_search.client.listing import ListedPage, list_page
-from mcp_ext_tools_search.ranking import Ranker
-from mcp_ext_tools_search.types import METHOD, HitMetadata, SearchToolsResult, ServerSettings
+from mcp_ext_tools_search.ranking import Hit, Ranker
+from mcp_ext_tools_search.types import METHOD, WHITE_SPACE, HitMetadata, SearchToolsResult, ServerSettings
 from mcp_types import (
     INTERNAL_ERROR,
     METHOD_NOT_FOUND,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     CallToolResult,
+    ListToolsResult,
     RequestParamsMeta,
     Tool,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from tools_search_ranking import default_ranker
+from tools_search_ranking.floor import floored
 
-from tools_search_client.errors import InvalidServerResult, ServerBusy, ServerRefused, ServerUnavailable
+from tools_search_client.errors import (
+    InvalidServerResultError,
+    ServerBusyError,
+    ServerRefusedError,
+    ServerUnavailableError,
+)
+from tools_search_client.found import Era, Found, FoundTool, Mode
 from tools_search_client.servers.cache import CacheScope, ExpiringCache, canonical_key
-from tools_search_client.servers.fallback import Listing, ListingBounds, LocalIndex, list_everything
 from tools_search_client.servers.faults import server_faults
-from tools_search_client.servers.found import Found, FoundTool, Mode, require_request
 
-__all__ = ["CALL_SECONDS", "DiscoveryOptions", "Era", "ServerTools"]
+FetchPage = Callable[[str | None], Awaitable[ListedPage]]
+"""Asks for the page at a cursor, `None` for the first."""
 
-Era = Literal["modern", "legacy"]
-"""Which of the two families of protocol revisions a connection speaks."""
+
+@dataclass(frozen=True, slots=True)
+class ListingBounds:
+    """How much of a listing is believed before it counts as endless."""
+
+    max_pages: int = 1_000
+    max_tools: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Every tool of a server, in its own order, each name once."""
+
+    tools: tuple[Tool, ...]
+
+    ttl_seconds: float | None
+    """How long the server lets it be kept: the shortest of its pages; `None` where it does not say."""
+
+    scope: CacheScope
+    """`private` if any page is."""
+
+    left_out: int = 0
+    """How many definitions are missing, because the protocol forbids them."""
+
+
+async def list_everything(fetch: FetchPage, bounds: ListingBounds) -> Listing:
+    """Return all pages of `tools/list` as one listing.
+
+    An empty page is no end, and the first definition of a name is the one that counts. Definitions that the protocol
+    forbids are left out and counted.
+
+    Raises:
+        InvalidServerResultError: A cursor came back that was used before, or the listing goes beyond its bounds.
+    """
+    pages: list[ListToolsResult] = []
+    left_out = 0
+    tools: dict[str, Tool] = {}
+    cursor: str | None = None
+    used: set[str] = set()
+    while True:
+        listed = await fetch(cursor)
+        page = listed.result
+        pages.append(page)
+        left_out += listed.left_out
+        for tool in page.tools:
+            tools.setdefault(tool.name, tool)
+        cursor = page.next_cursor
+        if cursor is None:
+            return _listing(tools, pages, left_out)
+        _refuse_endless(cursor, used, bounds, len(pages), len(tools))
+        used.add(cursor)
+
+
+def _refuse_endless(cursor: str, used: set[str], bounds: ListingBounds, pages: int, tools: int) -> None:
+    if cursor in used:
+        raise InvalidServerResultError("tools/list gave a cursor a second time: its pages go round in a circle")
+    if pages >= bounds.max_pages:
+        raise InvalidServerResultError(f"tools/list has no end after {pages} pages")
+    if tools > bounds.max_tools:
+        raise InvalidServerResultError(f"tools/list has no end after {tools} tools")
+
+
+def _listing(tools: dict[str, Tool], pages: Sequence[ListToolsResult], left_out: int) -> Listing:
+    said = [page.ttl_ms / 1000 for page in pages if "ttl_ms" in page.model_fields_set]
+    private = any(page.cache_scope == "private" for page in pages)
+    return Listing(tuple(tools.values()), min(said, default=None), "private" if private else "public", left_out)
+
+
+class LocalIndex:
+    """The tools of one listing, ready to be searched on this side."""
+
+    def __init__(self, tools: Sequence[Tool], ranker: Ranker) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._index = floored(ranker)(list(self._tools.values()))
+
+    def search(self, query: str, limit: int) -> tuple[FoundTool, ...]:
+        """Return the best `limit` tools for `query`; nothing for a blank one."""
+        return tuple(self._found(hit) for hit in self._index.search(query)[:limit])
+
+    def _found(self, hit: Hit) -> FoundTool:
+        tool = self._tools[hit.name]
+        return FoundTool(tool.name, "", tool, HitMetadata(score=hit.score, matched=list(hit.matched)))
+
 
 CALL_SECONDS: Final = 120.0
 """As long as a person waits; a gateway gives up earlier, so that it can say which of its servers did not answer."""
@@ -118,7 +207,7 @@ class ServerTools:
         self.protocol_version: Final = client.protocol_version
         self.info: Final = client.server_info
         self.instructions: Final = client.instructions
-        self._search_fault: ServerRefused | InvalidServerResult | None = None
+        self._search_fault: ServerRefusedError | InvalidServerResultError | None = None
         self._search_failures = 0
         self._search_off_until = -math.inf
         self._retry_at = -math.inf
@@ -160,7 +249,7 @@ class ServerTools:
             ValueError: The query is blank or no Unicode text, or `limit` is not positive.
             ServerError: The server failed in a way that listing does not help, or the listing failed as well. After one
                 search that failed the tools are listed where that is cheap; where it is not, the failure is raised. A
-                server that stays too busy (`ServerBusy`) is not listed, nor searched before it said.
+                server that stays too busy (`ServerBusyError`) is not listed, nor searched before it said.
         """
         found = await self._searched_or_listed(query, limit)
         if isinstance(found, Found):
@@ -209,7 +298,7 @@ class ServerTools:
                 return await self._client.call_tool(name, arguments, progress_callback=progressed, meta=meta)
             except RuntimeError as error:
                 # The SDK's word for structured content that breaks the tool's own output schema.
-                raise InvalidServerResult(f"{error}; the call may have taken effect") from error
+                raise InvalidServerResultError(f"{error}; the call may have taken effect") from error
 
     def forget(self) -> None:
         """Drop everything that was kept, because the server's tools changed; a refused search is tried again."""
@@ -226,7 +315,7 @@ class ServerTools:
         if self.mode == "search":
             try:
                 return await self._tried(query, limit)
-            except (InvalidServerResult, ServerRefused) as error:
+            except (InvalidServerResultError, ServerRefusedError) as error:
                 if not self._is_helped_by_listing(error):
                     raise
         return await self._listing()
@@ -237,18 +326,18 @@ class ServerTools:
             raise self._search_fault
         try:
             found = Found(await self._searched(query, limit), "search")
-        except (InvalidServerResult, ServerRefused) as error:
+        except (InvalidServerResultError, ServerRefusedError) as error:
             self._note_failed_search(error)
             raise
         self._search_fault, self._search_failures = None, 0
         return found
 
-    def _note_failed_search(self, error: InvalidServerResult | ServerRefused) -> None:
-        if isinstance(error, ServerRefused) and error.code not in _UNSUPPORTED | _BROKEN:
+    def _note_failed_search(self, error: InvalidServerResultError | ServerRefusedError) -> None:
+        if isinstance(error, ServerRefusedError) and error.code not in _UNSUPPORTED | _BROKEN:
             return
         self._search_fault = error
         now = anyio.current_time()
-        if isinstance(error, ServerBusy):
+        if isinstance(error, ServerBusyError):
             self._retry_at = now + min(error.retry_after, self._options.search_again_after)
             return
         self._search_failures += 1
@@ -256,10 +345,10 @@ class ServerTools:
         if self._search_failures >= _MOST_FAILURES or _is_unsupported(error):
             self._search_off_until = now + self._options.search_again_after
 
-    def _is_helped_by_listing(self, error: InvalidServerResult | ServerRefused) -> bool:
-        if isinstance(error, InvalidServerResult) or _is_unsupported(error):
+    def _is_helped_by_listing(self, error: InvalidServerResultError | ServerRefusedError) -> bool:
+        if isinstance(error, InvalidServerResultError) or _is_unsupported(error):
             return True
-        if isinstance(error, ServerBusy):
+        if isinstance(error, ServerBusyError):
             return self._is_listed
         return error.code in _BROKEN and (self.mode == "list" or self._is_listed or self._is_cheap_to_list)
 
@@ -283,9 +372,9 @@ class ServerTools:
         match self._search_fault:
             case None:
                 return None
-            case InvalidServerResult():
+            case InvalidServerResultError():
                 return f"the search gave an invalid result: {self._search_fault}"
-            case ServerRefused():
+            case ServerRefusedError():
                 return f"the search was refused: {self._search_fault}"
 
     async def _searched(self, query: str, limit: int) -> tuple[FoundTool, ...]:
@@ -349,16 +438,35 @@ class ServerTools:
         try:
             _ = self._client.session
         except RuntimeError as error:  # the SDK's word for a client that was left
-            raise ServerUnavailable("the connection ended") from error
+            raise ServerUnavailableError("the connection ended") from error
 
 
-def _is_unsupported(error: InvalidServerResult | ServerRefused) -> bool:
-    return isinstance(error, ServerRefused) and error.code in _UNSUPPORTED
+def require_request(query: str, limit: int) -> None:
+    """Refuse a search that no server could answer, before anything is sent.
+
+    Raises:
+        ValueError: The query is blank or no Unicode text, or the limit is not positive.
+    """
+    if not query.strip(WHITE_SPACE):
+        raise ValueError("the query is blank: say in a few words what is needed")
+    if any(unicodedata.category(character) == "Cs" for character in query):
+        raise ValueError("the query is no Unicode text: it holds half a character")
+    if limit < 1:
+        raise ValueError("the limit must be at least 1")
+
+
+async def list_as_found(tools: ServerTools) -> Found:
+    """Return every tool of a server as an answer, in the server's order."""
+    return Found(tuple(FoundTool(tool.name, "", tool) for tool in await tools.list()), "list")
+
+
+def _is_unsupported(error: InvalidServerResultError | ServerRefusedError) -> bool:
+    return isinstance(error, ServerRefusedError) and error.code in _UNSUPPORTED
 
 
 def _each_once(pages: Sequence[SearchToolsResult]) -> tuple[FoundTool, ...]:
     tools: dict[str, FoundTool] = {}
     for page in pages:
         for tool in page.tools:
-            tools.setdefault(tool.name, FoundTool(tool, hit_metadata(tool) or HitMetadata()))
+            tools.setdefault(tool.name, FoundTool(tool.name, "", tool, hit_metadata(tool) or HitMetadata(), "search"))
     return tuple(tools.values())

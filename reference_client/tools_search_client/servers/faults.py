@@ -15,12 +15,12 @@ from mcp_ext_tools_search.client.endings import connection_ended, malformed, tim
 from pydantic import ValidationError
 
 from tools_search_client.errors import (
-    InvalidServerResult,
-    ServerBusy,
+    InvalidServerResultError,
+    ServerBusyError,
     ServerError,
-    ServerRefused,
-    ServerTimedOut,
-    ServerUnavailable,
+    ServerRefusedError,
+    ServerTimeoutError,
+    ServerUnavailableError,
 )
 
 __all__ = ["as_server_error", "server_faults"]
@@ -59,7 +59,7 @@ def as_server_error(error: BaseException, ended: str = "") -> ServerError:
     """
     faults = [_single(leaf, ended) for leaf in _leaves(error)]
     told = [fault for fault in faults if fault.args[0]]
-    return (told or faults or [ServerUnavailable("the connection ended")])[0]
+    return (told or faults or [ServerUnavailableError("the connection ended")])[0]
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
@@ -78,15 +78,15 @@ def _single(error: BaseException, ended: str) -> ServerError:
         case MCPError():
             return _of_an_answer(error, ended)
         case TimeoutError():
-            return ServerTimedOut("no answer in time")
+            return ServerTimeoutError("no answer in time")
         case ValidationError():
-            return InvalidServerResult(f"the answer has the wrong shape: {_first_problem(error)}")
+            return InvalidServerResultError(f"the answer has the wrong shape: {_first_problem(error)}")
         case InvalidSearchResult():
-            return InvalidServerResult(str(error))
+            return InvalidServerResultError(str(error))
         case anyio.ClosedResourceError() | anyio.BrokenResourceError() if ended:
-            return ServerUnavailable(f"the connection ended: {ended}")
+            return ServerUnavailableError(f"the connection ended: {ended}")
         case _:
-            return ServerUnavailable(_unreached(error))
+            return ServerUnavailableError(_unreached(error))
 
 
 def _unreached(error: BaseException) -> str:
@@ -118,14 +118,14 @@ def _unanswered(error: httpx2.ConnectError) -> str | None:
 
 def _of_an_answer(error: MCPError, ended: str) -> ServerError:
     if timed_out(error):
-        return ServerTimedOut("no answer in time")
+        return ServerTimeoutError("no answer in time")
     if connection_ended(error):
-        return ServerUnavailable(f"the connection ended: {ended or error.message}")
+        return ServerUnavailableError(f"the connection ended: {ended or error.message}")
     if malformed(error):
-        return InvalidServerResult(error.message)
+        return InvalidServerResultError(error.message)
     if (wait := retry_after(error)) is not None:
-        return ServerBusy(error.code, error.message, error.data, wait)
-    return ServerRefused(error.code, error.message, error.data)
+        return ServerBusyError(error.code, error.message, error.data, wait)
+    return ServerRefusedError(error.code, error.message, error.data)
 
 
 def _first_problem(error: ValidationError) -> str:

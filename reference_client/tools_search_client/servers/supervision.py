@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 import anyio
 
-from tools_search_client.errors import ServerError, ServerTimedOut, ServerUnavailable
+from tools_search_client.errors import ServerError, ServerTimeoutError, ServerUnavailableError
 from tools_search_client.servers.diagnostics import Diagnostics, kept_diagnostics
 from tools_search_client.servers.discovery import ServerTools
 
@@ -99,7 +99,7 @@ class SupervisedServer:
         self._wanted.set()
         await self._settled.wait()
         if self._tools is None:
-            raise self._failure or ServerUnavailable("the connection ended")
+            raise self._failure or ServerUnavailableError("the connection ended")
         return self._tools
 
     async def run(self) -> None:
@@ -109,7 +109,7 @@ class SupervisedServer:
             self._failure = None
             try:
                 await self._hold()
-                failure: ServerError = ServerUnavailable("the connection ended")
+                failure: ServerError = ServerUnavailableError("the connection ended")
             except ServerError as error:
                 failure = error
             self._lost(failure)
@@ -127,7 +127,7 @@ class SupervisedServer:
                 self._tools = None
                 attempt.deadline = anyio.current_time() + _CLOSING_SECONDS
         if attempt.cancelled_caught and not self._settled.is_set():
-            raise ServerTimedOut(f"not ready after {self._connect_timeout:g} seconds{self.quotation()}")
+            raise ServerTimeoutError(f"not ready after {self._connect_timeout:g} seconds{self.quotation()}")
 
     def _lost(self, failure: ServerError) -> None:
         self._tools = None

@@ -9,11 +9,11 @@ import anyio
 import pytest
 from mcp_types import TextContent
 from tools_search_client.errors import (
-    InvalidServerResult,
-    ServerBusy,
-    ServerRefused,
-    ServerTimedOut,
-    ServerUnavailable,
+    InvalidServerResultError,
+    ServerBusyError,
+    ServerRefusedError,
+    ServerTimeoutError,
+    ServerUnavailableError,
 )
 from tools_search_client.servers.connection import ConnectionOptions, open_server
 from tools_search_client.servers.discovery import DiscoveryOptions
@@ -104,7 +104,7 @@ async def test_a_search_that_fails_once_is_a_failure_where_listing_is_dear(liar:
     server = liar("refuses:-32603:1", era=era, size=5_000)
     with anyio.fail_after(20):
         async with open_server(server.target, retrying(0)) as tools:
-            with pytest.raises(ServerRefused):
+            with pytest.raises(ServerRefusedError):
                 await tools.search("make a zeta")
             assert (await tools.search("make a beta")).mode == "search"
     assert server.asked("tools/search", "tools/list") == ["tools/search", "tools/search"]
@@ -115,7 +115,7 @@ async def test_a_search_that_failed_is_not_sent_again_at_once(liar: Any):
     with anyio.fail_after(20):
         async with open_server(server.target, retrying(1_000)) as tools:
             for query in ("alpha", "beta"):
-                with pytest.raises(ServerRefused):
+                with pytest.raises(ServerRefusedError):
                     await tools.search(query)
     assert server.asked("tools/search", "tools/list") == ["tools/search"]
 
@@ -126,7 +126,7 @@ async def test_a_search_that_fails_again_and_again_is_replaced_by_listing_until_
     with anyio.fail_after(20):
         async with open_server(server.target, retrying(0)) as tools:
             for query in ("alpha", "beta"):
-                with pytest.raises(ServerRefused):
+                with pytest.raises(ServerRefusedError):
                     await tools.search(query)
             found = await tools.search("make a gamma")
             assert (tools.mode, found.mode, found.tools[0].tool.name) == ("list", "list", "make_gamma")
@@ -134,7 +134,7 @@ async def test_a_search_that_fails_again_and_again_is_replaced_by_listing_until_
         assert len(server.asked("tools/search")) == 3
         async with open_server(server.target, ConnectionOptions(discovery=options)) as tools:
             for query in ("alpha", "beta", "gamma"):
-                with pytest.raises(ServerRefused):
+                with pytest.raises(ServerRefusedError):
                     await tools.search(query)
             assert (await tools.search("delta")).mode == "search"
 
@@ -156,7 +156,7 @@ async def test_a_refusal_that_listing_does_not_mend_is_raised(liar: Any, era: st
     server = liar("refuses:-32602", era=era)
     with anyio.fail_after(10):
         async with open_server(server.target) as tools:
-            with pytest.raises(ServerRefused) as refused:
+            with pytest.raises(ServerRefusedError) as refused:
                 await tools.search("alpha")
     assert refused.value.code == -32602
     assert server.asked("tools/list") == []
@@ -197,7 +197,7 @@ async def test_a_server_that_stays_busy_is_reported_and_neither_listed_nor_asked
     with anyio.fail_after(10):
         async with open_server(server.target) as tools:
             for query in ("alpha", "beta", "gamma", "delta"):
-                with pytest.raises(ServerBusy, match="too busy") as busy:
+                with pytest.raises(ServerBusyError, match="too busy") as busy:
                     await tools.search(query)
             assert (busy.value.retry_after, busy.value.kind, tools.mode) == (60, "busy", "search")
     assert server.asked("tools/search", "tools/list") == ["tools/search"]
@@ -208,7 +208,7 @@ async def test_busy_answers_are_no_failures_that_make_a_client_list(liar: Any, e
     with anyio.fail_after(10):
         async with open_server(server.target) as tools:
             for query in ("alpha", "beta", "gamma", "delta"):
-                with pytest.raises(ServerBusy):
+                with pytest.raises(ServerBusyError):
                     await tools.search(query)
             assert (await tools.search("make an alpha")).mode == "search"
     assert server.asked("tools/search", "tools/list") == ["tools/search"] * 17
@@ -231,7 +231,7 @@ async def test_a_wait_for_a_busy_server_ends_with_the_time_of_the_search(liar: A
     with anyio.fail_after(10):
         async with open_server(server.target, ConnectionOptions(discovery=options)) as tools:
             began = anyio.current_time()
-            with pytest.raises(ServerBusy):
+            with pytest.raises(ServerBusyError):
                 await tools.search("alpha")
             assert anyio.current_time() - began < 5
 
@@ -291,7 +291,7 @@ async def test_a_search_that_hangs_is_given_up_and_not_replaced_by_listing(
     server = liar("hangs", era=era)
     with anyio.fail_after(10):
         async with open_server(server.target, impatient) as tools:
-            with pytest.raises(ServerTimedOut):
+            with pytest.raises(ServerTimeoutError):
                 await tools.search("alpha")
     assert server.asked("tools/list") == []
 
@@ -299,7 +299,7 @@ async def test_a_search_that_hangs_is_given_up_and_not_replaced_by_listing(
 async def test_a_server_that_dies_during_a_search_is_unavailable(liar: Any, era: str):
     with anyio.fail_after(10):
         async with open_server(liar("dies", era=era).target) as tools:
-            with pytest.raises(ServerUnavailable):
+            with pytest.raises(ServerUnavailableError):
                 await tools.search("alpha")
 
 
@@ -307,7 +307,7 @@ async def test_a_server_that_dies_during_a_call_is_unavailable(liar: Any, era: s
     with anyio.fail_after(10):
         async with open_server(liar("call-dies", era=era).target) as tools:
             await tools.search("alpha")
-            with pytest.raises(ServerUnavailable):
+            with pytest.raises(ServerUnavailableError):
                 await tools.call("make_alpha")
 
 
@@ -315,7 +315,7 @@ async def test_a_call_that_hangs_is_given_up(liar: Any, era: str, impatient: Con
     with anyio.fail_after(10):
         async with open_server(liar("call-hangs", era=era).target, impatient) as tools:
             await tools.search("alpha")
-            with pytest.raises(ServerTimedOut):
+            with pytest.raises(ServerTimeoutError):
                 await tools.call("make_alpha")
 
 
@@ -323,7 +323,7 @@ async def test_structured_content_that_breaks_the_tools_own_schema_is_an_invalid
     with anyio.fail_after(10):
         async with open_server(liar("unstructured", era=era).target) as tools:
             await tools.search("alpha")
-            with pytest.raises(InvalidServerResult):
+            with pytest.raises(InvalidServerResultError):
                 await tools.call("make_alpha")
 
 
@@ -350,14 +350,14 @@ async def test_an_invalid_definition_in_a_search_result_costs_that_tool_and_no_o
 async def test_a_listing_that_lies_is_an_invalid_result(liar: Any, era: str, fault: str):
     with anyio.fail_after(10):
         async with open_server(liar(fault, era=era, place="nowhere").target) as tools:
-            with pytest.raises(InvalidServerResult):
+            with pytest.raises(InvalidServerResultError):
                 await tools.search("alpha")
 
 
 async def test_a_listing_that_is_refused_is_refused(liar: Any, era: str):
     with anyio.fail_after(10):
         async with open_server(liar("list-refused", era=era, place="nowhere").target) as tools:
-            with pytest.raises(ServerRefused):
+            with pytest.raises(ServerRefusedError):
                 await tools.list()
 
 
@@ -463,7 +463,7 @@ async def test_listing_and_ranking_here_orders_as_the_reference_server_does(refe
             searched = await tools.search("delete a customer", limit=4)
             listed = await tools.list()
             assert len(listed) == 12
-    from tools_search_client.servers.fallback import LocalIndex
+    from tools_search_client.servers.discovery import LocalIndex
 
     ranked = LocalIndex(listed, DiscoveryOptions().ranker).search("delete a customer", 4)
     assert [hit.tool.name for hit in ranked] == [hit.tool.name for hit in searched.tools]

@@ -6,27 +6,97 @@ for as long as layer 1 keeps it, and searched on this side with one ranking over
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Final
 
 from mcp_ext_tools_search.types import HitMetadata
-from tools_search_hosts import SEPARATOR, ServerEntry
+from mcp_types import Tool
+from tools_search_hosts import SEPARATOR, ServerEntry, qualified_name
 from tools_search_hosts.toolsets import Rule, Toolset
 
 from tools_search_client.conversation.catalog import Catalog, ServerOffer, SourceAnswer
 from tools_search_client.conversation.finding import MOST_BROWSED
-from tools_search_client.errors import AmbiguousTool, UnknownTool
-from tools_search_client.federation.concurrency import in_parallel
+from tools_search_client.errors import AmbiguousToolError, UnknownToolError
 from tools_search_client.federation.configuration import Configuration
-from tools_search_client.federation.fanout import Answer, Method, Question, by_listing
+from tools_search_client.federation.fanout import Answer, Method, Question, by_listing, in_parallel
 from tools_search_client.federation.federation import DEFAULT_DEADLINE, Federation
 from tools_search_client.federation.merging import federated_tools
-from tools_search_client.servers.discovery import ServerTools
-from tools_search_client.servers.found import Found, FoundTool
+from tools_search_client.found import Found, FoundTool
+from tools_search_client.servers.discovery import ServerTools, list_as_found
 
-__all__ = ["FederationSource"]
+
+class ListedSource:
+    """A `ToolSource` over tools that are at hand.
+
+    Args:
+        offers: The servers with all their tools; the host may replace them when its lists change.
+        unassigned: Tools of which nobody knows the server.
+    """
+
+    def __init__(self, offers: Iterable[ServerOffer], unassigned: Iterable[FoundTool] = ()) -> None:
+        self.offers = tuple(offers)
+        self.unassigned = tuple(unassigned)
+
+    @classmethod
+    def of(cls, tools: Mapping[str, Sequence[Tool]], *, deferred: Collection[str] = ()) -> ListedSource:
+        """Return the source for the tools of each server, of which some are deferred."""
+        return cls(
+            ServerOffer(server, tuple(_tool(server, tool) for tool in own), defer_loading=server in deferred)
+            for server, own in tools.items()
+        )
+
+    @classmethod
+    def by_prefix(
+        cls, tools: Iterable[Tool], servers: Sequence[str], *, deferred: Collection[str] = ()
+    ) -> ListedSource:
+        """Return the source for one list of tools whose names begin with the server's, as in `server_tool`.
+
+        A tool that begins with the name of none of `servers` is always loaded, under the name that it has.
+        """
+        by_server: dict[str, list[FoundTool]] = {server: [] for server in servers}
+        unassigned: list[FoundTool] = []
+        for tool in tools:
+            server = _server_of(tool.name, servers)
+            if server is None:
+                unassigned.append(replace(_tool("", tool), name=qualified_name("", tool.name)))
+            else:
+                by_server[server].append(_tool(server, tool, name=qualified_name("", tool.name)))
+        offers = (ServerOffer(name, tuple(own), name in deferred) for name, own in by_server.items())
+        return cls(offers, unassigned)
+
+    async def survey(self, toolset: Toolset, /) -> Catalog:
+        """Return everything that the toolset shows; a tool without a server is shown unless there is a toolset."""
+        shown: list[ServerOffer] = []
+        for offer in self.offers:
+            rule = toolset.rule(offer.name)
+            if rule is not None:
+                tools = tuple(tool for tool in offer.tools or () if rule.shows(tool.tool.name))
+                shown.append(replace(offer, tools=tools))
+        return Catalog(tuple(shown), self.unassigned if toolset.rules is None else ())
+
+    async def search(self, query: str, /, *, servers: Collection[str], limit: int) -> SourceAnswer:
+        """Return nothing: no server is searched, since all were listed."""
+        return SourceAnswer()
+
+    async def browse(self, server: str, /) -> SourceAnswer:
+        """Return nothing: all servers were listed."""
+        return SourceAnswer()
+
+    async def look_up(self, name: str, /, *, servers: Collection[str]) -> SourceAnswer:
+        """Return nothing: all servers were listed."""
+        return SourceAnswer()
+
+
+def _tool(server: str, tool: Tool, *, name: str | None = None) -> FoundTool:
+    return FoundTool(name or qualified_name(server, tool.name), server, tool, HitMetadata(), "list")
+
+
+def _server_of(name: str, servers: Iterable[str]) -> str | None:
+    fitting = [server for server in servers if server and name.startswith((f"{server}{SEPARATOR}", f"{server}_"))]
+    return max(fitting, key=len, default=None)
+
 
 _MOST_TOPICS: Final = 50
 
@@ -83,7 +153,7 @@ class FederationSource:
         """List one server."""
 
         async def ask(_: str, tools: ServerTools) -> Found:
-            return await _everything(tools)
+            return await list_as_found(tools)
 
         question = Question(ask, subject=lambda _: "list", method=by_listing)
         (answer,) = await self._federation.survey(question, servers=[server], deadline=self._deadline)
@@ -97,10 +167,10 @@ class FederationSource:
         spelling = f"{server}{SEPARATOR}{bare}" if colon and server in servers else name
         try:
             return SourceAnswer((await self._federation.resolve(spelling, servers=servers, deadline=self._deadline),))
-        except AmbiguousTool as several:
+        except AmbiguousToolError as several:
             answers = [await self.look_up(full, servers=servers) for full in several.candidates]  # all known by now
             return SourceAnswer(tuple(tool for answer in answers for tool in answer.tools))
-        except UnknownTool as unknown:
+        except UnknownToolError as unknown:
             failures = dict.fromkeys(unknown.failed, "it could not be asked")
             return SourceAnswer(closest=unknown.closest, failures=failures)
 
@@ -110,7 +180,7 @@ class FederationSource:
             if rule.excludes:
                 return Found((), "search")
             return await _looked_up(tools, rule)
-        found = await _everything(tools)
+        found = await list_as_found(tools)
         return replace(found, tools=tuple(hit for hit in found.tools if rule.shows(hit.tool.name)))
 
     def _is_to_be_listed(self, entry: ServerEntry, tools: ServerTools) -> bool:
@@ -137,10 +207,6 @@ class FederationSource:
             size=None if size is None else max(0, size - len(rule.names)),
             topics=tuple(topics[:_MOST_TOPICS]),
         )
-
-
-async def _everything(tools: ServerTools) -> Found:
-    return Found(tuple(FoundTool(tool, HitMetadata()) for tool in await tools.list()), "list")
 
 
 async def _looked_up(tools: ServerTools, rule: Rule) -> Found:

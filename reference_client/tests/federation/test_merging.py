@@ -5,7 +5,7 @@ from __future__ import annotations
 from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import Tool
 from tools_search_client.federation.merging import merge
-from tools_search_client.servers.found import Found, FoundTool
+from tools_search_client.found import Found, FoundTool
 from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
 from tools_search_ranking import FieldedRanker
 
@@ -18,7 +18,7 @@ def found(*names: str) -> Found:
     tools = [
         Tool(name=name, description=f"To {name.replace('_', ' ')}", input_schema={"type": "object"}) for name in names
     ]
-    return Found(tuple(FoundTool(tool, HitMetadata(score=1.0)) for tool in tools), "search")
+    return Found(tuple(FoundTool(tool.name, "", tool, HitMetadata(score=1.0)) for tool in tools), "search")
 
 
 def merged(*answers: tuple[ServerEntry, Found], query: str = "read mail", limit: int = 10) -> list[str]:
@@ -72,8 +72,8 @@ def test_the_limit_holds():
 
 def test_a_lying_score_moves_nothing():
     humble, boastful = found("read_mail"), found("spam")
-    boastful = Found((FoundTool(boastful.tools[0].tool, HitMetadata(score=1.0)),), "search")
-    humble = Found((FoundTool(humble.tools[0].tool, HitMetadata(score=0.01)),), "search")
+    boastful = Found((FoundTool("x", "", boastful.tools[0].tool, HitMetadata(score=1.0)),), "search")
+    humble = Found((FoundTool("x", "", humble.tools[0].tool, HitMetadata(score=0.01)),), "search")
     assert merged((entry("b", "b"), boastful), (entry("a"), humble))[0] == "a__read_mail"
 
 

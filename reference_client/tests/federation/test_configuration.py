@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tools_search_client.errors import ConfigurationError, LocalMistake
+from tools_search_client.errors import ConfigurationError, LocalError
 from tools_search_client.federation.configuration import (
     Configuration,
     ToolDiscovery,
@@ -167,7 +167,7 @@ def test_tool_discovery_is_understood_in_camel_case(tmp_path: Path):
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path):
-    with pytest.raises(LocalMistake, match="cannot be read"):
+    with pytest.raises(LocalError, match="cannot be read"):
         load_configuration(tmp_path / "nowhere.json")
 
 

@@ -25,7 +25,7 @@ from mcp_types import (
     JSONRPCResponse,
     TextContent,
 )
-from tools_search_client.errors import InvalidServerResult, ServerError, ServerUnavailable
+from tools_search_client.errors import InvalidServerResultError, ServerError, ServerUnavailableError
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.federation import open_federation
 from tools_search_client.servers.connection import ConnectionOptions, open_server
@@ -33,7 +33,7 @@ from tools_search_client.servers.discovery import ServerTools
 from tools_search_client.servers.faults import as_server_error
 from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
 
-HOSTILE = Path(__file__).parents[2] / "reference_server" / "tests" / "servers" / "hostile.py"
+HOSTILE = Path(__file__).parents[3] / "reference_server" / "tests" / "servers" / "hostile.py"
 
 pytestmark = pytest.mark.anyio
 
@@ -58,7 +58,7 @@ class Notes:
 
 
 async def refused(target: StdioTarget | HttpTarget) -> str:
-    with anyio.fail_after(10), pytest.raises(ServerUnavailable) as error:
+    with anyio.fail_after(10), pytest.raises(ServerUnavailableError) as error:
         async with open_server(target):
             raise NotImplementedError
     return str(error.value)
@@ -129,7 +129,7 @@ async def test_an_observer_is_told_of_every_message_and_of_the_end(liar: Any):
     notes = Notes()
     with anyio.fail_after(10):
         async with open_server(liar("dies").target, ConnectionOptions(observer=notes, follow_changes=False)) as tools:
-            with pytest.raises(ServerUnavailable):
+            with pytest.raises(ServerUnavailableError):
                 await tools.search("alpha")
     assert (notes.sent_methods, notes.answers, notes.ended) == (["server/discover", "tools/search"], 1, True)
 
@@ -154,7 +154,7 @@ async def test_tools_of_a_connection_that_was_left_are_unavailable(liar: Any):
     with anyio.fail_after(10):
         async with open_server(liar().target) as tools:
             assert tools.client.server_capabilities
-        with pytest.raises(ServerUnavailable):
+        with pytest.raises(ServerUnavailableError):
             await tools.search("alpha")
 
 
@@ -172,7 +172,7 @@ async def test_what_the_block_raises_passes_through_as_it_is(liar: Any):
     ("error", "told"),
     [
         (ExceptionGroup("outer", [ExceptionGroup("inner", [OSError("disk on fire")])]), "disk on fire"),
-        (ExceptionGroup("outer", [OSError(), InvalidServerResult("lies")]), "cannot be reached: OSError"),
+        (ExceptionGroup("outer", [OSError(), InvalidServerResultError("lies")]), "cannot be reached: OSError"),
         (MCPError(CONNECTION_CLOSED, "Connection closed"), "the connection ended"),
         (MCPError(CONNECTION_CLOSED, "Out of stock"), "Out of stock (-32000)"),
         (MCPError(REQUEST_TIMEOUT, "Quota used up"), "Quota used up (-32001)"),
@@ -286,7 +286,7 @@ async def test_an_answer_that_cannot_be_read_fails_its_call_at_once_with_what_is
     with anyio.fail_after(30):
         async with open_server(await hostile(way, "good")) as tools:
             for answer in UNREADABLE:
-                with pytest.raises(InvalidServerResult, match="its answer is malformed: "):
+                with pytest.raises(InvalidServerResultError, match="its answer is malformed: "):
                     await tools.call("say", {"answer": answer})
 
 
@@ -331,7 +331,7 @@ async def test_a_server_that_sends_too_much_costs_the_others_nothing(hostile: An
 async def test_a_server_that_ends_during_a_request_is_quoted_with_how_it_ended(liar: Any):
     with anyio.fail_after(30):
         async with open_server(liar("dies").target) as tools:
-            with pytest.raises(ServerUnavailable, match="it ended with exit code 3; it last said: out of cheese"):
+            with pytest.raises(ServerUnavailableError, match="it ended with exit code 3; it last said: out of cheese"):
                 await tools.search("alpha")
 
 

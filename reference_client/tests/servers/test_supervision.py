@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import anyio
 import pytest
-from tools_search_client.errors import ServerError, ServerTimedOut, ServerUnavailable
+from tools_search_client.errors import ServerError, ServerTimeoutError, ServerUnavailableError
 from tools_search_client.servers.diagnostics import Diagnostics
 from tools_search_client.servers.discovery import ServerTools
 from tools_search_client.servers.supervision import Backoff, SupervisedServer
@@ -79,11 +79,11 @@ async def test_many_who_ask_at_once_share_one_connection(doubles: Doubles):
 
 
 async def test_a_failure_is_told_to_everybody_who_waited(doubles: Doubles):
-    doubles.failures = [ServerUnavailable("closed for the day")]
+    doubles.failures = [ServerUnavailableError("closed for the day")]
     told: list[str] = []
 
     async def ask(server: SupervisedServer) -> None:
-        with pytest.raises(ServerUnavailable) as error:
+        with pytest.raises(ServerUnavailableError) as error:
             await server.tools()
         told.append(str(error.value))
 
@@ -94,10 +94,10 @@ async def test_a_failure_is_told_to_everybody_who_waited(doubles: Doubles):
 
 
 async def test_a_server_that_failed_is_left_alone_for_a_while_and_then_tried_again(doubles: Doubles):
-    doubles.failures = [ServerUnavailable("not yet")]
+    doubles.failures = [ServerUnavailableError("not yet")]
     async with running(doubles.server()) as server:
         for _ in range(3):
-            with pytest.raises(ServerUnavailable):
+            with pytest.raises(ServerUnavailableError):
                 await server.tools()
         assert doubles.opened == 1
         doubles.now = 1.0
@@ -110,7 +110,7 @@ async def test_a_connection_that_was_lost_is_made_again_for_the_next_who_asks(do
         await server.tools()
         doubles.lose()
         await until(lambda: server.connected is None)
-        with pytest.raises(ServerUnavailable):
+        with pytest.raises(ServerUnavailableError):
             await server.tools()
         doubles.now = 1.0
         assert await server.tools() is TOOLS
@@ -119,7 +119,7 @@ async def test_a_connection_that_was_lost_is_made_again_for_the_next_who_asks(do
 async def test_an_attempt_that_takes_too_long_fails(doubles: Doubles):
     doubles.hangs = True
     async with running(doubles.server(connect_timeout=0.01)) as server:
-        with pytest.raises(ServerTimedOut, match=r"not ready after 0\.01 seconds; it last said: one moment"):
+        with pytest.raises(ServerTimeoutError, match=r"not ready after 0\.01 seconds; it last said: one moment"):
             await server.tools()
 
 

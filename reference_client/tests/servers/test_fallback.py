@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from mcp_ext_tools_search.client.listing import ListedPage
 from mcp_types import ListToolsResult, Tool
-from tools_search_client.errors import InvalidServerResult
-from tools_search_client.servers.fallback import FetchPage, ListingBounds, LocalIndex, list_everything
+from tools_search_client.errors import InvalidServerResultError
+from tools_search_client.servers.discovery import FetchPage, ListingBounds, LocalIndex, list_everything
 from tools_search_ranking import FieldedRanker
 
 pytestmark = pytest.mark.anyio
@@ -50,7 +50,7 @@ async def test_the_first_definition_of_a_name_counts():
 
 
 async def test_a_cursor_that_comes_back_is_a_lie():
-    with pytest.raises(InvalidServerResult, match="circle"):
+    with pytest.raises(InvalidServerResultError, match="circle"):
         await list_everything(pages(first=page("a", after="p2"), p2=page("b", after="p2")), BOUNDS)
 
 
@@ -63,7 +63,7 @@ async def test_a_listing_without_end_is_cut_off(per_page: int):
         count += 1
         return page(*(f"t{count}-{n}" for n in range(per_page)), after=f"p{count}")
 
-    with pytest.raises(InvalidServerResult, match="no end"):
+    with pytest.raises(InvalidServerResultError, match="no end"):
         await list_everything(fetch, BOUNDS)
     assert count <= BOUNDS.max_pages
 

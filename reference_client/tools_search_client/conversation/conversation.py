@@ -12,21 +12,25 @@ from tools_search_hosts import split_candidates
 from tools_search_hosts.toolsets import EVERYTHING, Toolset, closest
 from tools_search_ranking import default_ranker
 
-from tools_search_client.conversation import wording
-from tools_search_client.conversation.accounting import TokenCounts
+from tools_search_client.conversation import prompts
 from tools_search_client.conversation.catalog import ToolSource
-from tools_search_client.conversation.definitions import Definition, estimate_tokens
 from tools_search_client.conversation.delegation import Delegate, find_for_turn
 from tools_search_client.conversation.desk import Desk
-from tools_search_client.conversation.messages import Forward, Offer, Reply, ToolCall, TurnStart
+from tools_search_client.conversation.messages import (
+    Definition,
+    Forward,
+    Offer,
+    Reply,
+    SyntheticTool,
+    ToolCall,
+    TurnStart,
+    estimate_tokens,
+)
 from tools_search_client.conversation.pool import Pool
 from tools_search_client.conversation.shelf import Addition
-from tools_search_client.conversation.statistics import DiscoveryStatistics, Statistics
-from tools_search_client.conversation.synthetic import SyntheticTool
-from tools_search_client.errors import LocalMistake, ToolsSearchClientError, UnknownTool
-from tools_search_client.federation.tool_discovery import ToolDiscovery
-
-__all__ = ["Conversation"]
+from tools_search_client.conversation.statistics import DiscoveryStatistics, Statistics, TokenCounts
+from tools_search_client.errors import LocalError, ToolsSearchClientError, UnknownToolError
+from tools_search_client.federation.configuration import ToolDiscovery
 
 _logger = logging.getLogger(__name__)
 
@@ -115,7 +119,7 @@ class Conversation:
             toolset: The choice among all tools that holds from now on; everything where none is given.
 
         Raises:
-            LocalMistake: There is no toolset of that name.
+            LocalError: There is no toolset of that name.
         """
         chosen = self._chosen(toolset)
         self._desk.begin_turn()
@@ -171,7 +175,7 @@ class Conversation:
             return Reply(call, self._refusal(call.name), is_error=True)
         server = definition.tool.server
         if self._desk.news.is_gone(definition.name):
-            said = wording.vanished(definition.name, server, self._desk.search_name)
+            said = prompts.vanished(definition.name, server, self._desk.search_name)
             return Reply(call, said, is_error=True)
         self._count_call(definition.name, server)
         return Forward(call, definition, self._desk.called(definition) or definition.tool)
@@ -179,17 +183,17 @@ class Conversation:
     def refused(self, forward: Forward) -> Reply:
         """Return what to tell the model of a call that the user does not allow."""
         self._uncount_call(forward)
-        return Reply(forward.call, wording.NOT_ALLOWED, is_error=True)
+        return Reply(forward.call, prompts.NOT_ALLOWED, is_error=True)
 
     def failed(self, forward: Forward, error: ToolsSearchClientError) -> Reply:
         """Return what to tell the model of a call that did not come to a result."""
         self._uncount_call(forward)
         name, server = forward.definition.name, forward.tool.server
-        if isinstance(error, UnknownTool) and server not in error.failed:
+        if isinstance(error, UnknownToolError) and server not in error.failed:
             self._desk.news.note_gone(name)
-            said = wording.vanished(name, server, self._desk.search_name)
+            said = prompts.vanished(name, server, self._desk.search_name)
         else:
-            said = wording.failed_call(name, server, error)
+            said = prompts.failed_call(name, server, error)
         return Reply(forward.call, said, is_error=True)
 
     async def _answered(self, synthetic: SyntheticTool, call: ToolCall) -> Reply:
@@ -198,7 +202,7 @@ class Conversation:
             result = await synthetic.execute(call.arguments)
         except Exception as error:  # the host's own program: its mistakes cost no turn
             _logger.exception("the host's tool %r failed", call.name)
-            return Reply(call, wording.failed_host_tool(call.name), is_error=True, fault=error)
+            return Reply(call, prompts.failed_host_tool(call.name), is_error=True, fault=error)
         loaded = self._desk.load(result.newly_loaded_tools, call.id)
         if synthetic is self._desk.search:
             self._count_search(len(loaded))
@@ -210,14 +214,14 @@ class Conversation:
         unlisted = self._pool.catalog.unlisted
         may_be_there = split_candidates(name.replace(":", "__", 1), unlisted)
         if (self._discovery.enabled or self._desk.search_name) and (known.named(name) or may_be_there):
-            return wording.not_loaded_yet(name, self._desk.search_name)
-        return wording.not_a_tool(name, known.closest(name), self._desk.search_name)
+            return prompts.not_loaded_yet(name, self._desk.search_name)
+        return prompts.not_a_tool(name, known.closest(name), self._desk.search_name)
 
     def _chosen(self, toolset: str | Toolset | None) -> Toolset:
         if not isinstance(toolset, str):
             return toolset or EVERYTHING
         if toolset not in self._tool_sets:
-            raise LocalMistake(f"no toolset is named {toolset!r}; {closest(toolset, self._tool_sets)}")
+            raise LocalError(f"no toolset is named {toolset!r}; {closest(toolset, self._tool_sets)}")
         return self._tool_sets[toolset]
 
     def _count_call(self, name: str, server: str) -> None:

@@ -13,10 +13,10 @@ import pytest
 from mcp_ext_tools_search.ranking import ToolIndex
 from mcp_types import TextContent, Tool
 from tools_search_client.demo.meter import WireMeter
-from tools_search_client.errors import AmbiguousTool, ServerUnavailable, UnknownTool
+from tools_search_client.errors import AmbiguousToolError, ServerUnavailableError, UnknownToolError
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.federation import FederationOptions, open_federation
-from tools_search_client.federation.reports import FederatedSearch, FederatedTool
+from tools_search_client.found import FederatedSearch, FoundTool
 from tools_search_client.servers.connection import ConnectionOptions
 from tools_search_client.servers.discovery import DiscoveryOptions
 from tools_search_client.servers.supervision import Backoff
@@ -303,7 +303,7 @@ async def test_a_bare_name_of_several_servers_is_ambiguous(liar: Any):
     servers = configured(one=liar().target, two=liar().target)
     with anyio.fail_after(40):
         async with open_federation(servers) as federation:
-            with pytest.raises(AmbiguousTool) as error:
+            with pytest.raises(AmbiguousToolError) as error:
                 await federation.call("make_alpha")
     assert error.value.candidates == ("one__make_alpha", "two__make_alpha")
 
@@ -312,7 +312,7 @@ async def test_a_bare_name_that_looks_like_a_full_one_is_found(liar: Any, tmp_pa
     server = liar()
     with anyio.fail_after(40):
         async with open_federation(configured(make_=server.target, make=liar().target)) as federation:
-            with pytest.raises(UnknownTool):
+            with pytest.raises(UnknownToolError):
                 await federation.resolve("make__nothing")
 
 
@@ -320,7 +320,7 @@ async def test_an_unknown_name_is_answered_with_the_closest_and_the_servers_that
     servers = configured(plain=plain_server, gone=StdioTarget("/nowhere/program"))
     with anyio.fail_after(40):
         async with open_federation(servers) as federation:
-            with pytest.raises(UnknownTool) as error:
+            with pytest.raises(UnknownToolError) as error:
                 await federation.call("add_nubmers")
     assert (error.value.closest[0], error.value.failed) == ("plain__add_numbers", ("gone",))
 
@@ -392,16 +392,16 @@ async def test_a_call_to_a_server_that_died_is_refused_with_the_reason(liar: Any
     server = liar("call-dies")
     with anyio.fail_after(40):
         async with open_federation(configured(mortal=server.target)) as federation:
-            with pytest.raises(ServerUnavailable):
+            with pytest.raises(ServerUnavailableError):
                 await federation.call("mortal__make_alpha")
             await until(lambda: federation.supervised["mortal"].connected is None)
-            with pytest.raises(UnknownTool) as error:
+            with pytest.raises(UnknownToolError) as error:
                 await federation.call("mortal__make_alpha")
     assert error.value.failed == ("mortal",)
 
 
 async def test_a_reranker_has_the_last_say(liar: Any):
-    def backwards(query: str, tools: Sequence[FederatedTool]) -> Sequence[FederatedTool]:
+    def backwards(query: str, tools: Sequence[FoundTool]) -> Sequence[FoundTool]:
         return tools[::-1]
 
     with anyio.fail_after(40):

@@ -13,35 +13,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, cast
 
-from tools_search_client.conversation.definitions import valid_name
+from tools_search_client.conversation.messages import valid_name
 from tools_search_client.errors import ServerError, ToolsSearchClientError
-from tools_search_client.federation.reports import FederatedTool
+from tools_search_client.found import FoundTool
 from tools_search_client.text import printable, shorten
-
-__all__ = [
-    "DETAILS",
-    "NOT_ALLOWED",
-    "SEARCH_DESCRIPTION",
-    "SYSTEM_PROMPT_LINE",
-    "Detail",
-    "changed_servers",
-    "changed_tools",
-    "described",
-    "failed_call",
-    "failed_host_tool",
-    "gone",
-    "listing_of",
-    "names_of_tools",
-    "no_such_names",
-    "not_a_tool",
-    "not_loaded_yet",
-    "nothing_found",
-    "search_description",
-    "server_failure",
-    "unknown_server",
-    "unknown_tool",
-    "vanished",
-]
 
 Detail = Literal["minimal", "brief", "full"]
 """How much is said of each tool that was found: its name; its purpose and parameters; its whole definition."""
@@ -111,7 +86,7 @@ def not_a_tool(name: str, closest: Sequence[str], search_tool: str | None) -> st
     return f"Error: No tool is named '{_one(name)}'.{near}{advice}"
 
 
-def described(tool: FederatedTool, detail: Detail) -> str:
+def described(tool: FoundTool, detail: Detail) -> str:
     """Return what is said of one tool that was found."""
     heading = f"- {_one(tool.server)}:{_one(tool.tool.name)}" if tool.server else f"- {_one(tool.tool.name)}"
     if detail == "minimal":

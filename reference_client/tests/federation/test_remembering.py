@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_ext_tools_search.ranking import PlainRanker, Ranker
 from mcp_types import Tool
-from tools_search_client.federation.remembering import RememberingRanker
+from tools_search_client.federation.merging import RememberingRanker
 from tools_search_ranking import FieldedRanker
 from tools_search_ranking.fielded import FieldedIndex
 

@@ -1,0 +1,126 @@
+"""Found tools, and the answers of one server and of many.
+
+Layer 1 answers with `Found`, layer 2 with `FederatedSearch` and `FederatedListing`, which have a `ServerReport` for
+each server. All of them hold tools as `FoundTool`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from mcp_ext_tools_search.types import HitMetadata
+from mcp_types import Implementation, Tool
+
+from tools_search_client.errors import FailureKind, ServerError, ServerRefusedError
+
+Mode: TypeAlias = Literal["search", "list"]
+"""How a server is asked: `tools/search`, or `tools/list` with ranking on this side."""
+
+Era: TypeAlias = Literal["modern", "legacy"]
+"""Which of the two families of protocol revisions a connection speaks."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTool:
+    """A tool with its whole definition, the server that has it, and why it was found."""
+
+    name: str
+    """What to call it by. Among many servers it is unambiguous and valid for every model provider."""
+
+    server: str
+    """The server's name in the configuration; empty where there is only one server."""
+
+    tool: Tool
+
+    hit: HitMetadata = field(default_factory=HitMetadata)
+    """Why its own server, or the ranking on this side, found it; all members are `None` where nobody says."""
+
+    mode: Mode = "list"
+    """How it was found."""
+
+    weight: float = 0.0
+    """Of the fusion; comparable only within one answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answer to one search of one server, best first.
+
+    An empty answer is no proof that the server has no such tool.
+    """
+
+    tools: tuple[FoundTool, ...]
+    mode: Mode
+    fallback: str | None = None
+    """Why the tools were listed although the server advertises the search."""
+    listed: tuple[Tool, ...] | None = None
+    """Every tool of the server, where it was listed to be ranked on this side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a server contributed nothing."""
+
+    kind: FailureKind
+    message: str
+    code: int | None = None
+    """The JSON-RPC code where the server refused."""
+
+    @classmethod
+    def of(cls, error: ServerError) -> Failure:
+        """Return the failure that `error` stands for."""
+        return cls(error.kind, str(error), error.code if isinstance(error, ServerRefusedError) else None)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReport:
+    """How one server did."""
+
+    server: str
+    mode: Mode | None
+    """How it was asked; `None` where it never got so far."""
+    era: Era | None
+    milliseconds: float
+    """From the request to this server's answer or failure, connecting included."""
+    hits: int = 0
+    """How many tools it contributed, before fusion."""
+    left_out: int = 0
+    """How many tools its listing is without, because the protocol forbids their definitions."""
+    fallback: str | None = None
+    """Why it was listed although it advertises the search."""
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FederatedSearch:
+    """The fused answer, best first, and one report per server in the order of the configuration."""
+
+    tools: tuple[FoundTool, ...]
+    servers: tuple[ServerReport, ...]
+
+    @property
+    def failed(self) -> tuple[ServerReport, ...]:
+        """The servers whose tools are missing."""
+        return tuple(report for report in self.servers if report.failure is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class FederatedListing:
+    """Every tool of every server that answered, in the order of the configuration and of each server."""
+
+    tools: tuple[FoundTool, ...]
+    servers: tuple[ServerReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerDescription:
+    """What one server is and offers."""
+
+    report: ServerReport
+    info: Implementation | None = None
+    protocol_version: str | None = None
+    settings: dict[str, Any] | None = None
+    """As advertised, under the names of the wire; `None` where it offers no search."""
+    tools: int | None = None
+    """How many tools it has: counted where it was listed, as advertised where it is searched."""
