@@ -1,4 +1,4 @@
-"""Command line that makes every table and picture anew."""
+"""Command line that measures everything and writes the report."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Final
 
 import click
 
-from benchmarks.report.page import RESULTS, plot_of, records, render
+from benchmarks.report.page import RESULTS, records, render
 from benchmarks.report.quotes import documents, requote
-from benchmarks.report.records import StepFailed, run, write_record
-from benchmarks.report.steps import STEPS, Material
+from benchmarks.report.steps import STEPS, Material, StepFailed, run, write_record
 
 __all__ = ["main"]
 
@@ -26,7 +25,7 @@ _DIRECTORY = click.Path(exists=True, file_okay=False, resolve_path=True, path_ty
     "--servers",
     type=_DIRECTORY,
     multiple=True,
-    help="Dataset whose tools are of servers: `context` takes all, `federation` and the picture the first.",
+    help="Dataset whose tools are of servers: `context` and `method` take all, `federation` the first.",
 )
 @click.option("--sizes", help="Numbers of tools for speeds. [default: 10,100,1000,10000; 10,100 if quick]")
 @click.option("--only", type=click.Choice([*STEPS]), multiple=True, help="May be repeated; everything without it.")
@@ -47,7 +46,7 @@ def main(
     tables_only: bool,
     out: Path,
 ) -> None:
-    """Make all measurements and write RESULTS.md, with the figures and pictures in `results/` beside it.
+    """Make all measurements and write RESULTS.md, with the figures in `results/` next to it.
 
     What a run leaves out with `--only` stays as it was. Times are worth something only if the machine has nothing else
     to do.
@@ -62,7 +61,7 @@ def main(
             continue
         click.echo(f"{name} …", err=True)
         try:
-            write_record(run(name, options, plot_of(name, results) if STEPS[name].can_draw else None), results)
+            write_record(run(name, options), results)
         except StepFailed as failure:
             raise click.ClickException(str(failure)) from None
     (out / _PAGE).write_text(render(out), encoding="utf-8")

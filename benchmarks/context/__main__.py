@@ -8,22 +8,119 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import anyio
 import click
 
-from benchmarks.context.catalog import read_catalog
-from benchmarks.context.measure import Measurement, measure
-from benchmarks.context.plot import draw
-from benchmarks.context.requests import ENCODING, TokenCounter
-from benchmarks.context.sizes import Size, measure_sizes
-from benchmarks.context.tables import size_table, summary_table, target_table, turn_table
-from benchmarks.context.targets import Target, targets
+from benchmarks.bootstrap import Estimate
+from benchmarks.context.catalog import Catalog, read_catalog
+from benchmarks.context.measure import ENCODING, Measurement, TokenCounter, first_tokens, measure
 from benchmarks.context.ways import LISTED, OURS, PACKAGES, WAYS, Way
-from benchmarks.plots import needs_matplotlib
+from benchmarks.markdown import table
 
-__all__ = ["main"]
+_SIZES = (10, 30, 100, 300)
+
+
+@dataclass(frozen=True)
+class Size:
+    """The first request of one way, for catalogs of one size: samples of the servers of a data set."""
+
+    way: str
+    tools: int
+    tokens: float
+    """Of definitions; the median of the samples."""
+
+    saved: float
+    """The share of the tokens of listing everything that is not sent; the median."""
+
+    least_saved: float
+
+
+def sizes_of(catalog: Catalog) -> Sequence[int]:
+    """Return the sizes that can be had of a catalog, its own at the end."""
+    whole = len(catalog.tools)
+    return [*(size for size in _SIZES if size < whole), whole]
+
+
+async def measure_sizes(
+    ways: Mapping[str, Way], catalog: Catalog, count: TokenCounter, *, samples: int
+) -> Sequence[Size]:
+    """Measure every way with the same samples; the whole catalog is a sample of itself."""
+    sizes: list[Size] = []
+    for size in sizes_of(catalog):
+        drawn = [catalog.sample(size, seed) for seed in range(samples if size < len(catalog.tools) else 1)]
+        listed = [await first_tokens(ways[LISTED], sample, count) for sample in drawn]
+        for name, way in ways.items():
+            tokens = [await first_tokens(way, sample, count) for sample in drawn]
+            saved = [1 - own / whole for own, whole in zip(tokens, listed, strict=True)]
+            sizes.append(Size(name, size, median(tokens), median(saved), min(saved)))
+    return sizes
+
+
+def summary_table(measurements: Sequence[Measurement]) -> str:
+    """Return one row for each way."""
+    rows = [
+        (
+            one.way,
+            f"{one.turns[0].definition_tokens:,.0f}",
+            f"{one.requests:.2f}",
+            f"{one.tokens:,.0f}",
+            f"{one.new_tokens:,.0f}",
+            *map(_percent, one.recall),
+            _percent(one.complete[-1]),
+            f"{one.search_p50_ms:.1f} / {one.search_p95_ms:.1f}",
+        )
+        for one in measurements
+    ]
+    return table(
+        (
+            "",
+            "definition tokens, first request",
+            "requests",
+            "tokens, all requests",
+            "of them new",
+            "tools found, one search",
+            "two searches",
+            "every tool found",
+            "processor ms a search, p50 / p95",
+        ),
+        rows,
+    )
+
+
+def turn_table(measurements: Sequence[Measurement]) -> str:
+    """Return one row for each request of each way."""
+    rows = [
+        (
+            one.way,
+            str(place),
+            str(turn.tasks),
+            f"{turn.definitions:.1f}",
+            f"{turn.definition_tokens:,.0f}",
+            f"{turn.tokens:,.0f}",
+            *((f"{turn.kept_bytes:,.0f}", f"{turn.kept_share:.0%}") if place > 1 else ("", "")),
+        )
+        for one in measurements
+        for place, turn in enumerate(one.turns, start=1)
+    ]
+    return table(("", "request", "tasks", "definitions", "their tokens", "all tokens", "bytes kept", "share"), rows)
+
+
+def size_table(sizes: Sequence[Size]) -> str:
+    """Return one row for each way, and a column for each size."""
+    columns = list(dict.fromkeys(size.tools for size in sizes))
+    rows = [
+        (way, *(f"{one.tokens:,.0f} ({one.saved:.0%})" for one in sizes if one.way == way))
+        for way in dict.fromkeys(size.way for size in sizes)
+    ]
+    return table(("", *(f"{tools} tools" for tools in columns)), rows)
+
+
+def _percent(estimate: Estimate) -> str:
+    return f"{estimate.mean:.0%} ({estimate.low:.0%}-{estimate.high:.0%})"
+
 
 _DISTRIBUTIONS: Final = ("pydantic-ai-slim", "casual-mcp", "fastmcp", "bpe-openai")
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -40,7 +137,6 @@ class _Report:
     tasks: int
     ways: Sequence[Measurement]
     sizes: Sequence[Size]
-    targets: Sequence[Target]
 
 
 @click.command()
@@ -51,7 +147,6 @@ class _Report:
 @click.option("--results", type=click.IntRange(min=1), help="Tools that one search finds; each way's own default.")
 @click.option("--samples", type=click.IntRange(min=1), default=20, show_default=True, help="Of smaller catalogs.")
 @click.option("--json", "json_file", type=_FILE, help="Write the figures here.")
-@click.option("--plot", "plot_file", type=_FILE, callback=needs_matplotlib, help="Draw the first dataset here, as SVG.")
 def main(
     directories: Sequence[Path],
     split: str,
@@ -60,7 +155,6 @@ def main(
     results: int | None,
     samples: int,
     json_file: Path | None,
-    plot_file: Path | None,
 ) -> None:
     """Replay real requests through ways of offering tools to a model, and count what is sent and found.
 
@@ -77,9 +171,6 @@ def main(
             "datasets": list(map(asdict, reports)),
         }
         json_file.write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
-    if plot_file:
-        first = reports[0]
-        draw(_title(first), first.ways, first.sizes, plot_file)
 
 
 def _ways(chosen: Sequence[str]) -> Mapping[str, Way]:
@@ -98,7 +189,6 @@ async def _measured(
     count = TokenCounter()
     measurements = [await measure(name, way, catalog, tasks[:number], count, results) for name, way in ways.items()]
     sizes = await measure_sizes(ways, catalog, count, samples=samples)
-    own = next(one for one in measurements if one.way == OURS)
     return _Report(
         dataset=directory.name,
         tools=len(catalog.tools),
@@ -106,7 +196,6 @@ async def _measured(
         tasks=len(tasks[:number]),
         ways=measurements,
         sizes=sizes,
-        targets=targets(own, [size for size in sizes if size.way == OURS]),
     )
 
 
@@ -115,7 +204,6 @@ def _page(report: _Report) -> str:
         summary_table(report.ways),
         turn_table(report.ways),
         size_table(report.sizes),
-        target_table(report.targets),
     )
     return "\n\n".join((f"## {_title(report)}", *tables))
 

@@ -1,18 +1,152 @@
-"""What each way of offering tools comes to over many tasks."""
+"""Requests to a model, the policy that stands in for the model, and the figures of many tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+import warnings
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
 from statistics import fmean, median, quantiles
+from time import process_time
+from typing import Any, Final, TypeAlias
+
+import numpy as np
 
 from benchmarks.bootstrap import Estimate, estimate
-from benchmarks.context.catalog import Catalog, Task
-from benchmarks.context.requests import Request, TokenCounter
-from benchmarks.context.stand_in import MOST_SEARCHES, StandIn
-from benchmarks.context.ways.interface import Way
+from benchmarks.context.catalog import Catalog, Task, ToolKey, words_of
 
-__all__ = ["Measurement", "Turn", "first_tokens", "measure", "measurement"]
+ENCODING: Final = "o200k_base"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request to a model, in the order in which providers read it: the tools, then the messages."""
+
+    tools: Sequence[Mapping[str, Any]]
+    messages: Sequence[Mapping[str, Any]]
+
+    available: frozenset[ToolKey]
+    """The tools that the model can call from here, by whatever way."""
+
+    searches: int
+    """How many searches were made before it."""
+
+    @cached_property
+    def definitions(self) -> Sequence[str]:
+        """The entries of the list of tools."""
+        return [_line(tool) for tool in self.tools]
+
+    @cached_property
+    def body(self) -> bytes:
+        """The whole request, entry by entry, so that one that only adds to another begins with its bytes."""
+        return "".join([*self.definitions, *map(_line, self.messages)]).encode()
+
+    def kept_of(self, before: Request) -> int:
+        """Return how many bytes at the beginning of the request before are the beginning of this one."""
+        length = min(len(before.body), len(self.body))
+        one, other = (np.frombuffer(body, np.uint8, length) for body in (before.body, self.body))
+        different = (one != other).nonzero()[0]
+        return int(different[0]) if len(different) else length
+
+
+class TokenCounter:
+    """Counts with the vocabulary o200k, which needs no network; every entry is counted once."""
+
+    def __init__(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # how it reads its own vocabulary
+            encoding: Any = import_module("bpe_openai").get_encoding(ENCODING)
+        self._encode: Callable[[str], Sequence[int]] = encoding.encode
+        self._counted: dict[str, int] = {}
+
+    def definitions(self, request: Request) -> int:
+        """Return the tokens of the list of tools, and of what the host tells of tools before the user's message."""
+        return self._of([*request.definitions, *(_line(one) for one in request.messages if one["role"] == "system")])
+
+    def everything(self, request: Request) -> int:
+        """Return the tokens of the whole request."""
+        return self._of([*request.definitions, *map(_line, request.messages)])
+
+    def _of(self, entries: Sequence[str]) -> int:
+        for entry in entries:
+            if entry not in self._counted:
+                self._counted[entry] = len(self._encode(entry))
+        return sum(self._counted[entry] for entry in entries)
+
+
+def system(text: str) -> dict[str, Any]:
+    """Return a message in which the host instructs the model."""
+    return {"role": "system", "content": text}
+
+
+def user(text: str) -> dict[str, Any]:
+    """Return a message of the user, or of the host at the end of the input."""
+    return {"role": "user", "content": text}
+
+
+def called(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message in which the model calls a tool."""
+    return {"role": "assistant", "calls": [{"name": name, "arguments": arguments}]}
+
+
+def answered(text: str) -> dict[str, Any]:
+    """Return the result of a call."""
+    return {"role": "tool", "content": text}
+
+
+def _line(entry: Mapping[str, Any]) -> str:
+    return json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+MOST_SEARCHES: Final = 2
+
+
+class StandIn:
+    """Takes the requests of one task, and says what to search for.
+
+    Args:
+        task: What the user wants.
+        catalog: All tools there are; only definitions that it was given are read.
+    """
+
+    def __init__(self, task: Task, catalog: Catalog) -> None:
+        self.task: Final = task
+        self._catalog = catalog
+        self._asked_at: float | None = None
+        self.requests: Final[list[Request]] = []
+        self.search_seconds: Final[list[float]] = []
+        """Of the processor, from each search to the next request: what it takes on a machine that does nothing else."""
+
+    def search_for(self, request: Request) -> str | None:
+        """Take a request, and return what to search for; `None` ends the task."""
+        if self._asked_at is not None:
+            self.search_seconds.append(process_time() - self._asked_at)
+        self.requests.append(request)
+        wanted = self._wanted(request)
+        self._asked_at = process_time()
+        return wanted
+
+    def _wanted(self, request: Request) -> str | None:
+        if self.task.needed <= request.available or request.searches >= MOST_SEARCHES:
+            return None
+        return self._left_over(request) if request.searches else self.task.text
+
+    def _left_over(self, request: Request) -> str:
+        """Return the words that no definition has; the whole text again where every word is in one."""
+        read = frozenset[str]().union(*(words_of(self._catalog.tools[key]) for key in request.available))
+        words = re.findall(r"\w+", self.task.text)
+        return " ".join(word for word in words if word.casefold() not in read) or self.task.text
+
+
+Replay: TypeAlias = Callable[[StandIn], Awaitable[None]]
+"""Holds one conversation with the stand-in: gives it request after request and makes its searches, until it ends."""
+Way: TypeAlias = Callable[[Catalog, int | None], AbstractAsyncContextManager[Replay]]
+"""Opens a host with a catalog whose tools are all deferred; the number bounds what one search finds, and `None`
+leaves that to the host's own default."""
 
 
 @dataclass(frozen=True)

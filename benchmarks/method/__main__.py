@@ -14,9 +14,7 @@ import click
 
 from benchmarks.bootstrap import Bounded, Estimate, ratio_of_medians
 from benchmarks.context.catalog import Catalog, Task, read_catalog
-from benchmarks.context.measure import measurement
-from benchmarks.context.requests import ENCODING, TokenCounter
-from benchmarks.context.stand_in import StandIn
+from benchmarks.context.measure import ENCODING, StandIn, TokenCounter, measurement
 from benchmarks.markdown import table
 from benchmarks.method.gateway import Gateway, Traffic, serving
 from benchmarks.method.ways import BASE, WAYS

@@ -9,8 +9,7 @@ from typing import Any, Final, TypeAlias
 from mcp_ext_tools_search.types import METHOD
 
 from benchmarks.context.catalog import ToolKey
-from benchmarks.context.requests import Request, answered, called, system, user
-from benchmarks.context.stand_in import StandIn
+from benchmarks.context.measure import Request, StandIn, answered, called, system, user
 from benchmarks.method.gateway import Gateway, Wire
 
 __all__ = ["BASE", "WAYS", "Way"]

@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Any, Final, TypeAlias
 
 from benchmarks.markdown import table
-from benchmarks.report.records import Record
+from benchmarks.report.steps import Record
 
 __all__ = ["QUOTES", "documents", "requote"]
 
@@ -165,14 +165,6 @@ def _engines(records: _Records) -> str:
     return f"nDCG@10, mean of five public sets: {found}. Two stages take {two_stages:.0f} ms at 100,000 tools."
 
 
-def _replicas(records: _Records) -> str:
-    one, two = records["replicas"].figures["rows"][:2]
-    return (
-        f"On two cores one replica answered {one['searches_per_second']:,.0f} searches a second in 10,000 tools, and "
-        f"two {two['searches_per_second']:,.0f}, callers included."
-    )
-
-
 def _speed(records: _Records, engine: str, tools: int) -> _Row:
     return next(one for one in records["speed"].figures["speeds"] if (one["engine"], one["tools"]) == (engine, tools))
 
@@ -212,6 +204,5 @@ QUOTES: Final[Mapping[str, Callable[[_Records], str]]] = {
     "method": _method,
     "scale": _scale,
     "engines": _engines,
-    "replicas": _replicas,
 }
 """By the names that documents use."""

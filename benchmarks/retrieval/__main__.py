@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple
+from dataclasses import asdict, astuple, replace
 from pathlib import Path
+from random import Random
+from string import ascii_lowercase
 from typing import Any, Final
 
 import click
@@ -14,14 +17,42 @@ from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker
 
 from benchmarks.bootstrap import Estimate, mean_of_means
 from benchmarks.options import data_option
-from benchmarks.retrieval.by_meaning import ByMeaning
 from benchmarks.retrieval.datasets import Dataset, read_dataset
-from benchmarks.retrieval.measure import Measurement, measure
-from benchmarks.retrieval.metrics import DEPTH, Quality, mean_quality, quality
-from benchmarks.retrieval.peers import PEERS
-from benchmarks.retrieval.slips import with_slips
+from benchmarks.retrieval.measure import DEPTH, Measurement, Quality, mean_quality, measure, quality
+from benchmarks.retrieval.rankers import PEERS, ByMeaning
 
-__all__ = ["RANKERS", "main"]
+_LONG_WORD: Final = re.compile(r"[A-Za-z]{5,}")
+_SHARE: Final = 0.3
+"""Part of the long words that have an error."""
+
+
+def with_slips(dataset: Dataset) -> Dataset:
+    """Return the dataset with requests as someone types them in a hurry."""
+    slipped = [query.model_copy(update={"query": mistyped(query.query, query.id)}) for query in dataset.queries]
+    return replace(dataset, queries=slipped)
+
+
+def mistyped(text: str, seed: str) -> str:
+    """Return `text` with one edit in each of 30 % of its words of five letters or more, drawn by `seed`.
+
+    An edit leaves a letter out, adds one, puts another in its place, or swaps two neighbours (Damerau, 1964).
+    """
+    random = Random(seed)  # noqa: S311  # the same in every run
+    return _LONG_WORD.sub(lambda word: _edited(word[0], random) if random.random() < _SHARE else word[0], text)
+
+
+def _edited(word: str, random: Random) -> str:
+    place, letter = random.randrange(len(word) - 1), random.choice(ascii_lowercase)
+    before, here, after = word[:place], word[place], word[place + 1 :]
+    return random.choice(
+        [
+            before + after,
+            before + letter + here + after,
+            before + letter + after,
+            before + after[0] + here + after[1:],
+        ]
+    )
+
 
 RANKERS: Final[Mapping[str, Ranker]] = {
     "fielded": FieldedRanker(least_confidence=DEFAULT_LEAST_CONFIDENCE),
@@ -30,7 +61,6 @@ RANKERS: Final[Mapping[str, Ranker]] = {
     "semantic": ByMeaning(least_confidence=DEFAULT_LEAST_CONFIDENCE),
     "semantic-never-silent": ByMeaning(),
 }
-
 _HEADINGS: Final[tuple[str, ...]] = (
     "dataset",
     "tools",

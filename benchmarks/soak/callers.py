@@ -16,8 +16,7 @@ from mcp_ext_tools_search.client import TOOLS_SEARCH
 from mcp_ext_tools_search.client.raw import raw_request
 from mcp_types import INVALID_PARAMS
 
-from benchmarks.soak.ledger import Ledger
-from benchmarks.soak.world import TOPICS, Era, World, codeword
+from benchmarks.soak.world import TOPICS, Era, Ledger, World, codeword
 
 __all__ = ["Caller", "client_of"]
 

@@ -11,11 +11,9 @@ from typing import Final
 import click
 
 from benchmarks.options import data_option
-from benchmarks.plots import needs_matplotlib
 from benchmarks.provenance import provenance, versions
 from benchmarks.speed.engines import ENGINES, installed, needs_installed
 from benchmarks.speed.measure import Speed, base_of, measure
-from benchmarks.speed.plot import draw
 
 __all__ = ["main"]
 
@@ -52,9 +50,6 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--patience", default=30.0, show_default=True, help="Seconds of searching for one engine and size.")
 @click.option("--builds", default=3, show_default=True, help="Builds of each engine; the median counts.")
 @click.option("--json", "json_file", type=_FILE, help="Write the figures here, with bounds.")
-@click.option(
-    "--plot", "plot_file", type=_FILE, callback=needs_matplotlib, help="Draw the time of a query by size here, as SVG."
-)
 def main(
     directories: Sequence[Path],
     sizes: str,
@@ -63,7 +58,6 @@ def main(
     patience: float,
     builds: int,
     json_file: Path | None,
-    plot_file: Path | None,
 ) -> None:
     """Measure how fast rankings are, on the same catalogs and queries, each engine alone in a process of its own.
 
@@ -85,8 +79,6 @@ def main(
             "speeds": [asdict(speed) for speed in measured],
         }
         json_file.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    if plot_file:
-        draw(measured, plot_file)
 
 
 def _print(speeds: Sequence[Speed]) -> None:

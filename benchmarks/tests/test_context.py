@@ -12,11 +12,7 @@ from click.testing import CliRunner
 from benchmarks.bootstrap import Estimate, estimate
 from benchmarks.context.__main__ import main
 from benchmarks.context.catalog import Catalog, Task, definition, read_catalog
-from benchmarks.context.measure import Measurement, Turn, measure
-from benchmarks.context.requests import Request, TokenCounter, user
-from benchmarks.context.sizes import Size
-from benchmarks.context.stand_in import StandIn
-from benchmarks.context.targets import targets
+from benchmarks.context.measure import Request, StandIn, TokenCounter, measure, user
 from benchmarks.context.ways import LISTED, OURS, PACKAGES, WAYS
 
 _INSTALLED = [name for name in WAYS if find_spec(PACKAGES.get(name, "json"))]
@@ -107,19 +103,9 @@ def test_a_mean_of_few_and_different_values_is_less_sure():
     assert estimate([1.0, 1.0]) == Estimate(1.0, 1.0, 1.0)
 
 
-def test_the_targets_are_judged_by_the_figures():
-    turn = Turn(1, 1, 1, 1, 0, 0)
-    exact = Estimate(0.96, 0.9, 1.0)
-    own = Measurement(OURS, [turn], 2, 1, 1, [exact, exact], [exact, exact], 1.0, 11.0)
-    sizes = [Size(OURS, 10, 1, saved=0.6, least_saved=0.4), Size(OURS, 100, 1, saved=0.96, least_saved=0.9)]
-    assert [one.met for one in targets(own, sizes)] == [False, True, True, True, False]
-
-
 def test_the_command_prints_tables_and_writes_the_figures(directory: Path, tmp_path: Path):
-    report, plot = tmp_path / "context.json", tmp_path / "context.svg"
+    report = tmp_path / "context.json"
     options = ["--data", str(directory), "--way", "ours, delegated", "--samples", "2", "--json", str(report)]
-    if find_spec("matplotlib"):
-        options += ["--plot", str(plot)]
     outcome = CliRunner().invoke(main, options)
     assert outcome.exit_code == 0, outcome.output
     assert "20 tools of 2 servers, 2 requests" in outcome.output
@@ -127,4 +113,3 @@ def test_the_command_prints_tables_and_writes_the_figures(directory: Path, tmp_p
     assert [way["way"] for way in written["ways"]] == [LISTED, OURS, "ours, delegated"]
     assert [way["requests"] for way in written["ways"]] == [1.0, 2.0, 1.0]
     assert {size["tools"] for size in written["sizes"]} == {10, 20}
-    assert plot.exists() == bool(find_spec("matplotlib"))

@@ -8,10 +8,7 @@ import pytest
 from click.testing import CliRunner
 from tools_search_ranking import FieldedRanker
 
-from benchmarks.federation.__main__ import main
-from benchmarks.federation.measure import ONE_INDEX
-from benchmarks.federation.orders import ORDERS, SHIPPED
-from benchmarks.federation.servers import Servers
+from benchmarks.federation import ONE_INDEX, ORDERS, SHIPPED, Servers, main
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks.context.catalog import Task, read_catalog
-from benchmarks.context.requests import Request
-from benchmarks.context.stand_in import StandIn
+from benchmarks.context.measure import Request, StandIn
 from benchmarks.method.__main__ import main
 from benchmarks.method.gateway import Traffic, serving
 from benchmarks.method.ways import BASE, WAYS

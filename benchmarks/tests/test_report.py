@@ -9,14 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks.__main__ import main
-from benchmarks.plots import can_draw
-from benchmarks.report.page import records, render
+from benchmarks.report.page import records, render, section
 from benchmarks.report.quotes import QUOTES, documents, requote
-from benchmarks.report.records import StepFailed, read_record, run
-from benchmarks.report.sections import section
-from benchmarks.report.steps import STEPS, Material
+from benchmarks.report.steps import STEPS, Material, StepFailed, read_record, run
 from benchmarks.retrieval.datasets import SMALL
-from benchmarks.speed.__main__ import main as speed
 
 _BENCHMARKS = Path(__file__).parents[1]
 _ROOT = _BENCHMARKS.parent
@@ -91,9 +87,6 @@ def test_a_run_of_some_measurements_writes_the_page_with_their_tables_and_what_t
     assert "`python -m benchmarks.stuffing --data small --tools 2`" in page
     record = json.loads((tmp_path / "results" / "speed.json").read_text())
     assert {"revision", "date", "python", "machine", "load_after", "versions"} <= set(record)
-    is_drawn = can_draw()
-    assert (tmp_path / "results" / "speed.svg").exists() == is_drawn
-    assert ("![Speed: how long does an answer take?](results/speed.svg)" in page) == is_drawn
     assert str(SMALL) not in page + json.dumps(record["options"])
 
 
@@ -126,13 +119,6 @@ def test_every_measurement_is_offered_the_options_that_it_has():
     assert left_out == ["context", "method", "federation"]
 
 
-def test_a_measurement_that_ends_without_figures_is_told_of():
+def test_a_measurement_without_figures_fails_with_what_it_printed():
     with pytest.raises(StepFailed, match=r"(?i)no such option"):
-        run("stuffing", ["--unknown"], None)
-
-
-@pytest.mark.skipif(can_draw(), reason="matplotlib is installed")
-def test_what_cannot_be_drawn_is_said_before_it_is_measured(tmp_path: Path):
-    outcome = CliRunner().invoke(speed, ["--data", str(SMALL), "--plot", str(tmp_path / "speed.svg")])
-    assert outcome.exit_code == 2
-    assert "pip install '.[benchmark]'" in outcome.output
+        run("stuffing", ["--unknown"])

@@ -14,12 +14,10 @@ from mcp_types import Tool
 from pydantic import ValidationError
 from tools_search_ranking import FieldedRanker
 
-from benchmarks.retrieval.__main__ import main
+from benchmarks.retrieval.__main__ import main, mistyped
 from benchmarks.retrieval.datasets import read_dataset
-from benchmarks.retrieval.measure import measure
-from benchmarks.retrieval.metrics import Quality, mean_quality, quality
-from benchmarks.retrieval.peers import PEERS, Peer
-from benchmarks.retrieval.slips import mistyped
+from benchmarks.retrieval.measure import Quality, mean_quality, measure, quality
+from benchmarks.retrieval.rankers import PEERS, Peer
 
 _TOOLS: list[Mapping[str, Any]] = [
     {"id": "mail::send", "server": "mail", "name": "send", "description": "Send a message.", "inputSchema": {}},

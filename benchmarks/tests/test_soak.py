@@ -17,10 +17,8 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, CallToolRequestParams, Pag
 
 from benchmarks.soak.__main__ import main
 from benchmarks.soak.callers import Caller
-from benchmarks.soak.footprint import Footprint
-from benchmarks.soak.ledger import Ledger
-from benchmarks.soak.run import compare
-from benchmarks.soak.world import World, answer
+from benchmarks.soak.run import Footprint, compare
+from benchmarks.soak.world import Ledger, World, answer
 
 WORLD = World(4, 40)
 CALM = Footprint(processes=2, descriptors=50, threads=5, tasks=100, memory_mib=200)

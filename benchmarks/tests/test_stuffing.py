@@ -8,9 +8,7 @@ from click.testing import CliRunner
 from tools_search_ranking import FieldedRanker
 
 from benchmarks.retrieval.datasets import SMALL, read_dataset
-from benchmarks.stuffing.__main__ import main
-from benchmarks.stuffing.attacks import ATTACKS, MOST_BYTES, Knowledge
-from benchmarks.stuffing.measure import Outcome, summary
+from benchmarks.stuffing import ATTACKS, MOST_BYTES, Knowledge, Outcome, main, summary
 
 
 @pytest.fixture(scope="module")

@@ -1,1 +1,0 @@
-"""Which order of many servers' answers is best: `python -m benchmarks.federation`."""

@@ -1,1 +1,0 @@
-"""Whether a ranking says nothing where nothing fits: `python -m benchmarks.nothing`."""

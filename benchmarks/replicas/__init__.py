@@ -1,1 +1,0 @@
-"""What more processes of one catalog give: `python -m benchmarks.replicas`."""

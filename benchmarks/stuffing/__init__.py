@@ -1,1 +1,0 @@
-"""What stuffing a description gains: `python -m benchmarks.stuffing`."""
