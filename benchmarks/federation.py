@@ -147,7 +147,7 @@ def measure(servers: Servers, queries: Sequence[Query], *, informed: bool = Fals
     """Put every query, of which there is at least one, to the servers, and order what they find in every way.
 
     Servers that are `informed` put what is labelled as right first among what they find: they understand a request
-    better than any ranking of its words, and nothing but their ranks tells.
+    better than any ranking of its words, and nothing but their ranks shows it.
     """
     qualities: dict[str, list[Quality]] = {name: [] for name in (*ORDERS, ONE_INDEX)}
     seconds: dict[str, list[float]] = {name: [] for name in qualities}

@@ -36,10 +36,10 @@ Weights: TypeAlias = tuple[float, Numbers]
 
 
 class Judging(ToolIndex, Protocol):
-    """An index that can tell how sure it is."""
+    """An index with a confidence."""
 
     def signs(self, query: str) -> Numbers | None:
-        """Return what tells whether a tool serves `query` at all; nothing where nothing tells it."""
+        """Return the signs that any tool serves `query`; `None` where there are none."""
         ...
 
 
@@ -116,7 +116,7 @@ def _case(catalog: Dataset, index: Judging, source: str, query: Query) -> Case:
 
 @dataclass(frozen=True)
 class Point:
-    """What becomes of requests where nothing is answered below a confidence; means over the catalogs."""
+    """Outcome of requests where nothing is answered below a confidence; means over the catalogs."""
 
     least_confidence: float
     silent: float
@@ -187,7 +187,7 @@ _STEPS = 50
 
 
 def fitted(cases: Sequence[Case]) -> Weights:
-    """Return intercept and weights that tell requests which are served from those which are not.
+    """Return intercept and weights that separate requests with a tool from those without.
 
     Each catalog counts the same, and so do both kinds of request in it. A request whose right tool is not among the
     first five is left out, since little is lost with it. Newton's method on standardised signs, with a ridge penalty.
@@ -300,7 +300,7 @@ def main(
 
 @dataclass(frozen=True)
 class _Measured:
-    """What came of the confidence of one ranking."""
+    """Outcome of the confidence of one ranking."""
 
     cases: Sequence[Case]
     shipped: Callable[[Case], float]
@@ -320,7 +320,7 @@ def _measured(cases: Sequence[Case], fitting: Sequence[Case], judge: Judge) -> _
 
 
 def _report(split: str, measured: Mapping[str, _Measured]) -> Mapping[str, Any]:
-    """Return the figures of the first ranking, and beside them those of the others by their names."""
+    """Return the figures of the first ranking, and next to them those of the others by their names."""
     first, *others = (
         {
             "curves": {name: [asdict(point) for point in points] for name, points in own.curves.items()},

@@ -34,7 +34,7 @@ def versions(distributions: Iterable[str]) -> dict[str, str]:
 
 
 def _processor() -> str:
-    """Return what the processor calls itself, or what architecture it has where that is not told."""
+    """Return what the processor calls itself, or what architecture it has where that is unknown."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

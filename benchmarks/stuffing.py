@@ -16,18 +16,18 @@ from typing import Final, cast
 
 import click
 from mcp_ext_tools_search.ranking import ToolIndex, UpdatableIndex
+from mcp_ext_tools_search.ranking.language import words
+from mcp_ext_tools_search.ranking.lexicon import STOP_WORDS, VERB_GROUPS
 from mcp_types import Tool
 from tools_search_ranking import FieldedRanker
 from tools_search_ranking.hits import names_of
-from mcp_ext_tools_search.ranking.language import words
-from mcp_ext_tools_search.ranking.lexicon import STOP_WORDS, VERB_GROUPS
 
 from benchmarks.bootstrap import estimate
 from benchmarks.retrieval.datasets import SMALL, Dataset, Query, read_dataset
 
 MOST_BYTES: Final = 10_000
 """Bytes of a description that an attacker may write."""
-_NEIGHBOURS: Final = 30
+_NEIGHBORS: Final = 30
 _OVER_AND_OVER: Final = 10_000
 
 
@@ -75,9 +75,9 @@ def _synonyms(tool: Tool, known: Knowledge) -> str:
     return f"{_without_end(tool)} {' '.join(VERB_GROUPS)}"
 
 
-def _neighbours(tool: Tool, known: Knowledge) -> str:
+def _neighbors(tool: Tool, known: Knowledge) -> str:
     """The honest description, and those of the tools most like it."""
-    found = known.index.search(f"{tool.name} {_honest(tool)}")[:_NEIGHBOURS]
+    found = known.index.search(f"{tool.name} {_honest(tool)}")[:_NEIGHBORS]
     return " ".join([_honest(tool), *(_honest(known.tools[hit.name]) for hit in found if hit.name != tool.name)])
 
 
@@ -104,7 +104,7 @@ _UNCUT: Final[Mapping[str, Callable[[Tool, Knowledge], str]]] = {
     "repetition": _repetition,
     "length": _length,
     "synonyms": _synonyms,
-    "copied neighbours": _neighbours,
+    "copied neighbors": _neighbors,
     "catalog's words, 300 B": partial(_catalog, 300),
     "catalog's words, 2 kB": partial(_catalog, 2_000),
     "catalog's words, 10 kB": partial(_catalog, MOST_BYTES),

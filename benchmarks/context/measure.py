@@ -30,7 +30,7 @@ class Request:
     messages: Sequence[Mapping[str, Any]]
 
     available: frozenset[ToolKey]
-    """The tools that the model can call from here, by whatever way."""
+    """The tools that the model can call from here, in any way."""
 
     searches: int
     """How many searches were made before it."""
@@ -64,7 +64,7 @@ class TokenCounter:
         self._counted: dict[str, int] = {}
 
     def definitions(self, request: Request) -> int:
-        """Return the tokens of the list of tools, and of what the host tells of tools before the user's message."""
+        """Return the tokens of the list of tools, and of the host's text about tools before the user's message."""
         return self._of([*request.definitions, *(_line(one) for one in request.messages if one["role"] == "system")])
 
     def everything(self, request: Request) -> int:
@@ -156,7 +156,7 @@ class Turn:
     tasks: int
     definitions: float
     definition_tokens: float
-    """Of the list of tools, and of what the host tells of tools before the user's message."""
+    """Of the list of tools, and of the host's text about tools before the user's message."""
 
     tokens: float
     """Of the whole request."""

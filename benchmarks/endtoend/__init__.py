@@ -1,1 +1,1 @@
-"""What a search costs beside a request that does nothing, over real transports: `python -m benchmarks.endtoend`."""
+"""What a search costs next to a request that does nothing, over real transports: `python -m benchmarks.endtoend`."""

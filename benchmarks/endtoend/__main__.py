@@ -115,7 +115,7 @@ async def measure(connection: Connection, ways: Mapping[str, Way], requests: int
 async def measure_lists(connection: Connection, nothing: Row, times: int) -> list[Row]:
     """Read the first page of the list and the whole list so many times, each by itself.
 
-    Pages are so large that whatever comes after one is slowed down. Ratios are to the median of `nothing`, taken as it
+    Pages are so large that the next request is slowed down. Ratios are to the median of `nothing`, taken as it
     is.
     """
     first = await _measure_alone(lambda: connection.ask("tools/list", {}), connection, times)
@@ -362,7 +362,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--requests", type=click.IntRange(2), default=200, show_default=True, help="Of each kind.")
 @click.option("--json", "json_file", type=_FILE, help="Write the figures here.")
 def main(directories: Sequence[Path], sizes: str, requests: int, json_file: Path | None) -> None:
-    """Measure what a search takes beside a request that does nothing, and beside the list, over stdio and HTTP.
+    """Measure what a search takes next to a request that does nothing, and next to the list, over stdio and HTTP.
 
     Servers run in processes of their own. Two clients ask each: one that writes JSON and does no more than to read the
     JSON that is answered, and that of the SDK, which checks what it reads. The tables are Markdown.

@@ -25,7 +25,7 @@ CLIENTS: Final = ("raw", "SDK")
 _SERVER: Final = ("-m", "benchmarks.endtoend.server")
 
 Answer = tuple[Mapping[str, Any], int]
-"""A result, and how many bytes carried it; the SDK's client does not tell."""
+"""A result, and how many bytes carried it; unknown with the SDK's client."""
 
 
 class Connection(Protocol):

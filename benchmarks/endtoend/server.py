@@ -1,7 +1,7 @@
 """The server that is measured: `python -m benchmarks.endtoend.server CATALOG [--port N] [--relists]`.
 
 It is the catalog server of this project, on the SDK's low-level `Server`, with two methods more: one that does
-nothing, and one that tells how long its processor has worked. Both pass the transport, session, middleware and
+nothing, and one that returns its processor time. Both pass the transport, session, middleware and
 serialization that a search passes. `ping` is no such request, since revision 2026-07-28 has none.
 """
 

@@ -88,7 +88,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Report:
-    """What came of it."""
+    """Outcome."""
 
     figures: Mapping[str, Any]
     failures: Sequence[str]

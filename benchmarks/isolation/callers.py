@@ -1,4 +1,4 @@
-"""The same requests to two gateways, and what both answer and tell unasked, byte for byte but for times."""
+"""The same requests to two gateways, and their answers and notifications, byte for byte but for times."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Door:
         return greeting
 
     def listen(self, era: Era, mode: str, uris: Sequence[str] = ()) -> Stream:
-        """Return what is told unasked from now on; in the legacy era, in the session."""
+        """Return the notifications from now on; in the legacy era, in the session."""
         connection = self._connect(None)
         if era == "legacy":
             connection.request("GET", self._path(mode), headers=self._headers(era, mode))
@@ -184,7 +184,7 @@ class Stream:
         self._thread.start()
 
     def told(self) -> frozenset[str]:
-        """Return what was told, each once: what comes close together is told together."""
+        """Return the notifications, each once: those close together are merged."""
         with self._lock:
             return frozenset(self._told)
 

@@ -31,7 +31,7 @@ _META_TOOLS: Final = ("search_tools", "list_tools", "find_by_tags", "get_related
 _CASES_OF_A_WORLD: Final = 500
 _SETTLE_SECONDS: Final = 60
 _QUIET_SECONDS: Final = 1
-"""After which nothing more is told of a change; a gateway gathers changes for 0.05 s."""
+"""Seconds after which no more notifications of a change come; a gateway gathers changes for 0.05 s."""
 
 _SHARE_OF_CHANGES: Final = 0.01
 _SHARE_OF_HIDDEN_EVENTS: Final = 0.04
@@ -46,7 +46,7 @@ Request = tuple[Era, str, str, dict[str, Any]]
 
 @dataclass
 class Figures:
-    """What came of it."""
+    """Outcome."""
 
     worlds: int = 0
     cases: Counter[str] = field(default_factory=Counter[str])
@@ -71,7 +71,7 @@ def measure(cases: int, seed: int, say: Callable[[str], None] = lambda _: None) 
     Args:
         cases: How many.
         seed: Repeats worlds and requests.
-        say: Told of progress, and of what differs.
+        say: Called with progress and with differences.
     """
     figures, told = Figures(), 0
     while (done := figures.cases.total()) < cases:
@@ -315,7 +315,7 @@ class Pair:
         self._compare_told(f"{action} of {name}")
 
     def _are_told_the_same(self) -> bool:
-        """Tell whether the streams hold the same, and nothing is on its way."""
+        """Return whether the streams hold the same, and nothing is on its way."""
         latest = max(stream.heard for stream in chain.from_iterable(self._streams))
         is_quiet = time.monotonic() - latest > _QUIET_SECONDS
         return is_quiet and all(seen.told() == alone.told() for seen, alone in self._streams)
@@ -327,7 +327,7 @@ class Pair:
             _until(lambda door=door: _is_settled(door) and {kind: _listed(door, kind) for kind in expected} == expected)
 
     def _expected(self) -> dict[str, set[str]]:
-        """Return what the caller is to see, by method and what tells the entries apart."""
+        """Return what the caller is to see, by method and the entries' keys."""
         lists: dict[str, set[str]] = {"tools/list": set(), "prompts/list": set(), "resources/list": set()}
         for name, definition in self._world.part.servers.items():
             rule = self._world.rule(name)

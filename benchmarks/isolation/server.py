@@ -1,6 +1,6 @@
 """An MCP server of a world: `server.py DEFINITION`. Standard library only, so that many start at once.
 
-Its tool `change` adds a tool, a prompt and a resource and tells of it, `crash` ends it without an answer, `fail` and
+Its tool `change` adds a tool, a prompt and a resource with notifications, `crash` ends it without an answer, `fail` and
 `refuse` answer with a result that is an error and with an error. All others answer with what they were asked.
 """
 
@@ -22,7 +22,7 @@ def send(message: dict[str, Any]) -> None:
 
 
 def change(definition: dict[str, Any]) -> str:
-    """Add to each list, tell of it, and return by what name."""
+    """Add to each list, notify, and return by what name."""
     name = f"added_{sum(tool['name'].startswith('added_') for tool in definition['tools'])}"
     definition["tools"].append({"name": name, "description": f"Was {name}", "inputSchema": {"type": "object"}})
     send({"method": "notifications/tools/list_changed"})

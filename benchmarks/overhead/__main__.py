@@ -120,7 +120,7 @@ async def searches(count: int, tools: int, servers: int) -> Seconds:
 async def search_work(count: int, tools: int, servers: int) -> Seconds:
     """Return the processor time of a search: in the bare index, and as a request to a gateway in this process.
 
-    The second is all that a gateway adds to the index beside the trip. Processor time, since both work here.
+    The second is all that a gateway adds to the index apart from the trip. Processor time, since both work here.
     """
     definitions = catalog(tools)
     index = floored(FieldedRanker())([Tool.model_validate(one) for one in definitions])

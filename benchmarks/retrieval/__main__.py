@@ -35,7 +35,7 @@ def with_slips(dataset: Dataset) -> Dataset:
 def mistyped(text: str, seed: str) -> str:
     """Return `text` with one edit in each of 30 % of its words of five letters or more, drawn by `seed`.
 
-    An edit leaves a letter out, adds one, puts another in its place, or swaps two neighbours (Damerau, 1964).
+    An edit leaves a letter out, adds one, puts another in its place, or swaps two neighbors (Damerau, 1964).
     """
     random = Random(seed)  # noqa: S311  # the same in every run
     return _LONG_WORD.sub(lambda word: _edited(word[0], random) if random.random() < _SHARE else word[0], text)

@@ -24,7 +24,7 @@ _FOLDER: Final = Path.home() / ".cache" / "tools-search-benchmark"
 
 
 def can_rank_by_meaning() -> bool:
-    """Tell whether the extra is installed."""
+    """Return whether the extra is installed."""
     try:
         minilm()
     except MissingExtra:

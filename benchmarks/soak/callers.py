@@ -64,7 +64,7 @@ class Caller:
             try:
                 async with client_of(self.url, self.era) as client:
                     await self.use(client, self.random.randint(*_OPERATIONS_OF_A_CONNECTION))
-            except Exception as error:  # the gateway is never down, so whatever ends a connection is its fault
+            except Exception as error:  # the gateway is never down, so the end of a connection is its fault
                 self.ledger.fail(f"a {self.era} connection to the gateway was lost: {error!r}")
                 await anyio.sleep(1)
 

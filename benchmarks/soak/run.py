@@ -76,7 +76,7 @@ def children(process: int) -> Sequence[int]:
 
 
 def is_alive(process: int) -> bool:
-    """Tell whether a process exists and is no zombie."""
+    """Return whether a process exists and is no zombie."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -256,7 +256,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Report:
-    """What came of it."""
+    """Outcome."""
 
     figures: dict[str, Any]
     failures: list[str]

@@ -31,7 +31,7 @@ class Plan:
     era: Era
     """The only one that it speaks."""
     host: int | None
-    """The process that serves it over HTTP, beside others; `None` for a process of its own, over stdio."""
+    """The process that serves it over HTTP, with others; `None` for a process of its own, over stdio."""
     numbers: range
     """Of its tools, among those of all servers."""
 
@@ -43,7 +43,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class World:
-    """All servers and tools, the same in every process that is told the same numbers.
+    """All servers and tools, the same in every process with the same numbers.
 
     Args:
         upstreams: Number of servers: a tenth of them over stdio, the others over HTTP from a few processes.
@@ -151,11 +151,11 @@ class Ledger:
         return outage
 
     def was_down(self, server: str, since: float) -> bool:
-        """Tell whether a server was down at any time from `since` until now."""
+        """Return whether a server was down at any time from `since` until now."""
         return any(outage.end >= since for outage in self.outages if outage.server == server)
 
     def any_was_down(self, since: float) -> bool:
-        """Tell whether any server was down at any time from `since` until now."""
+        """Return whether any server was down at any time from `since` until now."""
         return any(outage.end >= since for outage in self.outages)
 
     def recoveries(self) -> Sequence[float]:

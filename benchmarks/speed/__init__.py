@@ -1,1 +1,1 @@
-"""How quick a ranking is beside other engines: `python -m benchmarks.speed`."""
+"""Speed of a ranking next to other engines: `python -m benchmarks.speed`."""

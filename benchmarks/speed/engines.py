@@ -246,7 +246,7 @@ _NEEDS: Final = {
     "bm25s": "bm25s", "bm25s, no AVX-512": "bm25s", "bm25s, stemmed": "Stemmer", "FastMCP": "fastmcp",
     "casual-mcp": "casual_mcp", "tantivy": "tantivy", "tantivy, then fielded": "tantivy",
 }  # fmt: skip
-"""What has to be installed for an engine, beside what this project needs."""
+"""What has to be installed for an engine, in addition to this project's dependencies."""
 
 
 def installed(engines: Iterable[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The documents beside the draft lead to where they say, and everyone means the same extension."""
+"""Links between the documents resolve, and everyone means the same extension."""
 
 from __future__ import annotations
 

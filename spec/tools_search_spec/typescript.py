@@ -2,7 +2,7 @@
 
     python -m tools_search_spec.typescript > schema.ts
 
-`schema.json` is the source; `schema.ts` stands beside it and a test holds the two together. It compiles on its own:
+`schema.json` is the source; `schema.ts` stands next to it and a test holds the two together. It compiles on its own:
 what the shapes use of the base protocol follows them. What TypeScript cannot say (bounds, integers) stands in the
 comments.
 """
