@@ -33,7 +33,7 @@ FAULTS: Final = {
     "kept-beyond-its-time": Fault("cache-stale", (MODERN,)),
     "changes-unheeded": Fault("list-change-drops-cache", (MODERN,)),
     "limits-confounded": Fault("cache-key", (MODERN,)),
-    "refusals-told": Fault("fallback-after-refusal"),
+    "refusals-reported": Fault("fallback-after-refusal"),
     "empty-page-ends": Fault("empty-page-not-end"),
     "empty-cursor-ends": Fault("empty-cursor-followed", (MODERN,)),
     "refused-cursor-ends": Fault("refused-cursor-discards"),
@@ -42,7 +42,7 @@ FAULTS: Final = {
     "scores-decide": Fault("federation-scores-not-compared"),
     "names-joined": Fault("federation-names-unique"),
     # Silence is one of the failures.
-    "failures-untold": Fault("federation-tells-failures", (MODERN,), frozenset({"federation-bears-silence"})),
+    "failures-unreported": Fault("federation-tells-failures", (MODERN,), frozenset({"federation-bears-silence"})),
     "busy-is-broken": Fault("busy-not-listed"),
     "empty-settings-are-none": Fault("large-catalog-searched"),
 }

@@ -1,41 +1,21 @@
-"""Clients with one rule broken: each class overrides one decision of the miniature client."""
+"""Clients with one rule broken, in modules named as the checks that find them.
+
+The fault `cursor-trimmed` is the class `CursorTrimmed`, which overrides one decision of the miniature client.
+"""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from typing import Final, TypeVar
 
-from .miniature_client import Client, Federation
+from .client_library import Client, Federation
 
-_FAULTS: Final[dict[str, type[Client] | type[Federation]]] = {}
-_KINDS: Final = (
-    "answers",
-    "caching",
-    "fallback",
-    "federation",
-    "headers",
-    "negotiation",
-    "pages",
-    "requests",
-    "results",
-)
-
-Kind = TypeVar("Kind", bound=type[Client] | type[Federation])
+_MODULES = ("caching", "concurrency", "federation", "negotiation", "paging", "requests", "results")
 
 
 def find_client_fault(name: str) -> type[Client] | type[Federation]:
     """Return the client, or the federation of clients, that has the fault `name`."""
-    for kind in _KINDS:
-        importlib.import_module(f".client_faults_of_{kind}", __package__)  # where they register themselves
-    return _FAULTS[name]
-
-
-def fault(name: str) -> Callable[[Kind], Kind]:
-    """Register a class as the fault `name`."""
-
-    def register(kind: Kind) -> Kind:
-        _FAULTS[name] = kind
-        return kind
-
-    return register
+    class_name = "".join(part.capitalize() for part in name.split("-"))
+    for module in _MODULES:
+        if found := vars(importlib.import_module(f".client_faults_of_{module}", __package__)).get(class_name):
+            return found
+    raise LookupError(f"no client has the fault {name}")

@@ -1,22 +1,19 @@
-"""Several servers at once: who is asked, how results are merged and named, which failures are told."""
+"""Several servers: which are asked, how results are merged and named, which failures are reported."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from .client_faults import fault
-from .client_faults_of_pages import score_of
-from .miniature_client import Client, Federation
+from .client_faults_of_paging import score_of
+from .client_library import Client, Federation
 from .miniature_transports import Json, SilentError, TransportError
 
 
-@fault("searching-servers-only")
 class SearchingServersOnly(Federation):
     def asked(self) -> list[str]:
         return [name for name, client in self.clients.items() if client.searches()]
 
 
-@fault("asks-until-it-has-enough")
 class AsksUntilItHasEnough(Federation):
     def ask_each(
         self, names: list[str], ask: Callable[[str], None], answers: dict[str, list[Json]], limit: int
@@ -26,31 +23,26 @@ class AsksUntilItHasEnough(Federation):
                 super().ask_each([name], ask, answers, limit)
 
 
-@fault("merged-by-score")
 class MergedByScore(Federation):
     def merged(self, found: list[tuple[int, str, Json]]) -> list[tuple[int, str, Json]]:
         return sorted(found, key=lambda hit: -score_of(hit[2]))
 
 
-@fault("equal-ranks-by-score")
 class EqualRanksByScore(Federation):
     def merged(self, found: list[tuple[int, str, Json]]) -> list[tuple[int, str, Json]]:
         return sorted(found, key=lambda hit: (hit[0], -score_of(hit[2])))
 
 
-@fault("bare-names")
 class BareNames(Federation):
     def full_name(self, server: str, tool: Json) -> str:
         return tool["name"]
 
 
-@fault("names-joined")
 class NamesJoined(Federation):
     def full_name(self, server: str, tool: Json) -> str:
         return f"{server}__{tool['name']}"
 
 
-@fault("names-by-result")
 class NamesByResult(Federation):
     """The first tool of a name in each result has it bare."""
 
@@ -68,45 +60,38 @@ class NamesByResult(Federation):
         return name
 
 
-@fault("calls-the-first-server")
 class CallsTheFirstServer(Federation):
     def call(self, name: str, arguments: Json) -> Json:
         return next(iter(self.clients.values())).call(self.named[name][1], arguments)
 
 
-@fault("cancelled-at-the-first-server")
 class CancelledAtTheFirstServer(Federation):
     def cancel(self, search: int) -> None:
         self.under_way[search] = dict(list(self.under_way[search].items())[:1])
         super().cancel(search)
 
 
-@fault("failures-untold")
-class FailuresUntold(Federation):
+class FailuresUnreported(Federation):
     def outcome(self, tools: list[Json], failed: list[str]) -> Json:
         return {"tools": tools, "failed": []}
 
 
-@fault("lost-server-untold")
-class LostServerUntold(Federation):
-    def told_of(self, name: str, error: Exception) -> list[str]:
+class LostServerUnreported(Federation):
+    def failed_servers(self, name: str, error: Exception) -> list[str]:
         lost = isinstance(error, TransportError) and not isinstance(error, SilentError)
-        return [] if lost else super().told_of(name, error)
+        return [] if lost else super().failed_servers(name, error)
 
 
-@fault("silence-untold")
-class SilenceUntold(Federation):
-    def told_of(self, name: str, error: Exception) -> list[str]:
-        return [] if isinstance(error, SilentError) else super().told_of(name, error)
+class SilenceUnreported(Federation):
+    def failed_servers(self, name: str, error: Exception) -> list[str]:
+        return [] if isinstance(error, SilentError) else super().failed_servers(name, error)
 
 
-@fault("waits-for-all-at-first")
 class WaitsForAllAtFirst(Federation):
     def cannot_open(self, name: str, error: TransportError) -> None:
         raise error
 
 
-@fault("one-failure-fails-all")
 class OneFailureFailsAll(Federation):
     def outcome(self, tools: list[Json], failed: list[str]) -> Json:
         return {"tools": [] if failed else tools, "failed": failed}

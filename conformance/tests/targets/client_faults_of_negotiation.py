@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .client_faults import fault
-from .miniature_client import EXTENSION_ID, META, MODERN, SETTINGS, Client
+from .client_library import EXTENSION_ID, META, MODERN, SETTINGS, Client
 from .miniature_transports import Json
 
 
-@fault("declares-in-experimental")
 class DeclaresInExperimental(Client):
     def declared(self, method: str) -> Json:
         return {"experimental": {EXTENSION_ID: {}}} if self.era == MODERN else super().declared(method)
 
 
-@fault("undeclared-with-cursor")
 class UndeclaredWithCursor(Client):
     def message(self, method: str, params: Json) -> Json:
         message = super().message(method, params)
@@ -25,70 +22,59 @@ class UndeclaredWithCursor(Client):
         return message
 
 
-@fault("undeclared-in-handshake")
 class UndeclaredInHandshake(Client):
     def declared(self, method: str) -> Json:
         return {} if method == "initialize" else super().declared(method)
 
 
-@fault("declares-true-in-handshake")
 class DeclaresTrueInHandshake(Client):
     def declared(self, method: str) -> Json:
         return {"extensions": {EXTENSION_ID: True}} if method == "initialize" else super().declared(method)
 
 
-@fault("advertised-as-true")
 class AdvertisedAsTrue(Client):
     def counts(self, held: Any) -> bool:
         return held is True or super().counts(held)
 
 
-@fault("extensions-only")
 class ExtensionsOnly(Client):
     def places(self) -> tuple[str, ...]:
         return ("extensions",)
 
 
-@fault("experimental-only-in-legacy")
 class ExperimentalOnlyInLegacy(Client):
     def places(self) -> tuple[str, ...]:
         return ("extensions",) if self.era == MODERN else ("experimental",)
 
 
-@fault("first-place-decides")
 class FirstPlaceDecides(Client):
     def read_settings(self, capabilities: Json) -> Json | None:
         first = (capabilities.get("extensions") or Json()).get(EXTENSION_ID, {})
         return super().read_settings(capabilities) if self.counts(first) else None
 
 
-@fault("settings-closed")
 class SettingsClosed(Client):
     def counts(self, held: Any) -> bool:
         return super().counts(held) and set(held) <= SETTINGS
 
 
-@fault("settings-strict")
 class SettingsStrict(Client):
     def counts(self, held: Any) -> bool:
         return super().counts(held) and held.get("maxLimit") != 0
 
 
-@fault("settings-believed")
 class SettingsBelieved(Client):
     def limited(self, limit: int | None) -> Json:
         most: Any = (self.settings or {}).get("maxLimit")
         return {"limit": min(limit, most)} if limit and isinstance(most, int | float) else super().limited(limit)
 
 
-@fault("advertised-by-another")
 class AdvertisedByAnother(Client):
     def read_settings(self, capabilities: Json) -> Json | None:
         others = [name for name in capabilities.get("extensions") or Json() if name.endswith("/tools-search")]
         return {} if others and EXTENSION_ID not in others else super().read_settings(capabilities)
 
 
-@fault("probes")
 class Probes(Client):
     advertised = True
 
@@ -102,7 +88,6 @@ class Probes(Client):
         return super().searches()
 
 
-@fault("silent")
 class Silent(Client):
     """A client that has never heard of the extension."""
 

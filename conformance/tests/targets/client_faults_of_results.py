@@ -1,13 +1,13 @@
-"""What a client takes a result for."""
+"""Results that are misread, and the fallback to a listing."""
 
 from __future__ import annotations
 
-from .client_faults import fault
-from .miniature_client import MODERN, PAGE, Client, Invalid
+from typing import Any
+
+from .client_library import MODERN, PAGE, Client, Invalid, Refused
 from .miniature_transports import Json
 
 
-@fault("legacy-members-checked")
 class LegacyMembersChecked(Client):
     def checked(self, result: Json) -> Json:
         page = super().checked(result)
@@ -16,20 +16,17 @@ class LegacyMembersChecked(Client):
         return page
 
 
-@fault("legacy-ttl-obeyed")
 class LegacyTtlObeyed(Client):
     def ttl(self, page: Json) -> float:
         ttl = page.get("ttlMs", 0)
         return ttl if isinstance(ttl, int) else 0
 
 
-@fault("legacy-ttl-of-zero-obeyed")
 class LegacyTtlOfZeroObeyed(Client):
     def ttl(self, page: Json) -> float:
         return super().ttl(page) if self.era == MODERN else 0 if page.get("ttlMs") == 0 else 30_000
 
 
-@fault("unknown-members-of-tools-refused")
 class UnknownMembersOfToolsRefused(Client):
     def checked(self, result: Json) -> Json:
         if any(isinstance(tool, dict) and "future" in tool for tool in result.get("tools") or ()):
@@ -37,9 +34,131 @@ class UnknownMembersOfToolsRefused(Client):
         return super().checked(result)
 
 
-@fault("unknown-members-refused")
 class UnknownMembersRefused(Client):
     def checked(self, result: Json) -> Json:
         if "tools" in result and not set(result) <= PAGE:
             raise Invalid("unknown members")
         return super().checked(result)
+
+
+class EmptySettingsAreNone(Client):
+    def counts(self, held: Any) -> bool:
+        return super().counts(held) and bool(held)
+
+
+class ListsWhatIsLarge(Client):
+    def searches(self) -> bool:
+        return super().searches() and (self.settings or {}).get("catalogSize", 0) < 100_000
+
+
+class UnadvertisedUnranked(Client):
+    def ranked(self, query: str, tools: list[Json]) -> list[Json]:
+        return super().ranked(query, tools) if self.settings is not None else tools
+
+
+class UnadvertisedIsAnErrorForAll(Client):
+    def search_all(self, query: str) -> list[Json]:
+        if self.settings is None:
+            raise Invalid("the server cannot search")
+        return super().search_all(query)
+
+
+class UnadvertisedFirstPageOnly(Client):
+    def listed(self) -> list[Json]:
+        return super().listed() if self.settings is not None else self.request("tools/list", {})["tools"]
+
+
+class EmptyListPageEnds(Client):
+    def listed(self) -> list[Json]:
+        first = self.request("tools/list", {})["tools"]
+        return first and super().listed()
+
+
+class UnadvertisedIsAnError(Client):
+    def searches(self) -> bool:
+        if self.settings is None:
+            raise Invalid("the server cannot search")
+        return True
+
+
+class UnknownMethodIsAnError(Client):
+    def instead(self, error: Refused | Invalid, query: str) -> list[Json]:
+        if isinstance(error, Refused) and error.code == -32601:
+            raise error
+        return super().instead(error, query)
+
+
+class MissingCapabilityIsAnError(Client):
+    def instead(self, error: Refused | Invalid, query: str) -> list[Json]:
+        if isinstance(error, Refused) and error.code == -32021:
+            raise error
+        return super().instead(error, query)
+
+
+class InvalidResultIsAnError(Client):
+    def instead(self, error: Refused | Invalid, query: str) -> list[Json]:
+        if isinstance(error, Invalid):
+            raise error
+        return super().instead(error, query)
+
+
+class InvalidCursorIgnored(Client):
+    def checked(self, result: Json) -> Json:
+        if not isinstance(result.get("nextCursor", ""), str):
+            del result["nextCursor"]
+        return super().checked(result)
+
+
+class ResultWithoutToolsIsEmpty(Client):
+    def checked(self, result: Json) -> Json:
+        return super().checked({"tools": [], **result} if "resultType" in result else result)
+
+
+class InvalidToolSpoilsThePage(Client):
+    def checked(self, result: Json) -> Json:
+        if isinstance(result.get("tools"), list) and not all(map(self.is_tool, result["tools"])):
+            raise Refused({"message": "no tool"})
+        return super().checked(result)
+
+
+class NearlyToolsKept(Client):
+    def is_tool(self, entry: Any) -> bool:
+        return super().is_tool(entry) or entry == {"name": "no_schema"}
+
+
+class _Busy(Client):
+    def instead(self, error: Refused | Invalid, query: str) -> list[Json]:
+        if isinstance(error, Refused) and self.is_busy(error) and self.gives_up():
+            return self.ranked(query, self.listed())
+        return super().instead(error, query)
+
+    def gives_up(self) -> bool:
+        raise NotImplementedError
+
+
+class BusyIsListed(_Busy):
+    def gives_up(self) -> bool:
+        return True
+
+
+class BusyIsListedWhereSmall(_Busy):
+    def gives_up(self) -> bool:
+        return (self.settings or {}).get("catalogSize", 5000) < 100
+
+
+class BusyIsListedTheThirdTime(_Busy):
+    times = 0
+
+    def gives_up(self) -> bool:
+        self.times += 1
+        return self.times >= 3
+
+
+class BusyLaterIsListed(Client):
+    def page(self, params: Json) -> Json:
+        try:
+            return super().page(params)
+        except Refused as error:
+            if "cursor" in params and self.is_busy(error):
+                raise Invalid("the search stopped half-way") from error
+            raise

@@ -95,66 +95,53 @@ class Fault:
         return [number]
 
 
-_FAULTS: Final[dict[str, Callable[[], Fault]]] = {"none": Fault}
+_MODULES: Final = ("answers", "catalogs", "features", "messages", "negotiation", "pages", "parameters")
 
 
 def find_fault(name: str) -> Fault:
-    """Return a fault in its first state."""
-    for kind in ("answers", "catalogs", "features", "messages", "negotiation", "pages", "parameters"):
-        importlib.import_module(f".faults_of_{kind}", __package__)  # where they register themselves
-    return _FAULTS[name]()
+    """Return a fault in its first state: `cursor-empty` is the class `CursorEmpty`, or the function `cursor_empty`."""
+    if name == "none":
+        return Fault()
+    names = ("".join(part.capitalize() for part in name.split("-")), name.replace("-", "_"))
+    for kind in _MODULES:
+        module = vars(importlib.import_module(f".faults_of_{kind}", __package__))
+        for each in names:
+            if each in module:
+                return module[each]()
+    raise LookupError(f"there is no fault {name}")
 
 
-def fault(name: str) -> Callable[[type[Fault]], type[Fault]]:
-    """Register a class as the fault `name`."""
+def wrong_params(change: Callable[[Json], Json]) -> type[Fault]:
+    """Make a fault of a function from the params of a search to other ones, or to a refusal."""
 
-    def register(kind: type[Fault]) -> type[Fault]:
-        _FAULTS[name] = kind
-        return kind
+    class WrongParams(Fault):
+        def request(self, method: str, params: Json, era: str) -> Json:
+            return change(dict(params)) if method == SEARCH else params
 
-    return register
-
-
-def wrong_params(name: str) -> Callable[[Callable[[Json], Json]], Callable[[Json], Json]]:
-    """Register a function from the params of a search to other ones, or to a refusal, as the fault `name`."""
-
-    def register(change: Callable[[Json], Json]) -> Callable[[Json], Json]:
-        class WrongParams(Fault):
-            def request(self, method: str, params: Json, era: str) -> Json:
-                return change(dict(params)) if method == SEARCH else params
-
-        _FAULTS[name] = WrongParams
-        return change
-
-    return register
+    return WrongParams
 
 
-def wrong_result(name: str) -> Callable[[Callable[[Json, Json], Json]], Callable[[Json, Json], Json]]:
-    """Register a function from the params and result of a served search to another result as the fault `name`."""
+def wrong_result(change: Callable[[Json, Json], Json]) -> type[Fault]:
+    """Make a fault of a function from the params and result of a served search to another result."""
 
-    def register(change: Callable[[Json, Json], Json]) -> Callable[[Json, Json], Json]:
-        class WrongResult(Fault):
-            def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-                if method != SEARCH or "result" not in outcome:
-                    return outcome
-                return {"result": change(params, dict(outcome["result"]))}
+    class WrongResult(Fault):
+        def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+            if method != SEARCH or "result" not in outcome:
+                return outcome
+            return {"result": change(params, dict(outcome["result"]))}
 
-        _FAULTS[name] = WrongResult
-        return change
-
-    return register
+    return WrongResult
 
 
-def wrong_error(name: str, code: int) -> Callable[[Callable[[Json], Json]], Callable[[Json], Json]]:
-    """Register a function from a search's error `code` to another error as the fault `name`."""
+def wrong_error(code: int) -> Callable[[Callable[[Json], Json]], type[Fault]]:
+    """Make a fault of a function from a search's error `code` to another error."""
 
-    def register(change: Callable[[Json], Json]) -> Callable[[Json], Json]:
+    def make(change: Callable[[Json], Json]) -> type[Fault]:
         class WrongError(Fault):
             def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
                 error = member(outcome, "error")
                 return {"error": change(dict(error))} if method == SEARCH and error.get("code") == code else outcome
 
-        _FAULTS[name] = WrongError
-        return change
+        return WrongError
 
-    return register
+    return make

@@ -7,52 +7,52 @@ import re
 import unicodedata
 from collections.abc import Callable
 
-from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, fault, member, session, wrong_params, wrong_result
+from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, member, session, wrong_params, wrong_result
 
 
-@wrong_result("next-cursor-null")
+@wrong_result
 def next_cursor_null(params: Json, result: Json) -> Json:
     return {"nextCursor": None, **result}
 
 
-@wrong_result("result-meta-text")
+@wrong_result
 def result_meta_text(params: Json, result: Json) -> Json:
     return {**result, "_meta": "primary"}
 
 
-@wrong_result("matches-key")
+@wrong_result
 def matches_key(params: Json, result: Json) -> Json:
     if params["query"].startswith("qzx"):
         result["matches"] = result.pop("tools")
     return result
 
 
-@wrong_result("result-type-page")
+@wrong_result
 def result_type_page(params: Json, result: Json) -> Json:
     return {**result, "resultType": "page"}
 
 
-@wrong_result("ttl-negative")
+@wrong_result
 def ttl_negative(params: Json, result: Json) -> Json:
     return {**result, "ttlMs": -1}
 
 
-@wrong_result("ttl-missing")
+@wrong_result
 def ttl_missing(params: Json, result: Json) -> Json:
     return {name: value for name, value in result.items() if name != "ttlMs"}
 
 
-@wrong_result("cache-scope-unknown")
+@wrong_result
 def cache_scope_unknown(params: Json, result: Json) -> Json:
     return {**result, "cacheScope": "shared"}
 
 
-@wrong_result("cache-scope-changes")
+@wrong_result
 def cache_scope_changes(params: Json, result: Json) -> Json:
     return {**result, "cacheScope": "private" if "cursor" in params else "public"}
 
 
-@wrong_result("asks-for-input")
+@wrong_result
 def asks_for_input(params: Json, result: Json) -> Json:
     able = params.get("_meta", {}).get("io.modelcontextprotocol/clientCapabilities", {})
     if "elicitation" not in able:
@@ -73,18 +73,17 @@ def _hits(result: Json, change: Json) -> Json:
     return {**result, "tools": tools}
 
 
-@wrong_result("score-in-percent")
+@wrong_result
 def score_in_percent(params: Json, result: Json) -> Json:
     return _hits(result, {"score": 87.5})
 
 
-@wrong_result("matched-text")
+@wrong_result
 def matched_text(params: Json, result: Json) -> Json:
     return _hits(result, {"matched": "name"})
 
 
-@fault("total-told")
-class TotalTold(Fault):
+class TotalReported(Fault):
     """Adds the number of matches, learned by asking for all of them first."""
 
     def __init__(self) -> None:
@@ -94,27 +93,24 @@ class TotalTold(Fault):
         if method == SEARCH and "result" in outcome:
             found = self.totals.setdefault(params["query"], set())
             found.update(tool["name"] for tool in outcome["result"]["tools"])
-            outcome["result"].update(self.told(len(found), len(outcome["result"]["tools"])))
+            outcome["result"].update(self.reported(len(found), len(outcome["result"]["tools"])))
         return outcome
 
-    def told(self, total: int, on_page: int) -> Json:
+    def reported(self, total: int, on_page: int) -> Json:
         return {"total": total}
 
 
-@fault("total-in-words")
-class TotalInWords(TotalTold):
-    def told(self, total: int, on_page: int) -> Json:
+class TotalInWords(TotalReported):
+    def reported(self, total: int, on_page: int) -> Json:
         return {"_meta": {"com.example/summary": f"{total} tools match"}}
 
 
-@fault("remainder-told")
-class RemainderTold(TotalTold):
-    def told(self, total: int, on_page: int) -> Json:
+class RemainderReported(TotalReported):
+    def reported(self, total: int, on_page: int) -> Json:
         return {"remaining": total - on_page}
 
 
-@fault("total-in-hit-metadata")
-class TotalInHitMetadata(TotalTold):
+class TotalInHitMetadata(TotalReported):
     total = 0
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
@@ -123,19 +119,19 @@ class TotalInHitMetadata(TotalTold):
             outcome["result"] = _hits(outcome["result"], {"com.example/of": self.total})
         return outcome
 
-    def told(self, total: int, on_page: int) -> Json:
+    def reported(self, total: int, on_page: int) -> Json:
         self.total = total
         return {}
 
 
-@wrong_result("unlisted-tool-found")
+@wrong_result
 def unlisted_tool_found(params: Json, result: Json) -> Json:
     if "limit" not in params and "nextCursor" not in result and result["tools"]:
         return {**result, "tools": [*result["tools"], {**result["tools"][-1], "name": "hidden_tool"}]}
     return result
 
 
-@wrong_result("descriptions-cut")
+@wrong_result
 def descriptions_cut(params: Json, result: Json) -> Json:
     tools = [
         {**tool, "description": tool["description"][:40]} if "description" in tool else tool for tool in result["tools"]
@@ -143,20 +139,18 @@ def descriptions_cut(params: Json, result: Json) -> Json:
     return {**result, "tools": tools}
 
 
-@wrong_result("output-schema-left-out")
+@wrong_result
 def output_schema_left_out(params: Json, result: Json) -> Json:
     return {**result, "tools": [{k: v for k, v in tool.items() if k != "outputSchema"} for tool in result["tools"]]}
 
 
-@wrong_result("meta-left-out")
+@wrong_result
 def meta_left_out(params: Json, result: Json) -> Json:
     return {**result, "tools": [{k: v for k, v in tool.items() if k != "_meta"} for tool in result["tools"]]}
 
 
-def _wrong_tool(name: str, change: Callable[[Json], Json]) -> None:
-    @wrong_result(name)
-    def wrong(params: Json, result: Json) -> Json:  # pyright: ignore[reportUnusedFunction] - registered
-        return {**result, "tools": [change(tool) for tool in result["tools"]]}
+def _wrong_tool(change: Callable[[Json], Json]) -> type[Fault]:
+    return wrong_result(lambda _, result: {**result, "tools": [change(tool) for tool in result["tools"]]})
 
 
 def _without(tool: Json, *names: str) -> Json:
@@ -171,20 +165,19 @@ def _described(tool: Json, change: Callable[[str], str]) -> Json:
     return {**tool, "description": change(tool["description"])} if "description" in tool else tool
 
 
-_wrong_tool("icons-left-out", lambda tool: _without(tool, "icons"))
-_wrong_tool("unknown-members-left-out", lambda tool: _without(tool, *(name for name in tool if name.startswith("x-"))))
-_wrong_tool("schema-dialect-left-out", lambda tool: _schema_without(tool, "$schema"))
-_wrong_tool("additional-properties-left-out", lambda tool: _schema_without(tool, "additionalProperties"))
-_wrong_tool("descriptions-trimmed", lambda tool: _described(tool, str.strip))
-_wrong_tool("descriptions-composed", lambda tool: _described(tool, lambda text: unicodedata.normalize("NFC", text)))
+icons_left_out = _wrong_tool(lambda tool: _without(tool, "icons"))
+unknown_members_left_out = _wrong_tool(lambda tool: _without(tool, *(name for name in tool if name.startswith("x-"))))
+schema_dialect_left_out = _wrong_tool(lambda tool: _schema_without(tool, "$schema"))
+additional_properties_left_out = _wrong_tool(lambda tool: _schema_without(tool, "additionalProperties"))
+descriptions_trimmed = _wrong_tool(lambda tool: _described(tool, str.strip))
+descriptions_composed = _wrong_tool(lambda tool: _described(tool, lambda text: unicodedata.normalize("NFC", text)))
 
 
-@wrong_result("tools-by-name")
+@wrong_result
 def tools_by_name(params: Json, result: Json) -> Json:
     return {**result, "tools": {tool["name"]: tool for tool in result["tools"]}}
 
 
-@fault("legacy-output-schema-any")
 class LegacyOutputSchemaAny(Fault):
     """Defines tools for legacy clients with output schemas that only the modern era has."""
 
@@ -196,14 +189,13 @@ class LegacyOutputSchemaAny(Fault):
         return outcome
 
 
-@wrong_result("first-repeated")
+@wrong_result
 def first_repeated(params: Json, result: Json) -> Json:
     if "limit" not in params and "nextCursor" not in result and len(result["tools"]) > 1:
         return {**result, "tools": [*result["tools"], result["tools"][0]]}
     return result
 
 
-@fault("search-marks-listing")
 class SearchMarksListing(Fault):
     """Tools that were searched for by name are marked in later listings."""
 
@@ -237,7 +229,6 @@ class _Enabling(Fault):
         raise NotImplementedError
 
 
-@fault("search-enables-a-tool")
 class SearchEnablesATool(_Enabling):
     """Lists one tool more, whose name cannot be searched for."""
 
@@ -245,7 +236,6 @@ class SearchEnablesATool(_Enabling):
         return [*tools, *[{"name": " ", "inputSchema": {"type": "object"}}][: int(first)]]
 
 
-@fault("search-moves-a-tool")
 class SearchMovesATool(_Enabling):
     """Lists the tool that was found last at the end of its page."""
 
@@ -254,7 +244,6 @@ class SearchMovesATool(_Enabling):
         return sorted(tools, key=lambda tool: tool["name"] == name)
 
 
-@fault("search-wants-listing")
 class SearchWantsListing(Fault):
     """Finds nothing in a process that has not listed yet."""
 
@@ -267,7 +256,6 @@ class SearchWantsListing(Fault):
         return outcome
 
 
-@fault("session-wants-listing")
 class SessionWantsListing(Fault):
     """Finds nothing in a session that has not listed yet."""
 
@@ -282,7 +270,6 @@ class SessionWantsListing(Fault):
         return outcome
 
 
-@fault("call-wants-listing")
 class CallWantsListing(Fault):
     """Refuses a call unless the request before the last search was a listing."""
 
@@ -299,7 +286,7 @@ class CallWantsListing(Fault):
         return outcome
 
 
-@wrong_result("exact-name-second")
+@wrong_result
 def exact_name_second(params: Json, result: Json) -> Json:
     tools = result["tools"]
     if "limit" not in params and len(tools) > 1 and tools[0]["name"] == params["query"].strip():
@@ -307,7 +294,7 @@ def exact_name_second(params: Json, result: Json) -> Json:
     return result
 
 
-@wrong_result("capitals-match-nothing")
+@wrong_result
 def capitals_match_nothing(params: Json, result: Json) -> Json:
     return {**result, "tools": []} if params["query"].isupper() and " " not in params["query"] else result
 
@@ -316,32 +303,31 @@ def _words(*texts: object) -> set[str]:
     return set(re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", " ".join(map(str, texts))).casefold()))
 
 
-def _wrong_match(name: str, passes_over: Callable[[str, Json], bool]) -> None:
-    @wrong_result(name)
-    def wrong(params: Json, result: Json) -> Json:  # pyright: ignore[reportUnusedFunction] - registered
+def _wrong_match(passes_over: Callable[[str, Json], bool]) -> type[Fault]:
+    def keep(params: Json, result: Json) -> Json:
         query = params["query"]
         kept = [tool for tool in result["tools"] if tool["name"] == query.strip() or not passes_over(query, tool)]
         return {**result, "tools": kept}
 
+    return wrong_result(keep)
 
-_wrong_match(
-    "titles-unsearched",
-    lambda query, tool: not _words(query) & _words(tool["name"], tool.get("description")) and "title" in tool,
+
+titles_unsearched = _wrong_match(
+    lambda query, tool: not _words(query) & _words(tool["name"], tool.get("description")) and "title" in tool
 )
-_wrong_match("descriptions-unsearched", lambda query, tool: not _words(query) & _words(tool["name"], tool.get("title")))
-_wrong_match("three-terms-match-nothing", lambda query, tool: len(_words(query)) == 3)
-_wrong_match("ascii-terms-only", lambda query, tool: re.search("[A-Za-z0-9]", query) is None)
+descriptions_unsearched = _wrong_match(lambda query, tool: not _words(query) & _words(tool["name"], tool.get("title")))
+three_terms_match_nothing = _wrong_match(lambda query, tool: len(_words(query)) == 3)
+ascii_terms_only = _wrong_match(lambda query, tool: re.search("[A-Za-z0-9]", query) is None)
 # As of a server that maps each code point to the lower case of its upper case.
-_wrong_match("capital-sharp-s-kept", lambda query, tool: "ẞ" in query)
-_wrong_match("sharp-s-kept", lambda query, tool: "ss" in query and "ß" in tool.get("description", ""))
+capital_sharp_s_kept = _wrong_match(lambda query, tool: "ẞ" in query)
+sharp_s_kept = _wrong_match(lambda query, tool: "ss" in query and "ß" in tool.get("description", ""))
 
 
-@wrong_result("exact-name-beside-nel")
+@wrong_result
 def exact_name_beside_nel(params: Json, result: Json) -> Json:
     return {**result, "tools": result["tools"][1:]} if "\x85" in params["query"] else result
 
 
-@fault("exact-name-on-second-page")
 class ExactNameOnSecondPage(Fault):
     """Begins a search for a name with an empty page."""
 
@@ -360,14 +346,13 @@ class ExactNameOnSecondPage(Fault):
         return "second-" + hashlib.sha256(str(params.get("query")).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-@wrong_params("no-match-is-error")
+@wrong_params
 def no_match_is_error(params: Json) -> Json:
     if str(params.get("query")).startswith("qzx"):
         raise Refusal(-32603, "nothing found", None)
     return params
 
 
-@fault("shuffled")
 class Shuffled(Fault):
     """Turns the tail of each result a little further."""
 
@@ -382,7 +367,6 @@ class Shuffled(Fault):
         return outcome
 
 
-@fault("surrogates-echoed")
 class SurrogatesEchoed(Fault):
     """Puts what is no JSON into the answer to an odd query."""
 

@@ -8,11 +8,11 @@ import unicodedata
 from collections.abc import Callable
 from typing import Any
 
-from .faults import SEARCH, Fault, Json, fault, member, wrong_result
+from .faults import SEARCH, Fault, Json, member, wrong_result
 
 
-def _wrong_schema(name: str, change: Callable[[Json], Json]) -> None:
-    """Register as the fault `name` what changes every object inside the input schemas of found tools."""
+def _wrong_schema(change: Callable[[Json], Json]) -> type[Fault]:
+    """Return the fault that changes every object inside the input schemas of found tools."""
 
     def through(value: Any) -> Any:
         if isinstance(value, list):
@@ -21,21 +21,21 @@ def _wrong_schema(name: str, change: Callable[[Json], Json]) -> None:
             return change({key: through(held) for key, held in value.items()})  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - JSON
         return value
 
-    @wrong_result(name)
-    def wrong(params: Json, result: Json) -> Json:  # pyright: ignore[reportUnusedFunction] - registered
+    def change_schemas(_: Json, result: Json) -> Json:
         tools = [{**tool, "inputSchema": through(tool["inputSchema"])} for tool in result["tools"]]
         return {**result, "tools": tools}
 
+    return wrong_result(change_schemas)
 
-_wrong_schema("reference-siblings-left-out", lambda schema: {"$ref": schema["$ref"]} if "$ref" in schema else schema)
-_wrong_schema(
-    "nested-unknown-members-left-out",
+
+reference_siblings_left_out = _wrong_schema(lambda schema: {"$ref": schema["$ref"]} if "$ref" in schema else schema)
+nested_unknown_members_left_out = _wrong_schema(
     lambda schema: {k: v for k, v in schema.items() if k[:2] != "x-" or k == "x-mcp-header"},
 )
-_wrong_schema("names-composed", lambda schema: {unicodedata.normalize("NFC", k): v for k, v in schema.items()})
+names_composed = _wrong_schema(lambda schema: {unicodedata.normalize("NFC", k): v for k, v in schema.items()})
 
 
-@wrong_result("marks-left-out")
+@wrong_result
 def marks_left_out(params: Json, result: Json) -> Json:
     tools = [
         {**tool, "description": re.sub("[\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]", "", tool["description"])}
@@ -65,7 +65,6 @@ class _Forgetful(Fault):
         raise NotImplementedError
 
 
-@fault("names-folded")
 class NamesFolded(_Forgetful):
     """Takes names that differ only by their case for one."""
 
@@ -73,7 +72,6 @@ class NamesFolded(_Forgetful):
         return set({name.lower(): name for name in reversed(listed)}.values())
 
 
-@fault("index-of-a-thousand")
 class IndexOfAThousand(_Forgetful):
     """Finds among the first thousand tools only."""
 
@@ -81,7 +79,6 @@ class IndexOfAThousand(_Forgetful):
         return set(listed[:1000])
 
 
-@fault("composed-everywhere")
 class ComposedEverywhere(Fault):
     """Serves other schemas than the catalog file has, the same ones in listings and searches."""
 

@@ -9,7 +9,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, fault, member, wrong_error, wrong_result
+from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, member, wrong_error, wrong_result
 
 
 class _Changes(Fault):
@@ -39,33 +39,28 @@ class _Changes(Fault):
         return tools
 
 
-@fault("removed-tool-still-found")
 class RemovedToolStillFound(_Changes):
     def found(self, params: Json, tools: list[Json]) -> list[Json]:
         gone = params["query"] in self.ever.keys() - self.now
         return [self.ever[params["query"]], *tools] if gone else tools
 
 
-@fault("added-tool-not-found")
 class AddedToolNotFound(_Changes):
     def found(self, params: Json, tools: list[Json]) -> list[Json]:
         return [tool for tool in tools if tool["name"] in self.first]
 
 
-@fault("altered-tool-as-it-was")
 class AlteredToolAsItWas(_Changes):
     def found(self, params: Json, tools: list[Json]) -> list[Json]:
         return tools if "cursor" in params else [self.ever.get(tool["name"], tool) for tool in tools]
 
 
-@fault("removed-tool-on-later-page")
 class RemovedToolOnLaterPage(_Changes):
     def found(self, params: Json, tools: list[Json]) -> list[Json]:
         gone = [tool for name, tool in self.ever.items() if name not in self.now]
         return tools + gone if "cursor" in params else tools
 
 
-@fault("change-makes-cursors-internal")
 class ChangeMakesCursorsInternal(_Changes):
     """Fails on the cursors that it issued before a change. No two cursors are equal."""
 
@@ -89,13 +84,11 @@ class ChangeMakesCursorsInternal(_Changes):
         return super().response(method, params, era, outcome)
 
 
-@fault("cancel-ignored")
 class CancelIgnored(Fault):
     def cancelled(self, number: Any, in_flight: list[Any]) -> list[Any]:
         return []
 
 
-@fault("cancel-takes-all")
 class CancelTakesAll(Fault):
     def cancelled(self, number: Any, in_flight: list[Any]) -> list[Any]:
         return in_flight
@@ -112,8 +105,7 @@ def _hidden() -> dict[str, Json]:
     return {tool["name"]: tool for tool in catalog["tools"] if tool["name"] in names}
 
 
-@fault("catalog-size-told")
-class CatalogSizeTold(Fault):
+class CatalogSizeReported(Fault):
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
         capabilities = member(member(outcome, "result"), "capabilities")
         for place in ("extensions", "experimental"):
@@ -123,7 +115,6 @@ class CatalogSizeTold(Fault):
         return outcome
 
 
-@fault("topics-of-hidden-tools")
 class TopicsOfHiddenTools(Fault):
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
         capabilities = member(member(outcome, "result"), "capabilities")
@@ -135,12 +126,12 @@ class TopicsOfHiddenTools(Fault):
         return outcome
 
 
-@wrong_result("cache-scope-public")
+@wrong_result
 def cache_scope_public(params: Json, result: Json) -> Json:
     return {**result, "cacheScope": "public"} if "cacheScope" in result else result
 
 
-@wrong_result("scores-of-the-whole-catalog")
+@wrong_result
 def scores_of_the_whole_catalog(params: Json, result: Json) -> Json:
     share = 1 / (1 + math.log1p(len(_catalog()["tools"])))
     for tool in result["tools"]:
@@ -148,19 +139,18 @@ def scores_of_the_whole_catalog(params: Json, result: Json) -> Json:
     return result
 
 
-@wrong_result("hidden-tool-found-by-name")
+@wrong_result
 def hidden_tool_found_by_name(params: Json, result: Json) -> Json:
     hidden = _hidden().get(params["query"])
     names = [tool["name"] for tool in result["tools"]]
     return result if hidden is None or "cursor" in params or params["query"] in names else {**result, "tools": [hidden]}
 
 
-@wrong_error("whole-catalog-in-error-text", -32602)
+@wrong_error(-32602)
 def whole_catalog_in_error_text(error: Json) -> Json:
     return {**error, "message": f"{error['message']}; none of {len(_catalog()['tools'])} tools was searched"}
 
 
-@fault("calls-unauthorized")
 class CallsUnauthorized(Fault):
     """Calls whatever tool there is."""
 
@@ -172,7 +162,6 @@ class CallsUnauthorized(Fault):
         return {"result": {"content": [{"type": "text", "text": called}], **modern}}
 
 
-@fault("cursor-shows-hidden-tools")
 class CursorShowsHiddenTools(Fault):
     """Goes on for whoever shows a cursor as for the caller to whom it was issued."""
 

@@ -9,12 +9,11 @@ import time
 from contextvars import ContextVar
 from typing import Any, Final
 
-from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, fault, member, wrong_error
+from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, member, wrong_error
 
 META: Final = "io.modelcontextprotocol/"
 
 
-@fault("latest-params-win")
 class LatestParamsWin(Fault):
     """Holds the params of a search where all searches hold theirs, and takes a moment to answer."""
 
@@ -28,7 +27,6 @@ class LatestParamsWin(Fault):
         return self.params
 
 
-@fault("latest-limit-wins")
 class LatestLimitWins(Fault):
     """Holds the limit of a search where all searches hold theirs, and takes a moment to answer."""
 
@@ -60,7 +58,6 @@ class _Busy(Fault):
         return params
 
 
-@fault("alone-only")
 class AloneOnly(_Busy):
     """Fails where another search is in flight."""
 
@@ -68,34 +65,28 @@ class AloneOnly(_Busy):
     refusal = Refusal(-32603, "Internal error", None)
 
 
-@fault("busy-without-data")
 class BusyWithoutData(_Busy):
     refusal = Refusal(-32603, "Too many searches at once", None)
 
 
-@fault("busy-with-text")
 class BusyWithText(_Busy):
     refusal = Refusal(-32603, "Too many searches at once", {"retryAfterMs": "20"})
 
 
-@fault("busy-with-another-code")
 class BusyWithAnotherCode(_Busy):
     refusal = Refusal(-32000, "Too many searches at once", {"retryAfterMs": 20})
 
 
-@fault("id-digits-as-number")
 class IdDigitsAsNumber(Fault):
     def id(self, value: Any) -> Any:
         return int(value) if isinstance(value, str) and value.isdigit() else value
 
 
-@fault("ids-as-text")
 class IdsAsText(Fault):
     def id(self, value: Any) -> Any:
         return str(value)
 
 
-@fault("refusals-without-id")
 class RefusalsWithoutId(Fault):
     """Refuses before it has taken the id from the message."""
 
@@ -103,25 +94,21 @@ class RefusalsWithoutId(Fault):
         return {**outcome, "id": None} if "error" in outcome else outcome
 
 
-@fault("id-falsy-lost")
 class IdFalsyLost(Fault):
     def id(self, value: Any) -> Any:
         return value or None
 
 
-@fault("id-of-32-bits")
 class IdOf32Bits(Fault):
     def id(self, value: Any) -> Any:
         return value % 2**32 if isinstance(value, int) and value > 0 else value
 
 
-@fault("id-of-ascii")
 class IdOfAscii(Fault):
     def id(self, value: Any) -> Any:
         return value.encode("ascii", "replace").decode() if isinstance(value, str) else value
 
 
-@fault("ids-by-their-text")
 class IdsByTheirText(Fault):
     """Keeps what is in flight by the text of its id."""
 
@@ -136,7 +123,6 @@ class IdsByTheirText(Fault):
         return self.pending[str(value)]
 
 
-@fault("error-null-in-results")
 class ErrorNullInResults(Fault):
     """Has both members in each response, as JSON-RPC 1.0 had."""
 
@@ -144,18 +130,16 @@ class ErrorNullInResults(Fault):
         return {"error": None, **outcome} if method == SEARCH else outcome
 
 
-@fault("error-code-as-text")
 class ErrorCodeAsText(Fault):
     def bytes(self, message: Json, data: bytes) -> bytes:
         return re.sub(rb'("error": {"code": )(-?[0-9]+)', rb'\1"\2"', data)
 
 
-@wrong_error("error-without-message", -32602)
+@wrong_error(-32602)
 def error_without_message(error: Json) -> Json:
     return {name: value for name, value in error.items() if name != "message"}
 
 
-@fault("notification-refused")
 class NotificationRefused(Fault):
     def unasked(self, message: Json) -> Json | None:
         if message["method"] == "notifications/initialized":
@@ -163,20 +147,17 @@ class NotificationRefused(Fault):
         return {"jsonrpc": "2.0", "id": None, "error": {"code": -32601, "message": "Method not found"}}
 
 
-@fault("search-without-id-answered")
 class SearchWithoutIdAnswered(Fault):
     def unasked(self, message: Json) -> Json | None:
         found: Json = {"jsonrpc": "2.0", "id": None, "result": {"tools": []}}
         return found if message["method"] == SEARCH else None
 
 
-@fault("notification-status-200")
 class NotificationStatus200(Fault):
     def status(self, code: int | None, status: int) -> int:
         return 200 if status == 202 else status
 
 
-@fault("capabilities-optional")
 class CapabilitiesOptional(Fault):
     def request(self, method: str, params: Json, era: str) -> Json:
         meta, name = member(params, "_meta"), f"{META}clientCapabilities"
@@ -185,7 +166,6 @@ class CapabilitiesOptional(Fault):
         return {**params, "_meta": {**meta, name: {"extensions": {EXTENSION_ID: {}}}}}
 
 
-@fault("any-version-served")
 class AnyVersionServed(Fault):
     def request(self, method: str, params: Json, era: str) -> Json:
         meta = member(params, "_meta")
@@ -194,8 +174,8 @@ class AnyVersionServed(Fault):
         return {**params, "_meta": {**meta, f"{META}protocolVersion": era}}
 
 
-@wrong_error("versions-untold", -32022)
-def versions_untold(error: Json) -> Json:
+@wrong_error(-32022)
+def versions_unlisted(error: Json) -> Json:
     return {**error, "data": None}
 
 
@@ -208,53 +188,44 @@ class _Noise(Fault):
         return data + b"\n" + self.line if message.get("method") == SEARCH else data
 
 
-@fault("stdout-log")
 class StdoutLog(_Noise):
     line = b"searched"
 
 
-@fault("stdout-json-log")
 class StdoutJsonLog(_Noise):
     line = b'{"level": "info", "event": "searched"}'
 
 
-@fault("stdout-blank-lines")
 class StdoutBlankLines(_Noise):
     line = b""
 
 
-@fault("stdout-banner")
 class StdoutBanner(Fault):
     def __init__(self) -> None:
         if "--http" not in sys.argv:
             print("Miniature 1.0, ready", flush=True)  # noqa: T201
 
 
-@fault("stdout-goodbye")
 class StdoutGoodbye(Fault):
     def input_closed(self) -> None:
         print("Goodbye", flush=True)  # noqa: T201
 
 
-@fault("outlives-its-input")
 class OutlivesItsInput(Fault):
     def input_closed(self) -> None:
         threading.Event().wait()
 
 
-@fault("content-type-text")
 class ContentTypeText(Fault):
     def content_type(self, kind: str) -> str:
         return "text/plain" if kind == "application/json" else kind
 
 
-@fault("version-header-ignored")
 class VersionHeaderIgnored(Fault):
     def version_header(self, message: Json, value: str | None) -> None:
         """Take any."""
 
 
-@fault("header-mismatch-status-200")
 class HeaderMismatchStatus200(Fault):
     def status(self, code: int | None, status: int) -> int:
         return 200 if code == -32020 else status
@@ -263,7 +234,6 @@ class HeaderMismatchStatus200(Fault):
 _method_agrees: Final = ContextVar("method agrees", default=True)
 
 
-@fault("method-mismatch-status-200")
 class MethodMismatchStatus200(Fault):
     """What compares the methods comes after what knows of statuses."""
 
@@ -275,14 +245,12 @@ class MethodMismatchStatus200(Fault):
         return status if _method_agrees.get() else 200
 
 
-@fault("header-names-with-case")
 class HeaderNamesWithCase(Fault):
     def headers(self, message: Json, headers: dict[str, str]) -> None:
         self.version_header(message, headers.get("MCP-Protocol-Version"))
         self.method_header(message, headers.get("Mcp-Method"))
 
 
-@fault("header-values-without-case")
 class HeaderValuesWithoutCase(Fault):
     def method_header(self, message: Json, value: str | None) -> None:
         super().method_header(message, value.lower() if value is not None else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, fault, member, session, wrong_error
+from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, member, session, wrong_error
 
 META: Final = "io.modelcontextprotocol/"
 
@@ -21,7 +21,6 @@ class _Capabilities(Fault):
         raise NotImplementedError
 
 
-@fault("not-discovered")
 class NotDiscovered(_Capabilities):
     methods = ("server/discover",)
 
@@ -29,7 +28,6 @@ class NotDiscovered(_Capabilities):
         del capabilities["extensions"]
 
 
-@fault("advertised-as-true")
 class AdvertisedAsTrue(_Capabilities):
     methods = ("server/discover",)
 
@@ -37,13 +35,11 @@ class AdvertisedAsTrue(_Capabilities):
         capabilities["extensions"] = {EXTENSION_ID: True}
 
 
-@fault("tools-undeclared")
 class ToolsUndeclared(_Capabilities):
     def change(self, capabilities: Json) -> None:
         del capabilities["tools"]
 
 
-@fault("legacy-experimental-missing")
 class LegacyExperimentalMissing(_Capabilities):
     methods = ("initialize",)
 
@@ -51,7 +47,6 @@ class LegacyExperimentalMissing(_Capabilities):
         del capabilities["experimental"]
 
 
-@fault("legacy-extensions-missing")
 class LegacyExtensionsMissing(_Capabilities):
     methods = ("initialize",)
 
@@ -59,7 +54,6 @@ class LegacyExtensionsMissing(_Capabilities):
         del capabilities["extensions"]
 
 
-@fault("legacy-unadvertised")
 class LegacyUnadvertised(_Capabilities):
     methods = ("initialize",)
 
@@ -68,7 +62,6 @@ class LegacyUnadvertised(_Capabilities):
         del capabilities["experimental"]
 
 
-@fault("legacy-places-differ")
 class LegacyPlacesDiffer(_Capabilities):
     methods = ("initialize",)
 
@@ -85,22 +78,18 @@ class _Settings(_Capabilities):
                 capabilities[place] = {EXTENSION_ID: {**capabilities[place][EXTENSION_ID], **self.settings}}
 
 
-@fault("settings-string")
 class SettingsString(_Settings):
     settings: ClassVar[Json] = {"maxLimit": "50"}
 
 
-@fault("settings-negative")
 class SettingsNegative(_Settings):
     settings: ClassVar[Json] = {"catalogSize": -1}
 
 
-@fault("max-limit-exceeded-by-few")
 class MaxLimitExceededByFew(_Settings):
     settings: ClassVar[Json] = {"maxLimit": 49}
 
 
-@fault("max-limit-exceeded")
 class MaxLimitExceeded(_Settings):
     settings: ClassVar[Json] = {"maxLimit": 6}
 
@@ -126,13 +115,11 @@ class _Declares(Fault):
         return outcome
 
 
-@fault("gate-any-extension")
 class GateAnyExtension(_Declares):
     def lets_in(self, params: Json, capabilities: Any) -> bool:
         return bool(set(capabilities.get("extensions") or ()) - {EXTENSION_ID})
 
 
-@fault("gate-remembers-searches")
 class GateRemembersSearches(_Declares):
     """Answers from a cache that is asked before the gate."""
 
@@ -151,25 +138,21 @@ class GateRemembersSearches(_Declares):
         return str({name: value for name, value in params.items() if name != "_meta"})
 
 
-@fault("declaration-any-truth")
 class DeclarationAnyTruth(Fault):
     def declaration(self, declared: Any) -> Any:
         return {} if declared or isinstance(declared, dict) else None
 
 
-@fault("declaration-array")
 class DeclarationArray(Fault):
     def declaration(self, declared: Any) -> Any:
         return {} if isinstance(declared, list) else declared
 
 
-@fault("declaration-experimental")
 class DeclarationExperimental(_Declares):
     def lets_in(self, params: Json, capabilities: Any) -> bool:
         return EXTENSION_ID in (capabilities.get("experimental") or ())
 
 
-@fault("legacy-declaration-fatal")
 class LegacyDeclarationFatal(Fault):
     """Breaks down over the declaration, so that the response has neither a result nor an error."""
 
@@ -178,7 +161,6 @@ class LegacyDeclarationFatal(Fault):
         return outcome if method != "initialize" or isinstance(declared, dict) else {}
 
 
-@fault("declaration-closed")
 class DeclarationClosed(Fault):
     """Refuses a declaration with members."""
 
@@ -194,7 +176,6 @@ class DeclarationClosed(Fault):
         return params
 
 
-@fault("legacy-gated")
 class LegacyGated(Fault):
     def __init__(self) -> None:
         self.declared: set[str] = set()
@@ -207,12 +188,12 @@ class LegacyGated(Fault):
         return params
 
 
-@wrong_error("gate-without-data", -32021)
+@wrong_error(-32021)
 def gate_without_data(error: Json) -> Json:
     return {**error, "data": None}
 
 
-@wrong_error("gate-other-code", -32021)
+@wrong_error(-32021)
 def gate_other_code(error: Json) -> Json:
     return {**error, "code": -32600}
 
@@ -224,30 +205,25 @@ class _Status(Fault):
         return 200 if code == self.code else status
 
 
-@fault("gate-status-200")
 class GateStatus200(_Status):
     code = -32021
 
 
-@fault("params-status-200")
 class ParamsStatus200(_Status):
     code = -32602
 
 
-@fault("method-header-ignored")
 class MethodHeaderIgnored(Fault):
     def method_header(self, message: Json, value: str | None) -> None:
         """Take any."""
 
 
-@fault("method-header-optional")
 class MethodHeaderOptional(Fault):
     def method_header(self, message: Json, value: str | None) -> None:
         if value is not None:
             super().method_header(message, value)
 
 
-@fault("name-header-required")
 class NameHeaderRequired(Fault):
     def headers(self, message: Json, headers: dict[str, str]) -> None:
         super().headers(message, headers)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import secrets
 import unicodedata
 
-from .faults import SEARCH, Fault, Json, Refusal, fault, member, wrong_params, wrong_result
+from .faults import SEARCH, Fault, Json, Refusal, member, wrong_params, wrong_result
 
 
-@wrong_result("boundary-loses-a-tool")
+@wrong_result
 def boundary_loses_a_tool(params: Json, result: Json) -> Json:
     if "nextCursor" in result and len(result["tools"]) > 2:
         return {**result, "tools": result["tools"][:-1]}
     return result
 
 
-@wrong_result("later-pages-lost")
+@wrong_result
 def later_pages_lost(params: Json, result: Json) -> Json:
     return {
         name: value
@@ -24,7 +24,6 @@ def later_pages_lost(params: Json, result: Json) -> Json:
     }
 
 
-@fault("first-comes-again")
 class FirstComesAgain(Fault):
     """Puts the first match on the last page again, where it has room."""
 
@@ -42,7 +41,6 @@ class FirstComesAgain(Fault):
         return outcome
 
 
-@fault("endless-nothing")
 class EndlessNothing(Fault):
     """A search without matches never ends."""
 
@@ -57,7 +55,6 @@ class EndlessNothing(Fault):
         return outcome
 
 
-@fault("cursor-empty")
 class CursorEmpty(Fault):
     """A search without matches has one page more, at the empty cursor."""
 
@@ -76,7 +73,6 @@ class CursorEmpty(Fault):
         return outcome
 
 
-@fault("last-page-empty")
 class LastPageEmpty(Fault):
     """A full last page is followed by an empty one."""
 
@@ -105,18 +101,18 @@ def _without_cursor(params: Json) -> Json:
     return {name: value for name, value in params.items() if name != "cursor"}
 
 
-@wrong_params("cursor-empty-ignored")
+@wrong_params
 def cursor_empty_ignored(params: Json) -> Json:
     return _without_cursor(params) if params.get("cursor") == "" else params
 
 
-@wrong_params("cursor-unreadable-ignored")
+@wrong_params
 def cursor_unreadable_ignored(params: Json) -> Json:
     cursor = params.get("cursor")
     return _without_cursor(params) if isinstance(cursor, str) and " " in cursor else params
 
 
-@wrong_params("cursor-forged-is-internal")
+@wrong_params
 def cursor_forged_is_internal(params: Json) -> Json:
     if str(params.get("cursor", "")) == "null":
         raise Refusal(-32603, "Internal server error", None)
@@ -136,7 +132,6 @@ class _Cursors(Fault):
         return outcome
 
 
-@fault("cursor-half-read")
 class CursorHalfRead(_Cursors):
     """Reads no more than a cursor's first half."""
 
@@ -156,7 +151,6 @@ class CursorHalfRead(_Cursors):
         return {**params, "cursor": same}
 
 
-@fault("cursor-unbound")
 class CursorUnbound(_Cursors):
     """Goes on with the query that a cursor was issued for, whatever the query is."""
 
@@ -166,7 +160,6 @@ class CursorUnbound(_Cursors):
         return params if bound else {**params, "query": query}
 
 
-@fault("cursor-of-list-served")
 class CursorOfListServed(_Cursors):
     """Takes a cursor of a listing for the beginning."""
 
@@ -191,31 +184,26 @@ class _CursorBoundTo(_Cursors):
         return {**params, "query": issued}
 
 
-@fault("cursor-bound-to-folded-query")
 class CursorBoundToFoldedQuery(_CursorBoundTo):
     def alike(self, query: str) -> object:
         return query.casefold()
 
 
-@fault("cursor-bound-to-trimmed-query")
 class CursorBoundToTrimmedQuery(_CursorBoundTo):
     def alike(self, query: str) -> object:
         return query.strip()
 
 
-@fault("cursor-bound-to-composed-query")
 class CursorBoundToComposedQuery(_CursorBoundTo):
     def alike(self, query: str) -> object:
         return unicodedata.normalize("NFC", query)
 
 
-@fault("cursor-bound-to-words")
 class CursorBoundToWords(_CursorBoundTo):
     def alike(self, query: str) -> object:
         return sorted(query.split(" "))
 
 
-@fault("cursor-without-query")
 class CursorWithoutQuery(_Cursors):
     """Takes the query from the cursor when it is absent."""
 
@@ -243,7 +231,6 @@ class _OpaqueCursors(Fault):
         return outcome
 
 
-@fault("cursor-used-once")
 class CursorUsedOnce(_OpaqueCursors):
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
         if method == SEARCH and "result" in outcome:
@@ -251,7 +238,6 @@ class CursorUsedOnce(_OpaqueCursors):
         return super().response(method, params, era, outcome)
 
 
-@fault("limit-bounds-candidates")
 class LimitBoundsCandidates(_OpaqueCursors):
     """Ranks no more than three times as many candidates as the first page may hold."""
 
@@ -268,12 +254,11 @@ class LimitBoundsCandidates(_OpaqueCursors):
         left -= len(result["tools"])
         if not left:
             result.pop("nextCursor", None)
-        told = super().response(method, params, era, outcome)
-        self.left[told["result"].get("nextCursor", "")] = left
-        return told
+        changed = super().response(method, params, era, outcome)
+        self.left[changed["result"].get("nextCursor", "")] = left
+        return changed
 
 
-@fault("cursor-forgives-limit")
 class CursorForgivesLimit(Fault):
     """Does not look at the limit of later pages, unless it is one."""
 
@@ -283,7 +268,6 @@ class CursorForgivesLimit(Fault):
         return {**params, "limit": 1} if method == SEARCH and later and refused else params
 
 
-@fault("pages-without-end")
 class PagesWithoutEnd(Fault):
     """After the last page come empty ones for ever."""
 
@@ -309,7 +293,6 @@ class PagesWithoutEnd(Fault):
         return query is not None and query == params.get("query")
 
 
-@fault("latest-search-only")
 class LatestSearchOnly(Fault):
     """Begins a search anew when it is continued a second time after another one has begun."""
 
@@ -332,18 +315,18 @@ class LatestSearchOnly(Fault):
         return outcome
 
 
-@wrong_result("last-cursor-empty")
+@wrong_result
 def last_cursor_empty(params: Json, result: Json) -> Json:
     return {"nextCursor": "", **result}
 
 
-@wrong_result("small-pages-reversed")
+@wrong_result
 def small_pages_reversed(params: Json, result: Json) -> Json:
     # The first match stays, since the one whose name is the query has to.
     first, rest = result["tools"][:1], result["tools"][1:]
     return {**result, "tools": [*first, *rest[::-1]]} if params.get("limit") == 3 else result
 
 
-@wrong_params("default-limit-large")
+@wrong_params
 def default_limit_large(params: Json) -> Json:
     return {"limit": 40, **params}

@@ -6,24 +6,24 @@ import os
 import threading
 from collections.abc import Callable
 
-from .faults import SEARCH, Fault, Json, Refusal, fault, member, wrong_error, wrong_params
+from .faults import SEARCH, Fault, Json, Refusal, member, wrong_error, wrong_params
 
 
 def refuse(field: str) -> Refusal:
     return Refusal(-32602, f"invalid {field}", {"field": field, "reason": "invalid"})
 
 
-@wrong_params("query-optional")
+@wrong_params
 def query_optional(params: Json) -> Json:
     return {"query": "anything", **params}
 
 
-@wrong_params("query-coerced")
+@wrong_params
 def query_coerced(params: Json) -> Json:
     return {**params, "query": str(params["query"])} if isinstance(params.get("query"), int | float) else params
 
 
-@wrong_params("query-stripped-of-ascii-only")
+@wrong_params
 def query_stripped_of_ascii_only(params: Json) -> Json:
     query = params.get("query")
     return (
@@ -33,12 +33,12 @@ def query_stripped_of_ascii_only(params: Json) -> Json:
     )
 
 
-@wrong_params("query-blank-served")
+@wrong_params
 def query_blank_served(params: Json) -> Json:
     return {**params, "query": "anything"} if params.get("query") == "" else params
 
 
-@wrong_params("query-counted-in-bytes")
+@wrong_params
 def query_counted_in_bytes(params: Json) -> Json:
     if (
         isinstance(query := params.get("query"), str)
@@ -49,21 +49,20 @@ def query_counted_in_bytes(params: Json) -> Json:
     return params
 
 
-@wrong_params("query-too-long-is-internal")
+@wrong_params
 def query_too_long_is_internal(params: Json) -> Json:
     if isinstance(query := params.get("query"), str) and len(query) > 1024:
         raise Refusal(-32603, "Internal server error", None)
     return params
 
 
-@wrong_params("query-without-nul")
+@wrong_params
 def query_without_nul(params: Json) -> Json:
     if "\x00" in str(params.get("query")):
         raise refuse("query")
     return params
 
 
-@fault("first-zero-is-internal")
 class FirstZeroIsInternal(Fault):
     """Breaks down over the simplest of generated queries, once."""
 
@@ -76,7 +75,7 @@ class FirstZeroIsInternal(Fault):
         return params
 
 
-@wrong_params("query-huge-is-internal")
+@wrong_params
 def query_huge_is_internal(params: Json) -> Json:
     if len(str(params.get("query"))) > 50_000:
         raise Refusal(-32603, "Internal server error", None)
@@ -92,20 +91,19 @@ def _refuse_characters(characters: str) -> Callable[[Json], Json]:
     return refuse_characters
 
 
-wrong_params("query-without-marks")(_refuse_characters("\u200e\u200f"))
-wrong_params("query-without-arabic-mark")(_refuse_characters("\u061c"))
-wrong_params("query-without-c1")(_refuse_characters("\x80\x84\x86\x9f"))
-wrong_params("query-without-narrow-space")(_refuse_characters("\u202f"))
+query_without_marks = wrong_params(_refuse_characters("\u200e\u200f"))
+query_without_arabic_mark = wrong_params(_refuse_characters("\u061c"))
+query_without_c1 = wrong_params(_refuse_characters("\x80\x84\x86\x9f"))
+query_without_narrow_space = wrong_params(_refuse_characters("\u202f"))
 
 
-@wrong_params("surrogates-deadly")
+@wrong_params
 def surrogates_deadly(params: Json) -> Json:
     if any("\ud800" <= character <= "\udfff" for character in str(params.get("query"))):
         os._exit(1)
     return params
 
 
-@fault("nul-deadly-later")
 class NulDeadlyLater(Fault):
     """Answers a query with NUL, and ends soon after."""
 
@@ -115,89 +113,88 @@ class NulDeadlyLater(Fault):
         return outcome
 
 
-@wrong_params("query-stripped-too-far")
+@wrong_params
 def query_stripped_too_far(params: Json) -> Json:
     if isinstance(query := params.get("query"), str) and query and not query.strip("\ufeff\x1c"):
         raise refuse("query")
     return params
 
 
-@wrong_params("extra-members-refused")
+@wrong_params
 def extra_members_refused(params: Json) -> Json:
     if extra := set(params) - {"query", "limit", "cursor", "_meta"}:
         raise refuse(min(extra))
     return params
 
 
-@wrong_params("offset-obeyed")
+@wrong_params
 def offset_obeyed(params: Json) -> Json:
     return {**params, "limit": params["max_results"]} if "max_results" in params else params
 
 
-@wrong_params("cursor-null-ignored")
+@wrong_params
 def cursor_null_ignored(params: Json) -> Json:
     return {name: value for name, value in params.items() if name != "cursor" or value is not None}
 
 
-@wrong_params("limit-zero-served")
+@wrong_params
 def limit_zero_served(params: Json) -> Json:
     return {**params, "limit": 1} if params.get("limit") == 0 and params.get("limit") is not False else params
 
 
-@wrong_params("limit-string-served")
+@wrong_params
 def limit_string_served(params: Json) -> Json:
     return {**params, "limit": 3} if params.get("limit") == "3" else params
 
 
-@wrong_params("limit-true-served")
+@wrong_params
 def limit_true_served(params: Json) -> Json:
     return {**params, "limit": 1} if params.get("limit") is True else params
 
 
-@wrong_params("limit-null-served")
+@wrong_params
 def limit_null_served(params: Json) -> Json:
     return {name: value for name, value in params.items() if name != "limit" or value is not None}
 
 
-@wrong_params("limit-fraction-served")
+@wrong_params
 def limit_fraction_served(params: Json) -> Json:
     return {**params, "limit": 2} if params.get("limit") == 2.5 else params
 
 
-@wrong_params("limit-float-refused")
+@wrong_params
 def limit_float_refused(params: Json) -> Json:
     if isinstance(params.get("limit"), float):
         raise refuse("limit")
     return params
 
 
-@wrong_params("limit-above-maximum-refused")
+@wrong_params
 def limit_above_maximum_refused(params: Json) -> Json:
     if isinstance(limit := params.get("limit"), int) and limit > 100:
         raise refuse("limit")
     return params
 
 
-@wrong_params("limit-beyond-32-bits-refused")
+@wrong_params
 def limit_beyond_32_bits_refused(params: Json) -> Json:
     if isinstance(limit := params.get("limit"), int) and limit >= 2**31:
         raise refuse("limit")
     return params
 
 
-@wrong_params("progress-token-refused")
+@wrong_params
 def progress_token_refused(params: Json) -> Json:
     if "progressToken" in member(params, "_meta"):
         raise Refusal(-32603, "Internal server error", None)
     return params
 
 
-@wrong_params("limit-one-more")
+@wrong_params
 def limit_one_more(params: Json) -> Json:
     return {**params, "limit": 8} if params.get("limit") == 7 else params
 
 
-@fault("limit-bound-to-cursor")
 class LimitBoundToCursor(Fault):
     """Refuses a cursor under another limit than the one that it was issued under."""
 
@@ -220,22 +217,21 @@ class LimitBoundToCursor(Fault):
         return outcome
 
 
-@wrong_error("error-without-data", -32602)
+@wrong_error(-32602)
 def error_without_data(error: Json) -> Json:
     return {**error, "data": None}
 
 
-@wrong_error("error-data-text", -32602)
+@wrong_error(-32602)
 def error_data_text(error: Json) -> Json:
     return {**error, "data": "query"}
 
 
-@wrong_error("error-blames-query", -32602)
+@wrong_error(-32602)
 def error_blames_query(error: Json) -> Json:
     return {**error, "data": {"field": "query", "reason": "invalid"}}
 
 
-@fault("refusal-drops-a-tool")
 class RefusalDropsATool(Fault):
     """After a refused search the next listing lacks its first tool."""
 

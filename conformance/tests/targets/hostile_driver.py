@@ -15,8 +15,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from . import hostile
+from .client_library import Client, Federation
 from .hostile_client import ATTACKS
-from .miniature_client import Client, Driver, Federation, Json
+from .miniature_client import Driver
+from .miniature_transports import Json
 
 
 def answer(number: int, value: Json) -> bytes:

@@ -98,8 +98,8 @@ class Miniature:
     def capabilities_of(self, meta: Json) -> Json:
         """Return what a modern request declares, or refuse what it says of itself."""
         if (version := meta[f"{META}protocolVersion"]) != MODERN:
-            told = {"supported": [MODERN, LEGACY], "requested": version}
-            raise Refusal(-32022, "Unsupported protocol version", told)
+            versions = {"supported": [MODERN, LEGACY], "requested": version}
+            raise Refusal(-32022, "Unsupported protocol version", versions)
         if f"{META}clientCapabilities" not in meta:
             raise invalid("_meta", "clientCapabilities are missing")
         return member(meta, f"{META}clientCapabilities")

@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 Json = dict[str, Any]
-Told = Callable[[Json], None]
+Notified = Callable[[Json], None]
 IsAnswer = Callable[[Json, Json], bool]
 
 SECONDS: Final = 3
@@ -29,11 +29,11 @@ class SilentError(TransportError):
 
 
 class StdioTransport:
-    def __init__(self, argv: list[str], env: dict[str, str], told: Told, is_answer: IsAnswer) -> None:
+    def __init__(self, argv: list[str], env: dict[str, str], notified: Notified, is_answer: IsAnswer) -> None:
         self._child = subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **env}, bufsize=0
         )
-        self._told = told
+        self._notified = notified
         self._is_answer = is_answer
         self._answers: list[Json] = []
         self._abandoned: list[Any] = []
@@ -92,7 +92,7 @@ class StdioTransport:
             except ValueError:
                 continue
             if "method" in message:
-                self._told(message)
+                self._notified(message)
                 continue
             with self._news:
                 self._answers.append(message)
@@ -103,9 +103,9 @@ class StdioTransport:
 
 
 class HttpTransport:
-    def __init__(self, url: str, told: Told, is_answer: IsAnswer) -> None:
+    def __init__(self, url: str, notified: Notified, is_answer: IsAnswer) -> None:
         self._address = urlsplit(url)
-        self._told = told
+        self._notified = notified
         self._is_answer = is_answer
         self._sockets: dict[Any, socket.socket | None] = {}
         self._session: dict[str, str] = {}
@@ -114,7 +114,7 @@ class HttpTransport:
     def request(self, message: Json, headers: dict[str, str]) -> Json:
         for each in self._exchange(message, headers):
             if "method" in each:
-                self._told(each)
+                self._notified(each)
             elif self._is_answer(message, each):
                 return each
         raise TransportError(f"no answer to {message['method']}")
@@ -144,7 +144,7 @@ class HttpTransport:
     def _read(self, response: http.client.HTTPResponse) -> None:
         with suppress(OSError, ValueError, http.client.HTTPException, AttributeError):
             for message in _events(response):
-                self._told(message)
+                self._notified(message)
 
     def _exchange(self, message: Json, headers: dict[str, str]) -> Iterator[Json]:
         connection = self._connection(SECONDS)

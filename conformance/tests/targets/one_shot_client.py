@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from .client_faults import find_client_fault
-from .miniature_client import Client, Invalid, Refused
+from .client_library import Client, Invalid, Refused
 
 
 def main() -> None:

@@ -69,7 +69,7 @@ def limits_confounded() -> None:
     replace(discovery, "canonical_key", key)
 
 
-def refusals_told() -> None:
+def refusals_reported() -> None:
     replace(discovery, "_UNSUPPORTED", frozenset[int]())
 
 
@@ -144,13 +144,13 @@ def names_joined() -> None:
     replace(merging, "qualified_name", joined)
 
 
-def failures_untold() -> None:
-    tell = Answer[Any].report
+def failures_unreported() -> None:
+    original = Answer[Any].report
 
     def report(self: Answer[Any], **rest: Any) -> Any:
-        told = tell(self, **rest)
-        object.__setattr__(told, "failure", None)
-        return told
+        reported = original(self, **rest)
+        object.__setattr__(reported, "failure", None)
+        return reported
 
     replace(Answer, "report", report)
 
@@ -168,13 +168,14 @@ def empty_settings_are_none() -> None:
 FAULTS: Final[dict[str, Callable[[], None]]] = {
     fault.__name__.replace("_", "-"): fault
     for fault in (
-        users_confounded, kept_beyond_its_time, changes_unheeded, limits_confounded, refusals_told, empty_page_ends,
+        users_confounded, kept_beyond_its_time, changes_unheeded, limits_confounded, refusals_reported, empty_page_ends,
         empty_cursor_ends, refused_cursor_ends, query_lowered_with_cursor, cursor_trimmed, scores_decide, names_joined,
-        failures_untold, empty_settings_are_none, busy_is_broken,
+        failures_unreported, empty_settings_are_none, busy_is_broken,
     )
 }  # fmt: skip
 
 
 def main() -> None:
     FAULTS[sys.argv[1]]()
+    sys.path.insert(0, str(DRIVER.parent))  # where the driver finds its loop
     runpy.run_path(str(DRIVER), run_name="__main__")

@@ -42,10 +42,10 @@ class _InFront:
             outcome = await self._outcome(ctx, call_next, params, era)
         finally:
             _searching.reset(searching)
-        told = self._fault.response(ctx.method, params, era, outcome)
-        if (error := told.get("error")) is not None:
+        changed = self._fault.response(ctx.method, params, era, outcome)
+        if (error := changed.get("error")) is not None:
             raise MCPError(error["code"], error["message"], error.get("data"))
-        return told["result"]
+        return changed["result"]
 
     async def _outcome(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext, params: Json, era: str) -> Json:
         try:

@@ -1,21 +1,18 @@
-"""Which answer a client takes for which request, and what it cancels."""
+"""Which response is taken for which request, and which requests are cancelled."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .client_faults import fault
-from .miniature_client import Client
+from .client_library import Client
 from .miniature_transports import Json
 
 
-@fault("any-answer-taken")
 class AnyAnswerTaken(Client):
     def is_answer(self, request: Json, response: Json) -> bool:
         return super().is_answer(request, response) if self.over_http else True
 
 
-@fault("answers-confounded")
 class AnswersConfounded(Client):
     """What comes while another search is under way is taken for the answer to that one, too."""
 
@@ -34,7 +31,6 @@ class AnswersConfounded(Client):
         return result
 
 
-@fault("answers-taken-in-order")
 class AnswersTakenInOrder(Client):
     """Each answer is for the oldest request."""
 
@@ -61,25 +57,21 @@ class AnswersTakenInOrder(Client):
         super().cancel(number)
 
 
-@fault("cancelled-untold")
-class CancelledUntold(Client):
+class CancellationUnsent(Client):
     def cancel(self, number: Any) -> None:
         pass
 
 
-@fault("last-request-cancelled")
 class LastRequestCancelled(Client):
     def cancel(self, number: Any) -> None:
         super().cancel(self.ids)
 
 
-@fault("cancelled-by-text")
 class CancelledByText(Client):
-    def tell_cancelled(self, number: Any) -> None:
-        super().tell_cancelled(str(number))
+    def notify_cancelled(self, number: Any) -> None:
+        super().notify_cancelled(str(number))
 
 
-@fault("cancelled-all")
 class CancelledAll(Client):
     def cancel(self, number: Any) -> None:
         for each in self.asked.values():

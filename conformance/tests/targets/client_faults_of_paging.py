@@ -1,9 +1,8 @@
-"""How a client follows pages, and what it makes of a refused cursor."""
+"""Pages: when a search ends, scores of pages, and refused cursors."""
 
 from __future__ import annotations
 
-from .client_faults import fault
-from .miniature_client import EXTENSION_ID, Client, Refused
+from .client_library import EXTENSION_ID, Client, Refused
 from .miniature_transports import Json
 
 
@@ -12,7 +11,6 @@ def score_of(tool: Json) -> float:
     return tool.get("_meta", {}).get(EXTENSION_ID, {}).get("score", 0)
 
 
-@fault("empty-start-ends")
 class EmptyStartEnds(Client):
     begun = False
 
@@ -25,19 +23,16 @@ class EmptyStartEnds(Client):
         return super().is_last(page) or (first and not page["tools"])
 
 
-@fault("empty-page-ends")
 class EmptyPageEnds(Client):
     def is_last(self, page: Json) -> bool:
         return super().is_last(page) or not page["tools"]
 
 
-@fault("empty-cursor-ends")
 class EmptyCursorEnds(Client):
     def is_last(self, page: Json) -> bool:
         return not page.get("nextCursor")
 
 
-@fault("circle-followed")
 class CircleFollowed(Client):
     def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
         try:
@@ -51,37 +46,31 @@ class CircleFollowed(Client):
         return []
 
 
-@fault("circle-of-one-found-only")
 class CircleOfOneFoundOnly(Client):
     def came_before(self, cursor: str, cursors: list[str]) -> bool:
         return cursors[-1:] == [cursor]
 
 
-@fault("scores-compared")
 class ScoresCompared(Client):
     def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
         return sorted(super().all_pages(query, again=again), key=lambda tool: -score_of(tool))
 
 
-@fault("refused-cursor-keeps-pages")
 class RefusedCursorKeepsPages(Client):
     def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
         return tools
 
 
-@fault("refused-cursor-keeps-cache")
 class RefusedCursorKeepsCache(Client):
     def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
         return self.page({"query": query})["tools"]
 
 
-@fault("refused-cursor-adds-pages")
 class RefusedCursorAddsPages(Client):
     def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
         return tools + self.all_pages(query, again=True)
 
 
-@fault("refused-cursor-twice")
 class RefusedCursorTwice(Client):
     starts = 0
 
@@ -94,7 +83,6 @@ class RefusedCursorTwice(Client):
         return super().all_pages(query, again=again and self.starts > 2)
 
 
-@fault("refused-cursor-for-ever")
 class RefusedCursorForEver(Client):
     def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
         return super().all_pages(query)

@@ -1,0 +1,392 @@
+"""The miniature client: a whole client that uses `tools/search`, on nothing but the standard library.
+
+It speaks both eras, over stdio and Streamable HTTP. Faults override one of the small methods of `Client` or
+`Federation`, each of which holds one decision.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from .miniature_transports import HttpTransport, Json, StdioTransport, TransportError
+
+EXTENSION_ID: Final = "io.github.tools-search/tools-search"
+MODERN: Final = "2026-07-28"
+LEGACY: Final = "2025-11-25"
+META: Final = "io.modelcontextprotocol/"
+SETTINGS: Final = {"catalogSize", "topics", "maxLimit"}
+PAGE: Final = {"tools", "nextCursor", "resultType", "ttlMs", "cacheScope", "_meta"}
+TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+class Refused(Exception):
+    def __init__(self, error: Json) -> None:
+        super().__init__(error.get("message"))
+        self.code = error.get("code")
+        self.data: Any = error.get("data")
+
+
+class Invalid(Exception):
+    """A result that cannot be used."""
+
+
+class Client:
+    def __init__(self, target: Json, era: str) -> None:
+        self.era = era
+        self.user = ""
+        self.settings: Json | None = None
+        self.found: dict[str, Json] = {}
+        self.kept: dict[str, tuple[float, Json]] = {}
+        self.ids = 0
+        self.asked: dict[int, Any] = {}
+        """The id of the last request of each thread."""
+        if target["transport"] == "http":
+            self.transport: HttpTransport | StdioTransport = HttpTransport(target["url"], self.notified, self.is_answer)
+        else:
+            argv = [target["command"], *target["args"]]
+            self.transport = StdioTransport(argv, target["env"], self.notified, self.is_answer)
+
+    @property
+    def over_http(self) -> bool:
+        return isinstance(self.transport, HttpTransport)
+
+    # Opening
+
+    def open(self) -> None:
+        if self.era == MODERN:
+            opened = self.request("server/discover", {})
+        else:
+            described = {"clientInfo": {"name": "mini", "version": "1"}, "protocolVersion": LEGACY}
+            opened = self.request("initialize", {**described, "capabilities": self.declared("initialize")})
+            headers = {"MCP-Protocol-Version": LEGACY}
+            self.transport.notify({"jsonrpc": "2.0", "method": "notifications/initialized"}, headers)
+        self.settings = self.read_settings(opened["capabilities"])
+        self.listen()
+
+    def declared(self, method: str) -> Json:
+        return {"extensions": {EXTENSION_ID: {}}}
+
+    def places(self) -> tuple[str, ...]:
+        return ("extensions",) if self.era == MODERN else ("extensions", "experimental")
+
+    def read_settings(self, capabilities: Json) -> Json | None:
+        for place in self.places():
+            held: Any = (capabilities.get(place) or Json()).get(EXTENSION_ID)
+            if self.counts(held):
+                return held
+        return None
+
+    def counts(self, held: Any) -> bool:
+        return isinstance(held, dict)
+
+    def listen(self) -> None:
+        if self.era == LEGACY:
+            self.transport.listen(None, {"MCP-Protocol-Version": LEGACY})
+            return
+        params = {"notifications": {"toolsListChanged": True}}
+        message = self.message("subscriptions/listen", params)
+        self.transport.listen(message, self.headers("subscriptions/listen", params))
+
+    def notified(self, notification: Json) -> None:
+        if notification["method"] == "notifications/tools/list_changed":
+            self.kept.clear()
+
+    # Finding tools
+
+    def search(self, query: str, limit: int | None = None) -> list[Json]:
+        if not self.searches():
+            return self.ranked(query, self.listed())[: limit or 10]
+        try:
+            params = {"query": query} | self.limited(limit)
+            return self.page(params)["tools"][:limit]
+        except (Refused, Invalid) as error:
+            return self.instead(error, query)[: limit or 10]
+
+    def limited(self, limit: int | None) -> Json:
+        return {} if limit is None else {"limit": limit}
+
+    def search_all(self, query: str) -> list[Json]:
+        if not self.searches():
+            return self.ranked(query, self.listed())
+        try:
+            return self.all_pages(query)
+        except (Refused, Invalid) as error:
+            return self.instead(error, query)
+
+    def searches(self) -> bool:
+        return self.settings is not None
+
+    def instead(self, error: Refused | Invalid, query: str) -> list[Json]:
+        if isinstance(error, Refused) and error.code not in {-32601, -32021}:
+            raise error
+        return self.ranked(query, self.listed())
+
+    def came_before(self, cursor: str, cursors: list[str]) -> bool:
+        """Tell whether a cursor is one of those that were followed, oldest first."""
+        return cursor in cursors
+
+    def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
+        tools: list[Json] = []
+        cursors: list[str] = []
+        params: Json = {"query": query}
+        while True:
+            try:
+                page = self.page(params)
+            except Refused as error:
+                if "cursor" not in params or error.code != -32602 or again:
+                    raise
+                return self.cursor_refused(query, tools)
+            tools += page["tools"]
+            if self.is_last(page):
+                return tools
+            if self.came_before(page["nextCursor"], cursors):
+                self.in_a_circle()
+                return tools
+            cursors.append(page["nextCursor"])
+            params = self.next_params(query, page["nextCursor"])
+
+    def is_last(self, page: Json) -> bool:
+        return "nextCursor" not in page
+
+    def next_params(self, query: str, cursor: str) -> Json:
+        return {"query": query, "cursor": cursor}
+
+    def in_a_circle(self) -> None:
+        raise Refused({"message": "the pages go round in a circle"})
+
+    def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
+        self.kept.clear()
+        return self.all_pages(query, again=True)
+
+    def page(self, params: Json) -> Json:
+        key, kept = self.key(params), None
+        for user in ("", self.user):
+            kept = kept or self.kept.get(f"{user} {key}")
+        if kept is not None and kept[0] > time.monotonic():
+            return kept[1]
+        page = self.checked(self.patiently("tools/search", params))
+        self.keep(key, page)
+        page["tools"] = [tool for tool in page["tools"] if not self.over_http or self.fit(tool)]
+        self.found |= {tool["name"]: tool for tool in page["tools"]}
+        return page
+
+    def patiently(self, method: str, params: Json) -> Json:
+        """Ask again, once, where the server is too busy at the moment."""
+        try:
+            return self.request(method, params)
+        except Refused as error:
+            if not self.is_busy(error):
+                raise
+            time.sleep(error.data["retryAfterMs"] / 1000)
+            return self.request(method, params)
+
+    def is_busy(self, error: Refused) -> bool:
+        return error.code == -32603 and "retryAfterMs" in (error.data or {})
+
+    def key(self, params: Json) -> str:
+        return json.dumps(params, sort_keys=True)
+
+    def keep(self, key: str, page: Json) -> None:
+        if (ttl := self.ttl(page)) > 0:
+            user = "" if self.is_shared(page) else self.user
+            self.kept[f"{user} {key}"] = (time.monotonic() + ttl / 1000, page)
+
+    def ttl(self, page: Json) -> float:
+        ttl = page.get("ttlMs")
+        return ttl if self.era == MODERN and type(ttl) is int else 0
+
+    def is_shared(self, page: Json) -> bool:
+        return page.get("cacheScope") == "public"
+
+    def checked(self, result: Json) -> Json:
+        tools, cursor = result.get("tools"), result.get("nextCursor", "")
+        if not isinstance(tools, list) or not isinstance(cursor, str):
+            raise Invalid("no page of tools")
+        return {**result, "tools": [each for each in tools if self.is_tool(each)]}  # pyright: ignore[reportUnknownVariableType] - JSON
+
+    def is_tool(self, entry: Any) -> bool:
+        held = cast("Json", entry) if isinstance(entry, dict) else Json()
+        return isinstance(held.get("name"), str) and isinstance(held.get("inputSchema"), dict)
+
+    def fit(self, tool: Json) -> bool:
+        names: list[Any] = []
+        for schema in tool["inputSchema"].get("properties", {}).values():
+            if "x-mcp-header" in schema:
+                names.append(schema["x-mcp-header"])
+                if not self.carries_header(schema["type"]):
+                    return False
+        if json.dumps(tool["inputSchema"]).count('"x-mcp-header"') > len(names):
+            return self.takes_hidden_headers()
+        fit = all(isinstance(name, str) and TOKEN.fullmatch(name) for name in names)
+        return fit and self.apart(names)
+
+    def carries_header(self, kind: str) -> bool:
+        return kind in {"string", "integer", "boolean"}
+
+    def takes_hidden_headers(self) -> bool:
+        return False
+
+    def apart(self, names: list[str]) -> bool:
+        return len({name.lower() for name in names}) == len(names)
+
+    def listed(self) -> list[Json]:
+        tools: list[Json] = []
+        cursor: Json = {}
+        while True:
+            page = self.request("tools/list", cursor)
+            tools += page["tools"]
+            if "nextCursor" not in page:
+                return tools
+            cursor = {"cursor": page["nextCursor"]}
+
+    def list_tools(self) -> list[Json]:
+        return self.listed()
+
+    def ranked(self, query: str, tools: list[Json]) -> list[Json]:
+        wanted = set(re.findall(r"\w+", query.lower()))
+        words = {tool["name"]: set(re.findall(r"[^\W_]+", str(tool).lower())) for tool in tools}
+        fit = [tool for tool in tools if wanted & words[tool["name"]]]
+        return sorted(fit, key=lambda tool: -len(wanted & words[tool["name"]]))
+
+    def call(self, name: str, arguments: Json) -> Json:
+        return self.request("tools/call", {"name": name, "arguments": arguments})
+
+    # Requests
+
+    def request(self, method: str, params: Json) -> Json:
+        message = self.message(method, params)
+        self.asked[threading.get_ident()] = message["id"]
+        response = self.transport.request(message, self.headers(method, params))
+        if "error" in response:
+            raise Refused(response["error"])
+        return response["result"]
+
+    def is_answer(self, request: Json, response: Json) -> bool:
+        return response.get("id") == request["id"]
+
+    def cancel(self, number: Any) -> None:
+        if self.era == LEGACY or not self.over_http:
+            self.notify_cancelled(number)
+        self.transport.abandon(number)
+
+    def notify_cancelled(self, number: Any) -> None:
+        params: Json = {"requestId": number}
+        message: Json = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+        self.transport.notify(message, self.headers(message["method"], params))
+
+    def message(self, method: str, params: Json) -> Json:
+        message: Json = {"jsonrpc": "2.0", "id": self.next_id(), "method": method, "params": params}
+        if self.era == MODERN:
+            described = {"protocolVersion": MODERN, "clientInfo": {"name": "mini", "version": "1"}}
+            meta = {META + name: value for name, value in described.items()}
+            meta[META + "clientCapabilities"] = self.declared(method)
+            message["params"] = {**params, "_meta": meta}
+        return message
+
+    def next_id(self) -> Any:
+        self.ids += 1
+        return self.ids
+
+    def headers(self, method: str, params: Json) -> dict[str, str]:
+        if self.era == LEGACY:
+            return {} if method == "initialize" else {"MCP-Protocol-Version": LEGACY}
+        headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method}
+        if method == "tools/call":
+            headers["Mcp-Name"] = params["name"]
+            headers |= self.param_headers(params)
+        return headers
+
+    def param_headers(self, params: Json) -> dict[str, str]:
+        properties = self.found.get(params["name"], {}).get("inputSchema", {}).get("properties", {})
+        return {
+            f"Mcp-Param-{schema['x-mcp-header']}": self.header_value(params["arguments"][name])
+            for name, schema in properties.items()
+            if "x-mcp-header" in schema and name in params["arguments"]
+        }
+
+    def header_value(self, value: Any) -> str:
+        text = value if isinstance(value, str) else json.dumps(value)
+        return text if text.isascii() else f"=?base64?{base64.b64encode(text.encode()).decode()}?="
+
+    def close(self) -> None:
+        self.transport.close()
+
+
+class Federation:
+    """Several clients as one."""
+
+    def __init__(self, clients: dict[str, Client]) -> None:
+        self.clients = clients
+        self.lost: dict[str, TransportError] = {}
+        self.named: dict[str, tuple[str, str]] = {}
+        self.under_way: dict[int, dict[str, threading.Thread]] = {}
+
+    def open(self) -> None:
+        for name, client in self.clients.items():
+            try:
+                client.open()
+            except TransportError as error:
+                self.cannot_open(name, error)
+
+    def cannot_open(self, name: str, error: TransportError) -> None:
+        self.lost[name] = error
+
+    def search(self, query: str, limit: int) -> Json:
+        answers: dict[str, list[Json]] = {}
+        failed = [server for name, error in self.lost.items() for server in self.failed_servers(name, error)]
+
+        def ask(name: str) -> None:
+            try:
+                answers[name] = self.clients[name].search(query, limit)
+            except (Refused, Invalid, TransportError) as error:
+                failed.extend(self.failed_servers(name, error))
+
+        self.ask_each([name for name in self.asked() if name not in self.lost], ask, answers, limit)
+        found = [(rank, name, tool) for name in self.clients for rank, tool in enumerate(answers.get(name, []))]
+        merged = self.merged(found)[:limit]
+        tools = [{"name": self.full_name(name, tool), "server": name, "tool": tool["name"]} for _, name, tool in merged]
+        self.named |= {tool["name"]: (tool["server"], tool["tool"]) for tool in tools}
+        return self.outcome(tools, failed)
+
+    def asked(self) -> list[str]:
+        return list(self.clients)
+
+    def ask_each(
+        self, names: list[str], ask: Callable[[str], None], answers: dict[str, list[Json]], limit: int
+    ) -> None:
+        threads = {name: threading.Thread(target=ask, args=(name,), daemon=True) for name in names}
+        self.under_way[threading.get_ident()] = threads
+        for thread in threads.values():
+            thread.start()
+        for thread in threads.values():
+            thread.join()
+
+    def cancel(self, search: int) -> None:
+        for name, thread in self.under_way[search].items():
+            self.clients[name].cancel(self.clients[name].asked[thread.ident or 0])
+
+    def call(self, name: str, arguments: Json) -> Json:
+        server, tool = self.named[name]
+        return self.clients[server].call(tool, arguments)
+
+    def failed_servers(self, name: str, error: Exception) -> list[str]:
+        return [name]
+
+    def merged(self, found: list[tuple[int, str, Json]]) -> list[tuple[int, str, Json]]:
+        return sorted(found, key=lambda hit: hit[0])
+
+    def full_name(self, server: str, tool: Json) -> str:
+        return f"{len(server)}_{server}__{tool['name']}"
+
+    def outcome(self, tools: list[Json], failed: list[str]) -> Json:
+        return {"tools": tools, "failed": failed}
+
+    def close(self) -> None:
+        for client in self.clients.values():
+            client.close()
