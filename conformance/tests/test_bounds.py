@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.abc import ByteStream
-from tools_search_conformance.clients.sockets import listening, serve_sockets
+from tools_search_conformance.clients.sockets import open_listener, serve_connections
 from tools_search_conformance.target.patience import Patience
 from tools_search_conformance.wire import record
 from tools_search_conformance.wire.large import abridged, cut_within, memory
@@ -101,9 +101,9 @@ async def test_of_too_many_connections_the_oldest_is_closed():
     async def wait(stream: ByteStream) -> None:
         await anyio.sleep_forever()
 
-    with anyio.fail_after(20), listening("127.0.0.1") as listener:
+    with anyio.fail_after(20), open_listener("127.0.0.1") as listener:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(partial(serve_sockets, listener, wait, tasks, most=2))
+            tasks.start_soon(partial(serve_connections, listener, wait, tasks, most=2))
             port = listener.getsockname()[1]
             streams = [await anyio.connect_tcp("127.0.0.1", port) for _ in range(3)]
             with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
@@ -119,9 +119,9 @@ async def test_a_socket_carries_bytes_both_ways_until_it_ends():
             while True:
                 await stream.send(await stream.receive(7))
 
-    with anyio.fail_after(20), listening("127.0.0.1") as listener:
+    with anyio.fail_after(20), open_listener("127.0.0.1") as listener:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(partial(serve_sockets, listener, echo, tasks, most=2))
+            tasks.start_soon(partial(serve_connections, listener, echo, tasks, most=2))
             async with await anyio.connect_tcp("127.0.0.1", listener.getsockname()[1]) as stream:
                 await stream.send(b"more than seven bytes")
                 received = b""

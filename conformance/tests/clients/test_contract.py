@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 from jsonschema import Draft202012Validator
 from referencing import Registry
-from tools_search_conformance.clients.contract import DriverError, contract_schema, read_answer
+from tools_search_conformance.clients.driver import DriverError, contract_schema, read_answer
 from tools_search_conformance.model import DriverFeature
 
 PAGE = (Path(__file__).parents[2] / "DRIVER.md").read_text(encoding="utf-8")

@@ -12,20 +12,20 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
-from tools_search_conformance.clients.peer import CHANGED, Peer
+from tools_search_conformance.clients.endpoints import open_endpoints
+from tools_search_conformance.clients.peer import TOOLS_CHANGED, Peer
 from tools_search_conformance.clients.script import (
-    LISTED,
+    TOOLS,
+    HeldSearch,
     Pages,
     Reply,
     Script,
-    Withheld,
     found,
     refuses,
     serves,
     tool,
 )
 from tools_search_conformance.clients.sockets import SocketByteStream
-from tools_search_conformance.clients.stage import Stage, open_stage
 from tools_search_conformance.wire.eras import DECLARED, LEGACY, MODERN, Era, envelope, handshake, modern_headers
 from tools_search_conformance.wire.http import HttpTransport
 from tools_search_conformance.wire.process import TargetProcess
@@ -64,9 +64,9 @@ async def standing(script: Script, transport: TransportName, era: Era = MODERN) 
     notes: list[str] = []
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
-            async with open_stage(tasks) as stage:
+            async with open_endpoints(tasks) as endpoints:
                 peer = Peer(era, script, Recorder("c"))
-                async with stage.standing(peer, transport) as target, opened(target, tasks, notes) as wire:
+                async with endpoints.serving(peer, transport) as target, opened(target, tasks, notes) as wire:
                     yield Caller(wire, peer, notes)
             tasks.cancel_scope.cancel()
 
@@ -88,7 +88,7 @@ async def opened(target: Json, tasks: Any, notes: list[str]) -> AsyncGenerator[T
 @pytest.mark.parametrize("transport", BOTH)
 @pytest.mark.parametrize("era", [MODERN, LEGACY])
 async def test_a_peer_without_lies_is_an_ordinary_server(transport: TransportName, era: Era):
-    async with standing(Script(search=Pages(LISTED[:2], LISTED[2:3])), transport, era) as caller:
+    async with standing(Script(search=Pages(TOOLS[:2], TOOLS[2:3])), transport, era) as caller:
         opening = "server/discover" if era == MODERN else "initialize"
         opened = await caller.ask(opening, {} if era == MODERN else handshake(DECLARED))
         assert set(opened["result"]["capabilities"]) == {"tools", "extensions"} | (
@@ -96,7 +96,7 @@ async def test_a_peer_without_lies_is_an_ordinary_server(transport: TransportNam
         )
         first = (await caller.ask("tools/search", {"query": "x"}))["result"]
         second = (await caller.ask("tools/search", {"query": "x", "cursor": first["nextCursor"]}))["result"]
-        assert [each["name"] for each in first["tools"] + second["tools"]] == [each["name"] for each in LISTED[:3]]
+        assert [each["name"] for each in first["tools"] + second["tools"]] == [each["name"] for each in TOOLS[:3]]
         assert ("resultType" in first) is (era == MODERN)
         assert "nextCursor" not in second
         other = await caller.ask("initialize" if era == MODERN else "server/discover", {})
@@ -114,7 +114,7 @@ async def test_a_peer_lists_page_by_page_and_calls(transport: TransportName):
             page = (await caller.ask("tools/list", params))["result"]
             names += [each["name"] for each in page["tools"]]
             params = {"cursor": page.get("nextCursor")}
-        assert names == [each["name"] for each in LISTED]
+        assert names == [each["name"] for each in TOOLS]
         assert (await caller.ask("tools/list", {"cursor": "x"}))["error"]["code"] == -32602
         called = (await caller.ask("tools/call", {"name": "brew_coffee", "arguments": {"cups": 2}}))["result"]
         assert json.loads(called["content"][0]["text"]) == {"name": "brew_coffee", "arguments": {"cups": 2}}
@@ -134,13 +134,13 @@ async def test_a_peer_refuses_what_any_server_refuses(params: Json):
     "params", [{"limit": None, "cursor": None}, {"limit": 0}, {"limit": "3"}, {"query": "", "cursor": "page2"}]
 )
 async def test_a_fault_that_one_check_is_about_spoils_no_other(params: Json):
-    async with standing(Script(search=Pages(LISTED[:1], LISTED[1:2])), "http") as caller:
+    async with standing(Script(search=Pages(TOOLS[:1], TOOLS[1:2])), "http") as caller:
         assert "result" in await caller.ask("tools/search", {"query": "x", **params})
 
 
 @pytest.mark.parametrize("transport", BOTH)
 async def test_a_peer_can_end_the_connection_in_place_of_an_answer(transport: TransportName):
-    async with standing(Script(gone=True), transport) as caller:
+    async with standing(Script(hangs_up=True), transport) as caller:
         assert "fault" in await caller.ask("tools/search", {"query": "x"})
         assert [exchange.replied for exchange in caller.peer.exchanges] == [False]
 
@@ -183,7 +183,7 @@ async def test_a_peer_answers_late_or_never(transport: TransportName):
 @pytest.mark.parametrize("transport", BOTH)
 async def test_a_peer_sends_stray_messages_ahead_of_an_answer(transport: TransportName):
     stray = {"jsonrpc": "2.0", "id": 4711, "result": {"tools": [tool("of_somebody_else")]}}
-    reply = Reply(result={"tools": [tool("ours")]}, before=(stray, CHANGED))
+    reply = Reply(result={"tools": [tool("ours")]}, before=(stray, TOOLS_CHANGED))
     async with standing(Script(search=serves(reply)), transport) as caller:
         page = (await caller.ask("tools/search", {"query": "x"}))["result"]
         assert [each["name"] for each in page["tools"]] == ["ours"]
@@ -193,8 +193,8 @@ async def test_a_peer_sends_stray_messages_ahead_of_an_answer(transport: Transpo
 
 @pytest.mark.parametrize("era", [MODERN, LEGACY])
 @pytest.mark.parametrize("transport", BOTH)
-async def test_a_peer_holds_answers_back_until_they_are_let_go(transport: TransportName, era: Era):
-    searching = Withheld({"x": found(tool("ours"))})
+async def test_a_peer_holds_answers_back_until_they_are_release(transport: TransportName, era: Era):
+    searching = HeldSearch({"x": found(tool("ours"))})
     answers: list[Json] = []
     async with standing(Script(search=searching), transport, era) as caller, anyio.create_task_group() as tasks:
 
@@ -205,7 +205,7 @@ async def test_a_peer_holds_answers_back_until_they_are_let_go(transport: Transp
         await caller.peer.until(lambda: bool(caller.peer.waiting))
         await caller.ask("tools/list", {})
         assert answers == []
-        searching.let_go("x")
+        searching.release("x")
         await caller.peer.until(lambda: bool(caller.peer.searches))
         assert caller.peer.searches[0].replied
     assert [answer["result"]["tools"] for answer in answers] == [[tool("ours")]]
@@ -213,7 +213,7 @@ async def test_a_peer_holds_answers_back_until_they_are_let_go(transport: Transp
 
 
 async def test_a_peer_hears_what_is_cancelled():
-    searching = Withheld({"x": found(tool("ours"))})
+    searching = HeldSearch({"x": found(tool("ours"))})
     async with standing(Script(search=searching), "http") as caller:
         assert "no response within" in (await caller.ask("tools/search", {"query": "x"}, seconds=0.2))["fault"]
         await caller.peer.until(lambda: bool(caller.peer.abandoned))
@@ -228,8 +228,8 @@ async def test_a_client_that_listens_is_notified_over_stdio():
     async with standing(Script(), "stdio") as caller:
         message: Json = {"jsonrpc": "2.0", "id": "s", "method": "subscriptions/listen", "params": {}}
         await caller.transport.notify(message, {}, 5)
-        await caller.peer.heeded.wait()
-        await caller.peer.notify(CHANGED)
+        await caller.peer.subscribed.wait()
+        await caller.peer.notify(TOOLS_CHANGED)
         await caller.ask("tools/list", {})
         acknowledged, changed = caller.notes
     assert "notifications/subscriptions/acknowledged" in acknowledged
@@ -244,8 +244,8 @@ async def test_a_client_that_listens_is_notified_over_http(era: Era):
         message: Json = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {}}
         method, body = ("POST", json.dumps(message)) if era == MODERN else ("GET", None)
         async with client.stream(method, url, content=body) as response:
-            await caller.peer.heeded.wait()
-            await caller.peer.notify(CHANGED)
+            await caller.peer.subscribed.wait()
+            await caller.peer.notify(TOOLS_CHANGED)
             async for line in response.aiter_lines():
                 if "list_changed" in line:
                     break
@@ -268,14 +268,13 @@ async def test_nobody_else_gets_in_over_http(path: str | None, host: str | None)
 async def test_nobody_else_gets_in_by_a_relay():
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
-            async with open_stage(tasks) as stage:
-                port = vars(stage)["_ports"]["stdio"]
+            async with open_endpoints(tasks) as endpoints:
+                port = vars(endpoints)["_ports"]["stdio"]
                 async with await anyio.connect_tcp("127.0.0.1", port) as stream:
                     await stream.send(b"0123456789abcdef0123456789abcdef\n")
                     with pytest.raises(anyio.EndOfStream):
                         await stream.receive()
             tasks.cancel_scope.cancel()
-    assert Stage.__doc__
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b'{"jsonrpc": "1.0"}'])
@@ -290,7 +289,7 @@ async def test_a_client_that_floods_is_bounded():
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             peer = Peer(MODERN, Script(), Recorder("c"))
-            async with open_stage(tasks) as stage, stage.standing(peer, "stdio") as target:
+            async with open_endpoints(tasks) as endpoints, endpoints.serving(peer, "stdio") as target:
                 host, port, token = target["args"][-3:]
                 async with await anyio.connect_tcp(host, int(port)) as stream:
                     tasks.start_soon(stream.send, token.encode() + b"\n" + line * 1100)
@@ -304,7 +303,8 @@ async def test_a_client_that_floods_is_bounded():
 async def test_the_relay_ends_with_its_client():
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
-            async with open_stage(tasks) as stage, stage.standing(Peer(MODERN, Script(), Recorder("c")), "stdio") as at:
+            peer = Peer(MODERN, Script(), Recorder("c"))
+            async with open_endpoints(tasks) as endpoints, endpoints.serving(peer, "stdio") as at:
                 assert at["command"] == sys.executable
                 process = await anyio.open_process([at["command"], *at["args"]])
                 assert process.stdin is not None

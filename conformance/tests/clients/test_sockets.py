@@ -6,7 +6,7 @@ import socket
 
 import anyio
 import pytest
-from tools_search_conformance.clients.sockets import SocketByteStream, listening
+from tools_search_conformance.clients.sockets import SocketByteStream, open_listener
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +43,7 @@ async def test_a_connection_that_was_closed_can_be_neither_read_nor_written_nor_
 
 
 def test_an_answer_in_two_parts_does_not_wait_between_them():
-    with listening("127.0.0.1") as listener, socket.create_connection(listener.getsockname()):
+    with open_listener("127.0.0.1") as listener, socket.create_connection(listener.getsockname()):
         listener.setblocking(True)
         accepted, _ = listener.accept()
         with accepted:

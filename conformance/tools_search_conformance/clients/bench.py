@@ -1,50 +1,54 @@
-"""What the body of a client check works with, in one cell: a driver, peers to connect it to, and expectations."""
+"""The workbench of a client check in one cell: a driver, connections to scripted peers, and expectations."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Final
+from typing import Any, Final
 
 import anyio
 
-from tools_search_conformance.clients.contract import DriverError, NoDriverFeatureError, Told
-from tools_search_conformance.clients.driver import AnyDriver
-from tools_search_conformance.clients.peer import Peer
+from tools_search_conformance.clients.driver import AnyDriver, DriverError, NoDriverFeatureError, Note, Outcome
+from tools_search_conformance.clients.endpoints import Endpoints
+from tools_search_conformance.clients.peer import Peer, params_of
 from tools_search_conformance.clients.script import Script
-from tools_search_conformance.clients.sessions import FederationSession, NotConnectedError, Session
-from tools_search_conformance.clients.stage import Stage
 from tools_search_conformance.model import Cell, DriverFeature, Profile
 from tools_search_conformance.run.setting import Setting
 from tools_search_conformance.target.expectations import Expectations
 from tools_search_conformance.target.patience import Patience
-from tools_search_conformance.verdict import ViolationError
+from tools_search_conformance.verdict import UnverifiableError, ViolationError
 from tools_search_conformance.wire.eras import Era
 from tools_search_conformance.wire.record import Exchange, Recorder
 
-__all__ = ["ClientBench"]
-
-_MOST_STARTS: Final = 40
+_MAX_STARTS: Final = 40
 _CLOSE_SECONDS: Final = 5.0
+_SEARCH_SECONDS: Final = 10.0
+"""How long a search that was begun may take to reach its server."""
+_ALL_SEARCHES_SECONDS: Final = 2.0
+"""How long it may take to reach all servers that are asked at once."""
 
-StartDriver = Callable[[Callable[[str], None]], Awaitable[AnyDriver]]
-"""Starts another driver; what it is given learns of every line."""
+
+class NotConnectedError(UnverifiableError):
+    """The client reports that it cannot connect to a peer."""
 
 
 class ClientBench(Expectations):
-    """One cell's workbench. The driver serves all checks of the cell and is started again when it has ended."""
+    """One cell's workbench. The driver serves all checks of the cell, and is started again when it has ended."""
 
     profile: Profile = "fixture"
 
-    def __init__(self, setting: Setting, start: StartDriver, stage: Stage, recorder: Recorder) -> None:
+    def __init__(
+        self, setting: Setting, start: Callable[[Note], Awaitable[AnyDriver]], endpoints: Endpoints, recorder: Recorder
+    ) -> None:
+        """Take how to start a driver, given what logs its lines, and where peers are served."""
         super().__init__()
         self.setting = setting
         self.recorder = recorder
         self.deaths: list[tuple[str, Exchange]] = []
         """How the driver ended during the current check, and the exchange that was the last one."""
-        self._start = start
-        self._stage = stage
         self.patience = Patience(setting.seconds)
+        self._start = start
+        self._endpoints = endpoints
         self._driver: AnyDriver | None = None
         self._starts = 0
 
@@ -54,7 +58,7 @@ class ClientBench(Expectations):
         return self.setting.cell
 
     async def driver(self) -> AnyDriver:
-        """Return the cell's driver, started anew if it has ended.
+        """Return the cell's driver, started again if it has ended.
 
         Raises:
             DriverError: it cannot be started.
@@ -62,7 +66,7 @@ class ClientBench(Expectations):
         if self._driver is None or self._driver.ended is not None:
             await self.aclose()
             self._starts += 1
-            if self._starts > _MOST_STARTS:
+            if self._starts > _MAX_STARTS:
                 raise DriverError("the driver had to be started too often; see the wire log")
             if self.patience.gone is not None:
                 raise DriverError(self.patience.gone)
@@ -73,90 +77,243 @@ class ClientBench(Expectations):
                 raise
         return self._driver
 
+    async def require_features(self, *features: DriverFeature) -> None:
+        """Continue only where the driver can do what is needed.
+
+        Raises:
+            NoDriverFeatureError: it does not name one of the features.
+        """
+        known = (await self.driver()).features
+        for feature in features:
+            if feature not in known:
+                raise NoDriverFeatureError(f"the driver does not name `{feature}` among its features")
+
     @asynccontextmanager
     async def connected(
         self,
         script: Script | None = None,
         *,
-        opens: bool = False,
+        must_connect: bool = False,
         era: Era | None = None,
         address: str | None = None,
     ) -> AsyncGenerator[Session]:
-        """Connect the client to a new peer; where `opens`, that it can do so is what the check is about.
+        """Connect the client to a new peer, of the cell's era unless there is an `era`.
 
-        The peer is of the cell's era, unless there is an `era`; it stands where the last one of that `address` stood.
+        Args:
+            script: How the peer behaves.
+            must_connect: Whether the check is about being able to connect.
+            era: Era of the peer.
+            address: Where the peer is found: in the place of the last peer with the same one.
 
         Raises:
-            ViolationError, NotConnectedError: the client says that it cannot connect.
+            ViolationError, NotConnectedError: the client reports that it cannot connect.
             NoDriverFeatureError: the driver cannot.
         """
         driver = await self.driver()
         peer = Peer(era or self.cell.era, script or Script(), self.recorder)
-        async with self._stage.standing(peer, self.cell.transport, address) as target:
-            session = Session(driver, peer, self)
-            try:
-                _require_connection(await session.ask("connect", target=target, era=peer.era), session, opens)
+        async with self._endpoints.serving(peer, self.cell.transport, address) as target:
+            session = Session(self, driver, {"peer": peer})
+            async with self._open(session, must_connect, "connect", target=target, era=peer.era):
                 yield session
-            finally:
-                await self._close(driver)
 
     @asynccontextmanager
-    async def federated(
-        self, scripts: Mapping[str, Script], *, opens: bool = False
-    ) -> AsyncGenerator[FederationSession]:
-        """Connect the client to one peer for each script; where `opens`, that it can do so is what the check is about.
-
-        Raises:
-            ViolationError, NotConnectedError: the client says that it cannot connect.
-            NoDriverFeatureError: the driver cannot.
-        """
+    async def federated(self, scripts: Mapping[str, Script], *, must_connect: bool = False) -> AsyncGenerator[Session]:
+        """Connect the client to one peer for each script, by its name; all else is as with `connected`."""
+        await self.require_features("federation")
         driver = await self.driver()
-        self.needs(driver, "federation")
         peers = {name: Peer(self.cell.era, script, self.recorder) for name, script in scripts.items()}
         async with AsyncExitStack() as stack:
             targets = {
-                name: await stack.enter_async_context(self._stage.standing(peer, self.cell.transport))
+                name: await stack.enter_async_context(self._endpoints.serving(peer, self.cell.transport))
                 for name, peer in peers.items()
             }
-            session = FederationSession(driver, peers, self)
-            try:
-                _require_connection(await session.ask("federate", targets=targets, era=self.cell.era), session, opens)
+            session = Session(self, driver, peers)
+            async with self._open(session, must_connect, "federate", targets=targets, era=self.cell.era):
                 yield session
-            finally:
-                await self._close(driver)
 
     async def until(self, peer: Peer, condition: Callable[[], bool], seconds: float) -> bool:
-        """Wait until `condition` holds of what the peer has heard, for `seconds` at most; tell whether it does."""
+        """Wait until `condition` holds of what the peer has received, for `seconds` at most; return whether it does."""
         with anyio.move_on_after(min(seconds, self.setting.seconds)):
             await peer.until(condition)
         return condition()
 
     async def aclose(self) -> None:
-        """Let the driver go, if there is one."""
+        """End the driver, if there is one."""
         if self._driver is not None:
             await self._driver.aclose()
             self._driver = None
 
-    def needs(self, driver: AnyDriver, feature: DriverFeature) -> None:
-        """Go on only where the driver can do what is needed.
+    @asynccontextmanager
+    async def _open(self, session: Session, must_connect: bool, op: str, **members: Any) -> AsyncGenerator[None]:
+        """Have the client connect, and leave when the block ends."""
+        try:
+            outcome = await session.ask(op, **members)
+            if outcome.ok is None:
+                error = ViolationError if must_connect and session.latest else NotConnectedError
+                raise error(f"the client did not connect: {outcome.describe()}", session.latest)
+            yield
+        finally:
+            with anyio.CancelScope(shield=True), suppress(DriverError):  # the next check starts another driver
+                await session.close(_CLOSE_SECONDS)
+
+
+class Session:
+    """One connection of the client: to one peer, or to several as a federation.
+
+    Its operations go through the driver. They raise `NoDriverFeatureError` where the driver has no such operation, and
+    `DriverError` where it ended or did not answer. What the properties return is evidence from the peers; those that
+    say so raise `UnverifiableError` where there is none.
+    """
+
+    def __init__(self, bench: ClientBench, driver: AnyDriver, peers: Mapping[str, Peer]) -> None:
+        self.peers = peers
+        self._bench = bench
+        self._driver = driver
+
+    async def search(self, query: str, limit: int | None = None) -> Outcome:
+        """Have the client find tools for a need, at most `limit` if there is one."""
+        return await self.ask("search", query=query, **({} if limit is None else {"limit": limit}))
+
+    async def search_all(self, query: str) -> Outcome:
+        """Have the client find every tool for a need."""
+        return await self.ask("search_all", query=query)
+
+    async def list_tools(self) -> Outcome:
+        """Have the client list all tools."""
+        return await self.ask("list_tools")
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> Outcome:
+        """Have the client call a tool."""
+        return await self.ask("call", name=name, arguments=dict(arguments))
+
+    async def begin(self, name: str, query: str) -> None:
+        """Have the client begin a search, known by `name`, and return when the peers have it and hold it back.
+
+        Of several peers, those are waited for a moment that the client asks at once.
 
         Raises:
-            NoDriverFeatureError: it does not say so.
+            UnverifiableError: the search reaches no peer.
         """
-        if feature not in driver.features:
-            raise NoDriverFeatureError(f"the driver does not name `{feature}` among its features")
+        alone = len(self.peers) == 1
+        outcome = await self.ask("begin", query=query, **{"as": name})
+        if outcome.ok is None and not alone:
+            raise NoDriverFeatureError(f"the driver begins no search of several servers: {outcome.describe()}")
+        seconds = _SEARCH_SECONDS if alone else _ALL_SEARCHES_SECONDS
+        if outcome.ok is not None:
+            async with anyio.create_task_group() as tasks:
+                for peer in self.peers.values():
+                    tasks.start_soon(self._bench.until, peer, lambda peer=peer: peer.holds(query), seconds)
+        reached = outcome.ok is not None and any(peer.holds(query) for peer in self.peers.values())
+        message = f"the search that was begun did not reach a server: the driver reports {outcome.describe()}"
+        self._bench.require(reached, message, self.latest)
 
-    async def _close(self, driver: AnyDriver) -> None:
-        """Have the client leave; a driver that cannot even do that is started anew for the next check."""
-        with anyio.CancelScope(shield=True):
-            patience, driver.seconds = driver.seconds, min(driver.seconds, _CLOSE_SECONDS)
-            with suppress(DriverError):
-                await driver.ask("close")
-            driver.seconds = patience
+    async def outcome(self, name: str) -> Outcome:
+        """Have the client wait for a search that was begun."""
+        return await self.ask("await", of=name)
 
+    async def cancel(self, name: str) -> Outcome:
+        """Have the client cancel a search that was begun."""
+        return await self.ask("cancel", of=name)
 
-def _require_connection(told: Told, session: Session | FederationSession, is_the_point: bool) -> None:
-    """Go on only where the client has connected; where it `is_the_point` of the check, not to have is a violation."""
-    if told.ok is None:
-        error = ViolationError if is_the_point and session.latest else NotConnectedError
-        raise error(f"the client did not connect: {told.describe()}", session.latest)
+    async def ask(self, op: str, **members: Any) -> Outcome:
+        """Have the client do something."""
+        patience = self._bench.patience
+        self._driver.seconds = patience.for_request(op)
+        try:
+            outcome = await self._driver.ask(op, **members)
+        except DriverError as error:
+            if isinstance(error.__cause__, TimeoutError):
+                patience.waited(op)
+            if (exchange := self.latest) is not None:
+                self._bench.deaths.append((str(error), exchange))
+            raise
+        patience.answered(op)
+        if outcome.unsupported:
+            raise NoDriverFeatureError(f"the driver does not support `{op}`")
+        return outcome
+
+    async def close(self, seconds: float) -> None:
+        """Have the client leave, within `seconds`."""
+        usual, self._driver.seconds = self._driver.seconds, min(self._driver.seconds, seconds)
+        await self._driver.ask("close")
+        self._driver.seconds = usual
+
+    def require_search(self) -> None:
+        """Continue only where the client searched.
+
+        Raises:
+            UnverifiableError: it did not.
+        """
+        self._bench.require(bool(self.peer.searches), "the client did not send tools/search", self.latest)
+
+    def require_second_page(self) -> None:
+        """Continue only where the client requested more than the first page.
+
+        Raises:
+            UnverifiableError: it did not.
+        """
+        read_on = len(self.peer.searches) > 1
+        self._bench.require(read_on, "the client did not read on from the first page", self.latest)
+
+    @property
+    def peer(self) -> Peer:
+        """The only peer."""
+        (peer,) = self.peers.values()
+        return peer
+
+    @property
+    def latest(self) -> Exchange | None:
+        """The last exchange, if there is any."""
+        return max(self._exchanges, key=lambda exchange: exchange.number, default=None)
+
+    @property
+    def evidence(self) -> Exchange:
+        """The last exchange with a response, or the last one where none has any.
+
+        Raises:
+            UnverifiableError: there is none.
+        """
+        if not self._exchanges:
+            raise UnverifiableError("the client sent nothing")
+        return max(self._exchanges, key=lambda exchange: (exchange.replied, exchange.number))
+
+    @property
+    def opening(self) -> Exchange:
+        """The exchange that opened the connection to the peer.
+
+        Raises:
+            UnverifiableError: there was none in this era.
+        """
+        if (opening := self.peer.opening) is None:
+            raise UnverifiableError("the client did not open the connection in this era", self.latest)
+        return opening
+
+    @property
+    def last_search(self) -> Exchange:
+        """The exchange of the last search.
+
+        Raises:
+            UnverifiableError: the client never searched.
+        """
+        if not self.peer.searches:
+            raise UnverifiableError("the client did not send tools/search, although it was offered", self.latest)
+        return self.peer.searches[-1]
+
+    @property
+    def last_request_for_tools(self) -> Exchange:
+        """The last page of `tools/list`, or else of a search, or else the opening.
+
+        Raises:
+            UnverifiableError: there was no opening in this era.
+        """
+        return (self.peer.listings or self.peer.searches or [self.opening])[-1]
+
+    @property
+    def followed(self) -> list[Any]:
+        """The cursors of the searches, in their order; a `null` counts as none."""
+        carried = (params_of(exchange).get("cursor") for exchange in self.peer.searches)
+        return [cursor for cursor in carried if cursor is not None]
+
+    @property
+    def _exchanges(self) -> list[Exchange]:
+        return [exchange for peer in self.peers.values() for exchange in peer.exchanges]

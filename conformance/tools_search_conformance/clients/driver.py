@@ -1,112 +1,246 @@
-"""A driver's process: one JSON object a line, one operation at a time, each within its time."""
+"""Drivers: the programs that have a client do something, by the contract of `DRIVER.md`.
+
+A `Driver` is asked for one operation at a time, with one JSON object a line, and each operation has its deadline. A
+`OneShotClient` stands in for one where the client follows the contract of the official MCP suite instead: a process for
+each thing to do. Its requests are judged; what it makes of the answers is not reported to anybody.
+"""
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from itertools import count
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import anyio
 from anyio.abc import TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
+from jsonschema import Draft202012Validator
+from referencing import Registry
 
-from tools_search_conformance.clients.contract import CONTRACT_VERSION, DriverError, Told, read_answer
+from tools_search_conformance.model import SkipReason
 from tools_search_conformance.report.plain import plain
-from tools_search_conformance.wire.codec import JsonObject, Limits, MalformedError, as_object, decode, encode
+from tools_search_conformance.verdict import InapplicableError
+from tools_search_conformance.wire.codec import (
+    JsonObject,
+    Limits,
+    MalformedError,
+    as_array,
+    as_object,
+    decode,
+    encode,
+)
+from tools_search_conformance.wire.large import cut
 from tools_search_conformance.wire.process import TargetError, TargetProcess
 
-__all__ = ["AnyDriver", "Driver"]
+CONTRACT_VERSION: Final = 1
+"""Version of `DRIVER.md` and of its schema."""
 
 _LIMITS: Final = Limits(message_bytes=4 * 1024 * 1024, values=200_000)
-_NOTED: Final = 2000
+_LOGGED_CHARACTERS: Final = 2000
+_NO_REFERENCES: Final[Registry[Any]] = Registry()
+_SCENARIOS: Final = {"search": "search", "search_all": "search-all", "list_tools": "list-tools"}
+_ONE_SHOT_CHUNKS: Final = 1024
+"""How much of its stdout a one-shot client may write; nobody reads it."""
+
+Note = Callable[[str], None]
+"""Takes a line for the wire log."""
 
 
-class AnyDriver(Protocol):
-    """Whoever has the client do something."""
+class DriverError(TargetError):
+    """The driver cannot be started, reached or trusted; the message says what to correct in it."""
 
-    seconds: float
-    """How long one operation may take."""
-    ended: str | None
-    """Why nothing more can be asked, or `None` while something can."""
-    hello: JsonObject
-    """What the driver says of itself."""
+
+class NoDriverFeatureError(InapplicableError):
+    """The driver cannot do what the check needs."""
+
+    kind: SkipReason = "driver-feature"
+
+
+class UnreportedError(NoDriverFeatureError):
+    """The check is about what a client makes of an answer, and this client does not report it."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of one operation, as the driver reports it: just one of `ok`, `error` and `unsupported`."""
+
+    answer: JsonObject | None
+    """The whole answer, or `None` where the client did something and nobody reports what it made of it."""
 
     @property
-    def features(self) -> frozenset[str]:
-        """What it can do beside the operations of each driver."""
-        ...
+    def reported(self) -> bool:
+        """Whether it is known what the client made of the answers."""
+        return self.answer is not None
 
-    async def ask(self, op: str, **members: Any) -> Told:
-        """Have one operation done and return what is said of it.
+    @property
+    def ok(self) -> JsonObject | None:
+        """The result of a success.
 
         Raises:
-            DriverError: it can no longer be asked.
+            UnreportedError: nobody reports it.
         """
-        ...
+        return self._reported_answer().get("ok")
 
-    async def aclose(self) -> None:
-        """Let it go."""
-        ...
+    @property
+    def error(self) -> JsonObject | None:
+        """The error of a failure.
+
+        Raises:
+            UnreportedError: nobody reports it.
+        """
+        return self._reported_answer().get("error")
+
+    @property
+    def unsupported(self) -> bool:
+        """Whether the driver or the client has no such operation."""
+        return self.answer is not None and "unsupported" in self.answer
+
+    @property
+    def tools(self) -> list[JsonObject]:
+        """The tools that the client found, as it handed them over; none where the operation failed."""
+        found = as_array((self.ok or {}).get("tools")) or []
+        return [tool for tool in map(as_object, found) if tool is not None]
+
+    @property
+    def names(self) -> list[str]:
+        """Their names, in their order."""
+        return [str(tool.get("name")) for tool in self.tools]
+
+    @property
+    def failed(self) -> list[str]:
+        """The servers that the client reports as failed, in a federation."""
+        return [str(name) for name in as_array((self.ok or {}).get("failed")) or []]
+
+    def describe(self) -> str:
+        """Return the outcome in a few words."""
+        if self.answer is None:
+            return "nothing that a one-shot client reports"
+        if self.error is not None:
+            return f"the error {str(self.error['message'])[:200]!r}"
+        if self.unsupported:
+            return "unsupported"
+        return f"the tools {cut(str(self.names), 500)}" if "tools" in (self.ok or {}) else "success"
+
+    def _reported_answer(self) -> JsonObject:
+        if self.answer is None:
+            raise UnreportedError("a one-shot client does not report what it made of the answers")
+        return self.answer
+
+
+@cache
+def contract_schema() -> JsonObject:
+    """Return the JSON Schema of the contract."""
+    return json.loads((files(__package__ or "") / "driver.schema.json").read_bytes())
+
+
+def read_answer(op: str, answer: JsonObject) -> Outcome:
+    """Return the outcome that a driver's answer to `op` reports.
+
+    Raises:
+        DriverError: the answer does not follow the contract.
+    """
+    if op == "hello" and "sdk" in answer and "ok" not in answer:
+        # The members of `hello` may also come without the `ok` around them.
+        answer = {"id": answer["id"], "ok": {name: value for name, value in answer.items() if name != "id"}}
+    _require_shape(op, answer, {"$ref": "#/$defs/answer"})
+    outcome = Outcome(answer)
+    if outcome.ok is not None:
+        _require_shape(op, outcome.ok, contract_schema()["$defs"]["ok"].get(op, {"type": "object"}))
+    return outcome
+
+
+def _require_shape(op: str, value: JsonObject, shape: Mapping[str, Any]) -> None:
+    validator = Draft202012Validator({**shape, "$defs": contract_schema()["$defs"]}, registry=_NO_REFERENCES)
+    error = next(iter(validator.iter_errors(value)), None)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType, reportUnknownVariableType] - untyped generator
+    if error is not None:
+        raise DriverError(
+            f"the driver's answer to `{op}` is not one of DRIVER.md: {error.json_path[:300]}: {error.message[:300]}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriverCommand:
+    """How a driver, or a one-shot client, is started."""
+
+    argv: Sequence[str]
+    one_shot: bool = False
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    cwd: str | None = None
+    seconds: float = 10
+    """How long one operation may take."""
+    start_seconds: float = 20
+
+    async def start(self, tasks: TaskGroup, note: Note) -> AnyDriver:
+        """Start it; `note` gets every line, in both directions.
+
+        Raises:
+            DriverError: it cannot be started, or does not follow the contract, unknown operations included.
+        """
+        if self.one_shot:
+            return OneShotClient(self, tasks, note)
+        try:
+            process = await TargetProcess.start(self.argv, tasks=tasks, env=self.env, cwd=self.cwd)
+        except TargetError as error:
+            raise DriverError(str(error)) from error
+        driver = Driver(process, seconds=self.start_seconds, note=note)
+        try:
+            await driver.introduce()
+        except BaseException:
+            await driver.aclose()
+            raise
+        driver.seconds = self.seconds
+        return driver
 
 
 class Driver:
-    """Speaks with one driver. `start` gives only one that can be trusted."""
+    """The process of one driver."""
 
-    def __init__(self, process: TargetProcess, *, seconds: float, note: Callable[[str], None]) -> None:
+    def __init__(self, process: TargetProcess, *, seconds: float, note: Note) -> None:
         self.seconds = seconds
         """How long one operation may take."""
         self.ended: str | None = None
         """Why nothing more can be asked, or `None` while something can."""
         self.hello: JsonObject = {}
-        """What the driver says of itself."""
-        self.note = note
-        """Learns of every line, in both directions."""
+        """The driver's answer to `hello`."""
+        self._note = note
         self._process = process
         self._lines = BufferedByteReceiveStream(process.stdout)
         self._ids = count(1)
 
-    @classmethod
-    async def start(
-        cls,
-        argv: Sequence[str],
-        *,
-        tasks: TaskGroup,
-        env: Mapping[str, str],
-        cwd: str | None,
-        seconds: float,
-        start_seconds: float,
-        note: Callable[[str], None],
-    ) -> Driver:
-        """Start `argv` and make sure that it answers by the contract, operations that nobody knows included.
-
-        Raises:
-            DriverError: it cannot be started, or does not.
-        """
-        try:
-            process = await TargetProcess.start(argv, tasks=tasks, env=env, cwd=cwd)
-        except TargetError as error:
-            raise DriverError(str(error)) from error
-        driver = cls(process, seconds=start_seconds, note=note)
-        try:
-            await driver._introduce()
-        except BaseException:
-            await driver.aclose()
-            raise
-        driver.seconds = seconds
-        return driver
-
     @property
     def features(self) -> frozenset[str]:
-        """What the driver says it can do beside the operations of each driver."""
+        """Everything the driver can do beyond the operations of every driver."""
         return frozenset(map(str, self.hello.get("features", ())))
 
-    async def ask(self, op: str, **members: Any) -> Told:
-        """Have one operation done and return what the driver says of it.
+    async def introduce(self) -> None:
+        """Make sure that the driver follows the contract, and ask what it can do.
 
         Raises:
-            DriverError: it ended, said nothing in time, or nothing that the contract knows. It can no longer be asked.
+            DriverError: it does not.
+        """
+        unknown = f"frobnicate-{secrets.token_hex(8)}"
+        outcome = await self.ask(unknown)
+        if not outcome.unsupported:
+            raise DriverError(
+                f"the driver cannot be trusted: it answered {unknown}, which nobody knows, with {outcome.describe()};"
+                f' have it answer {{"id": …, "unsupported": true}} to every `op` that it does not know'
+            )
+        outcome = await self.ask("hello", suite="tools-search-conformance", contract=CONTRACT_VERSION)
+        if outcome.ok is None:
+            raise DriverError(f"the driver answers `hello` with {outcome.describe()}")
+        self.hello = outcome.ok
+
+    async def ask(self, op: str, **members: Any) -> Outcome:
+        """Have one operation done and return its outcome.
+
+        Raises:
+            DriverError: the driver ended, gave no answer in time, or one outside the contract. It is asked no more.
         """
         if self.ended is not None:
             raise DriverError(self.ended)
@@ -114,15 +248,16 @@ class Driver:
         try:
             with anyio.fail_after(self.seconds):
                 answer = await self._exchange(request)
-            told = read_answer(op, answer)
+            return read_answer(op, answer)
         except TimeoutError as error:
-            raise self._give_up(f"the driver did not answer `{op}` within {self.seconds:g} s") from error
+            self.ended = f"the driver did not answer `{op}` within {self.seconds:g} s"
+            raise DriverError(self.ended) from error
         except DriverError as error:
-            raise self._give_up(str(error)) from error
-        return told
+            self.ended = str(error)
+            raise
 
     async def aclose(self) -> None:
-        """Let the driver go, and end it with all that it started."""
+        """Say goodbye to the driver, and end it with all processes that it started."""
         if self.ended is None and self.hello:
             self.seconds = min(self.seconds, 1)
             with suppress(DriverError):
@@ -130,36 +265,19 @@ class Driver:
         self.ended = self.ended or "the driver was let go"
         await self._process.end()
 
-    async def _introduce(self) -> None:
-        unknown = f"frobnicate-{secrets.token_hex(8)}"
-        told = await self.ask(unknown)
-        if not told.unsupported:
-            raise DriverError(
-                f"the driver cannot be trusted: it answered {unknown}, which nobody knows, with {told.describe()};"
-                f' have it answer {{"id": …, "unsupported": true}} to every `op` that it does not know'
-            )
-        told = await self.ask("hello", suite="tools-search-conformance", contract=CONTRACT_VERSION)
-        if told.ok is None:
-            raise DriverError(f"the driver answers `hello` with {told.describe()}")
-        self.hello = told.ok
-
     async def _exchange(self, request: JsonObject) -> JsonObject:
         line = encode(request)
-        self.note(f"to the driver: {line.decode()[:_NOTED]}")
+        self._note(f"to the driver: {line.decode()[:_LOGGED_CHARACTERS]}")
         try:
             await self._process.write(line + b"\n")
-            return await self._answer_to(request)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.IncompleteRead, anyio.EndOfStream) as error:
-            await self._process.settle()
-            raise DriverError(f"the driver ended at `{request['op']}`: {plain(self._process.obituary())}") from error
-
-    async def _answer_to(self, request: JsonObject) -> JsonObject:
-        try:
             line = await self._lines.receive_until(b"\n", _LIMITS.message_bytes)
         except anyio.DelimiterNotFound as error:
             raise DriverError(f"the driver wrote a line of more than {_LIMITS.message_bytes} bytes") from error
-        shown = line[:_NOTED].decode("utf-8", errors="replace")
-        self.note(f"from the driver: {shown}")
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.IncompleteRead, anyio.EndOfStream) as error:
+            await self._process.settle()
+            raise DriverError(f"the driver ended at `{request['op']}`: {plain(self._process.obituary())}") from error
+        shown = line[:_LOGGED_CHARACTERS].decode("utf-8", errors="replace")
+        self._note(f"from the driver: {shown}")
         try:
             answer = as_object(decode(line, _LIMITS))
         except MalformedError as error:
@@ -170,6 +288,65 @@ class Driver:
             )
         return answer
 
-    def _give_up(self, reason: str) -> DriverError:
-        self.ended = reason
-        return DriverError(reason)
+
+class OneShotClient:
+    """A client after the contract of the official suite: one process, and one thing to do, for each connection.
+
+    The address of the server is its last argument; the environment says what to do.
+    """
+
+    features: Final = frozenset({"http"})
+
+    def __init__(self, command: DriverCommand, tasks: TaskGroup, note: Note) -> None:
+        self.seconds = command.seconds
+        self.ended: str | None = None
+        self.hello: JsonObject = {"sdk": "one-shot client", "version": "unknown"}
+        self._command = command
+        self._tasks = tasks
+        self._note = note
+        self._connection: JsonObject | None = None
+
+    async def ask(self, op: str, **members: Any) -> Outcome:
+        """Run the client for `op`, once on each connection; to connect and to close is part of that run.
+
+        Raises:
+            DriverError: it cannot be started, or does not end in time.
+        """
+        if op in {"connect", "close"}:
+            self._connection = members if op == "connect" else None
+            return Outcome({"id": 0, "ok": {}})
+        if op not in _SCENARIOS or self._connection is None:
+            return Outcome({"id": 0, "unsupported": True})
+        target, era, self._connection = self._connection["target"], self._connection["era"], None
+        scenario = f"tools-search/{_SCENARIOS[op]}"
+        context = json.dumps({"name": scenario, **members})
+        env = {
+            **self._command.env,
+            "MCP_CONFORMANCE_SCENARIO": scenario,
+            "MCP_CONFORMANCE_PROTOCOL_VERSION": era,
+            "MCP_CONFORMANCE_CONTEXT": context,
+        }
+        argv = [*self._command.argv, target["url"]]
+        process = await TargetProcess.start(argv, tasks=self._tasks, env=env, cwd=self._command.cwd)
+        self._note(f"to the client: {scenario} {context}")
+        try:
+            with anyio.fail_after(self.seconds):
+                written = 0
+                async for _ in process.stdout:
+                    written += 1
+                    if written > _ONE_SHOT_CHUNKS:
+                        raise DriverError("the client writes to its stdout without end")
+                await process.settle()
+        except TimeoutError as error:
+            raise DriverError(f"the client did not end within {self.seconds:g} s") from error
+        finally:
+            self._note(f"from the client: {process.obituary()}; its stderr ends: {process.stderr_tail(500)}")
+            await process.end()
+        return Outcome(None)
+
+    async def aclose(self) -> None:
+        """Do nothing: every process has ended."""
+        self.ended = self.ended or "the client was let go"
+
+
+AnyDriver = Driver | OneShotClient

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,11 +16,9 @@ from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance.clients.bench import ClientBench
 from tools_search_conformance.clients.checks import client_checks
-from tools_search_conformance.clients.contract import DriverError, NoDriverFeatureError
-from tools_search_conformance.clients.declaration import declared_in
-from tools_search_conformance.clients.driver import AnyDriver, Driver
-from tools_search_conformance.clients.one_shot import OneShotClient
-from tools_search_conformance.clients.stage import Stage, open_stage
+from tools_search_conformance.clients.driver import DriverCommand, DriverError, NoDriverFeatureError
+from tools_search_conformance.clients.endpoints import Endpoints, open_endpoints
+from tools_search_conformance.clients.peer import declared_in
 from tools_search_conformance.model import Cell, Check, Effort, Result, Run, UnavailableCell
 from tools_search_conformance.report.files import write_reports
 from tools_search_conformance.run.baseline import Baseline, settle
@@ -104,8 +103,8 @@ class _Judge:
             with anyio.CancelScope() as checking:
                 tasks.start_soon(watch, checking, received)
                 try:
-                    async with open_stage(tasks) as stage:
-                        await self._cells(tasks, stage, began + self._options.run_seconds)
+                    async with open_endpoints(tasks) as endpoints:
+                        await self._cells(tasks, endpoints, began + self._options.run_seconds)
                 except TargetError as error:
                     failure = error  # raised outside the group, which would wrap it
             tasks.cancel_scope.cancel()
@@ -128,22 +127,16 @@ class _Judge:
             interrupted=received[0] if received else None,
         )
 
-    async def _cells(self, tasks: TaskGroup, stage: Stage, deadline: float) -> None:
-        async def start(note: Callable[[str], None]) -> AnyDriver:
-            options = self._options
-            if options.one_shot:
-                own: dict[str, Any] = {"env": options.env, "cwd": options.cwd, "seconds": options.timeout}
-                return OneShotClient(options.argv, tasks=tasks, note=note, **own)
-            return await Driver.start(
-                options.argv,
-                tasks=tasks,
-                env=options.env,
-                cwd=options.cwd,
-                seconds=options.timeout,
-                start_seconds=options.start_timeout,
-                note=note,
-            )
-
+    async def _cells(self, tasks: TaskGroup, endpoints: Endpoints, deadline: float) -> None:
+        options = self._options
+        command = DriverCommand(
+            argv=options.argv,
+            one_shot=options.one_shot,
+            env=options.env,
+            cwd=options.cwd,
+            seconds=options.timeout,
+            start_seconds=options.start_timeout,
+        )
         for transport in _TRANSPORTS if self._options.transport == "auto" else (self._options.transport,):
             for era in ERAS if self._options.era == "auto" else (self._options.era,):
                 cell = Cell(transport=transport, era=era)
@@ -157,7 +150,7 @@ class _Judge:
                     seed=self._options.seed,
                     seconds=self._options.timeout,
                 )
-                bench = ClientBench(setting, start, stage, recorder)
+                bench = ClientBench(setting, partial(command.start, tasks), endpoints, recorder)
                 try:
                     await self._cell(bench, deadline)
                 except _NotOfferedError as error:
@@ -199,12 +192,12 @@ async def _smoke(bench: ClientBench) -> None:
     if bench.cell.transport not in driver.features:
         raise NoDriverFeatureError(f"the driver does not name `{bench.cell.transport}` among its features")
     async with bench.connected() as session:
-        told = await session.search("dispatch a courier")
+        outcome = await session.search("dispatch a courier")
         opening = session.opening
         capabilities = "server/discover" if bench.cell.era == MODERN else "initialize"
         if not session.peer.searches and declared_in(opening) is None:
             raise _NotOfferedError(
                 f"it neither declares {EXTENSION_ID} in {capabilities} nor sends tools/search where that is offered"
-                f" (its search came to {told.describe()})",
+                f" (its search returned {outcome.describe()})",
                 expected=False,
             )

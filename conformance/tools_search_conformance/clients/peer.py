@@ -1,44 +1,45 @@
-"""The scripted peer: one server for one connection of the client, whatever the transport. It records all it hears."""
+"""Peers: scripted servers at work, each for one connection of the client and whatever the transport.
+
+A peer answers by its script and records every exchange. Its memory is bounded: a client that floods it gets errors
+instead of answers, and is no longer recorded.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import anyio
-from tools_search_spec import METHOD
+from tools_search_spec import EXTENSION_ID, METHOD
 
-from tools_search_conformance.clients.script import Refusal, Reply, Script
-from tools_search_conformance.clients.scripted_server import META_PREFIX, ScriptedServer
+from tools_search_conformance.clients.http_connection import HttpConnection
+from tools_search_conformance.clients.script import RefusalError, Reply, Script
 from tools_search_conformance.wire.codec import JsonObject, Limits, as_object, encode
-from tools_search_conformance.wire.eras import LEGACY, MODERN, Era
+from tools_search_conformance.wire.eras import LEGACY, META_PREFIX, MODERN, Era
 from tools_search_conformance.wire.record import Answer, Exchange, Recorder
-
-__all__ = ["CHANGED", "HEARD", "LISTEN", "Peer", "params_of", "status_of"]
 
 LISTEN: Final = "subscriptions/listen"
 """The modern request whose answer is a stream of notifications."""
 
-CHANGED: Final[JsonObject] = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
-"""What a server sends when its tools have changed."""
+TOOLS_CHANGED: Final[JsonObject] = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+"""The notification of a server whose tools have changed."""
 
-CANCELLED: Final = "notifications/cancelled"
-"""What a client sends to cancel a request, except over a modern HTTP connection."""
+MESSAGE_LIMITS: Final = Limits(message_bytes=256 * 1024, values=10_000)
+"""Bounds of one message of a client; many may be under way at once."""
 
-HEARD: Final = Limits(message_bytes=256 * 1024, values=10_000)
-"""What one message of a client may be; many may be under way at once."""
-
+_CANCELLED: Final = "notifications/cancelled"
 _STATUS: Final = {-32601: 404, -32602: 400, -32600: 400, -32700: 400, -32020: 400, -32021: 400}
-_MOST_EXCHANGES: Final = 1000
-_MOST_NOTES: Final = 1000
-_MOST_HELD: Final = 64 * 1024 * 1024
-_MOST_OUTLETS: Final = 100
-_MOST_LISTENS: Final = 100
-"""What one client may have recorded of it on one connection; beyond that it is answered with errors, or not at all."""
 
-_TOO_OFTEN: Final = Refusal(-32603, "the peer was asked too often").reply
+# Bounds of what is kept of one client on one connection.
+_MAX_EXCHANGES: Final = 1000
+_MAX_NOTES: Final = 1000
+_MAX_BYTES: Final = 64 * 1024 * 1024
+_MAX_SUBSCRIBERS: Final = 100
+_MAX_LISTENS: Final = 100
+
+_TOO_OFTEN: Final = RefusalError(-32603, "the peer was asked too often").reply
 
 Send = Callable[[JsonObject], Awaitable[None]]
 
@@ -48,22 +49,22 @@ def params_of(exchange: Exchange) -> JsonObject:
     return as_object(exchange.sent.get("params")) or {}
 
 
-def status_of(era: Era, reply: Reply) -> int:
-    """Return the HTTP status that a server of that era gives a reply."""
-    code = (reply.error or {}).get("code")
-    return _STATUS.get(code or 0, 200) if era == MODERN else 200
+def declared_in(exchange: Exchange, place: str | None = None) -> JsonObject | None:
+    """Return the extension as the client declares it in a modern request or a legacy `initialize`.
 
-
-class ResponseStream(Protocol):
-    """Where a transport has a stream for each response."""
-
-    async def open(self) -> None:
-        """Begin the response."""
-        ...
-
-    async def until_closed(self) -> None:
-        """Return when the client has closed it."""
-        ...
+    It is looked for at `place` of the capabilities, or under `extensions` and then `experimental`; anything but an
+    object counts as absent.
+    """
+    params = params_of(exchange)
+    if exchange.sent.get("method") != "initialize":
+        params = as_object(params.get("_meta")) or {}
+    key = "capabilities" if exchange.sent.get("method") == "initialize" else f"{META_PREFIX}clientCapabilities"
+    capabilities = as_object(params.get(key)) or {}
+    for each in ("extensions", "experimental") if place is None else (place,):
+        declared = as_object((as_object(capabilities.get(each)) or {}).get(EXTENSION_ID))
+        if declared is not None:
+            return declared
+    return None
 
 
 class Peer:
@@ -73,10 +74,10 @@ class Peer:
         self.era: Era = era
         self.script = script
         self.exchanges: list[Exchange] = []
-        """What the client asked so far, and what it was told."""
+        """The requests of the client so far, and their answers."""
         self.listens: list[Exchange] = []
         """The modern requests for notifications, each with the message that acknowledged it."""
-        self.heeded = anyio.Event()
+        self.subscribed = anyio.Event()
         """Set when the client listens, so that a notification reaches it."""
         self.closed = anyio.Event()
         """Set when the check has no more use for the peer."""
@@ -86,55 +87,58 @@ class Peer:
         """Those of them whose response stream the client closed before the answer."""
         self.cancelled: list[Any] = []
         """The `requestId` of each `notifications/cancelled`, in their order."""
-        self._server = ScriptedServer(era, script)
         self._recorder = recorder
         self._notes = 0
-        self._outlets: list[tuple[Send, JsonObject]] = []
-        self._news = anyio.Event()
+        self._subscribers: list[tuple[Send, JsonObject]] = []
+        self._activity = anyio.Event()
 
-    def asked(self, *methods: str) -> list[Exchange]:
+    def requests(self, *methods: str) -> list[Exchange]:
         """Return the exchanges of these methods, in their order."""
         return [exchange for exchange in self.exchanges if exchange.sent.get("method") in methods]
 
     @property
     def searches(self) -> list[Exchange]:
-        """The searches that were asked for."""
-        return self.asked(METHOD)
+        """The searches of the client, one exchange for each page."""
+        return self.requests(METHOD)
 
     @property
     def listings(self) -> list[Exchange]:
-        """The pages of `tools/list` that were asked for."""
-        return self.asked("tools/list")
+        """The pages of `tools/list` that the client asked for."""
+        return self.requests("tools/list")
 
     @property
     def opening(self) -> Exchange | None:
         """The exchange that opened the connection in this era; a modern client may do without `server/discover`."""
-        opened = self.asked("initialize") if self.era == LEGACY else self.asked("server/discover") or self.exchanges
+        if self.era == LEGACY:
+            opened = self.requests("initialize")
+        else:
+            opened = self.requests("server/discover") or self.exchanges
         return next((exchange for exchange in opened if exchange.result is not None), None)
+
+    def holds(self, query: str) -> bool:
+        """Return whether a search for `query` has come and its answer is, or was, held back."""
+        return any((as_object(message.get("params")) or {}).get("query") == query for message in self.waiting)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Return when `condition`, of what the client has sent so far, holds."""
         while not condition():
-            await self._news.wait()
+            await self._activity.wait()
 
-    async def hear(
-        self,
-        message: JsonObject,
-        headers: Mapping[str, str] | None = None,
-        stream: ResponseStream | None = None,
+    async def receive(
+        self, message: JsonObject, headers: Mapping[str, str] | None = None, stream: HttpConnection | None = None
     ) -> Reply | None:
-        """Return the reply to one message of the client; `None` to what is no request.
+        """Return the reply to one message of the client; `None` for a notification or a response.
 
-        A reply that is held back is lost when the client closes its `stream`.
+        A reply that is held back becomes one that hangs up when the client closes its `stream`.
         """
         if "method" not in message or "id" not in message:
             self._note("from", message)
-            if message.get("method") == CANCELLED and len(self.cancelled) < _MOST_NOTES:
+            if message.get("method") == _CANCELLED and len(self.cancelled) < _MAX_NOTES:
                 self.cancelled.append((as_object(message.get("params")) or {}).get("requestId"))
-                self._tell()
+                self._wake()
             return None
         began = perf_counter()
-        reply = self._server.reply(message) if self._has_room() else _TOO_OFTEN
+        reply = self.script.reply(self.era, message) if self._has_room() else _TOO_OFTEN
         if reply.held is not None and not reply.held.is_set():
             reply = await self._hold(message, reply, reply.held, stream)
         if reply.seconds:
@@ -142,91 +146,96 @@ class Peer:
         self._keep(message, headers, reply, began)
         return reply
 
-    def message(self, sent: JsonObject, reply: Reply) -> JsonObject:
-        """Return the JSON-RPC response that carries a reply to `sent`."""
+    def response(self, message: JsonObject, reply: Reply) -> JsonObject:
+        """Return the JSON-RPC response that carries a reply to `message`."""
         outcome = {"error": reply.error} if reply.error is not None else {"result": reply.result}
-        return {"jsonrpc": "2.0", "id": sent["id"], **outcome}
+        return {"jsonrpc": "2.0", "id": message["id"], **outcome}
+
+    def status(self, reply: Reply) -> int:
+        """Return the HTTP status that a server of this era gives a reply."""
+        code: int = (reply.error or {}).get("code", 0)
+        return _STATUS.get(code, 200) if self.era == MODERN else 200
 
     def subscribe(
         self, send: Send, request: JsonObject | None = None, headers: Mapping[str, str] | None = None
     ) -> JsonObject:
         """Have notifications sent by `send`, and return the message that acknowledges a modern `request` for them."""
         meta = {} if request is None else {"_meta": {f"{META_PREFIX}subscriptionId": request["id"]}}
-        self._outlets = [*self._outlets, (send, meta)][-_MOST_OUTLETS:]
-        self.heeded.set()
+        self._subscribers = [*self._subscribers, (send, meta)][-_MAX_SUBSCRIBERS:]
+        self.subscribed.set()
         granted: JsonObject = {"notifications": {"toolsListChanged": True}, **meta}
         acknowledged: JsonObject = {
             "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": granted
         }  # fmt: skip
-        if request is not None and len(self.listens) < _MOST_LISTENS:
+        if request is not None and len(self.listens) < _MAX_LISTENS:
             answer = Answer(message=acknowledged, status=None if headers is None else 200)
             self.listens.append(self._recorder.add(request, headers or {}, answer, 0))
         return acknowledged
 
     def unsubscribe(self, send: Send) -> None:
-        """Forget an outlet that was closed."""
-        self._outlets = [(known, meta) for known, meta in self._outlets if known != send]
+        """Send no more notifications by `send`."""
+        self._subscribers = [each for each in self._subscribers if each[0] != send]
 
     async def notify(self, notification: JsonObject) -> None:
         """Send a notification to a client that listens."""
         self._note("to", notification)
-        for send, meta in list(self._outlets):
+        for send, meta in list(self._subscribers):
             await send({**notification, "params": meta} if meta else notification)
 
-    async def _hold(self, message: JsonObject, reply: Reply, held: anyio.Event, stream: ResponseStream | None) -> Reply:
-        """Return `reply` when it is let go, or a lost one where the client has left before."""
-        outcome = replace(reply, lost=True)
+    async def _hold(self, message: JsonObject, reply: Reply, held: anyio.Event, stream: HttpConnection | None) -> Reply:
+        """Return `reply` once it is released, or a reply that hangs up if the client leaves before."""
+        released = False
 
         async def wait_for_release() -> None:
-            nonlocal outcome
+            nonlocal released
             await held.wait()
-            outcome = reply
+            released = True
             tasks.cancel_scope.cancel()
 
-        async def wait_for_the_end(end: Callable[[], Awaitable[None]]) -> None:
+        async def wait_for_end(end: Callable[[], Awaitable[None]]) -> None:
             await end()
             tasks.cancel_scope.cancel()
 
         if stream is not None:
-            await stream.open()
+            await stream.start_stream()
         self.waiting.append(message)
-        self._tell()
+        self._wake()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait_for_release)
-            tasks.start_soon(wait_for_the_end, self.closed.wait)
+            tasks.start_soon(wait_for_end, self.closed.wait)
             if stream is not None:
-                tasks.start_soon(wait_for_the_end, stream.until_closed)
-        if outcome.lost and not self.closed.is_set():
+                tasks.start_soon(wait_for_end, stream.until_closed)
+        if released:
+            return reply
+        if not self.closed.is_set():
             self.abandoned.append(message)
-            self._tell()
-        return outcome
+            self._wake()
+        return replace(reply, hangs_up=True)
 
-    def _tell(self) -> None:
-        self._news.set()
-        self._news = anyio.Event()
+    def _wake(self) -> None:
+        self._activity.set()
+        self._activity = anyio.Event()
 
     def _keep(self, message: JsonObject, headers: Mapping[str, str] | None, reply: Reply, began: float) -> None:
-        whole = reply.raw is None and not reply.silent and not reply.lost
-        answer = Answer(
-            message=self.message(message, reply) if whole else None,
-            status=None if headers is None or not whole else status_of(self.era, reply),
-            fault=None
-            if whole
-            else "bytes that are no message"
-            if reply.raw is not None
-            else "none: the client closed the stream"
-            if message in self.abandoned
-            else "none, as the script has it",
-        )
-        if self._has_room():
-            spent = (perf_counter() - began) * 1000
-            self.exchanges.append(self._recorder.add(message, headers or {}, answer, spent))
-            self._tell()
+        if not self._has_room():
+            return
+        if reply.raw is not None:
+            answer = Answer(fault="bytes that are no message")
+        elif not (reply.silent or reply.hangs_up):
+            status = None if headers is None else self.status(reply)
+            answer = Answer(message=self.response(message, reply), status=status)
+        elif message in self.abandoned:
+            answer = Answer(fault="none: the client closed the stream")
+        else:
+            answer = Answer(fault="none, as the script has it")
+        spent = (perf_counter() - began) * 1000
+        self.exchanges.append(self._recorder.add(message, headers or {}, answer, spent))
+        self._wake()
 
     def _has_room(self) -> bool:
-        return len(self.exchanges) < _MOST_EXCHANGES and self._recorder.held < _MOST_HELD
+        return len(self.exchanges) < _MAX_EXCHANGES and self._recorder.held < _MAX_BYTES
 
     def _note(self, direction: str, message: JsonObject) -> None:
         self._notes += 1
-        if self._notes <= _MOST_NOTES:
+        if self._notes <= _MAX_NOTES:
             self._recorder.note(f"{direction} the client: {encode(message)[:500].decode(errors='replace')}")

@@ -1,8 +1,8 @@
-"""What a client starts in place of a server: it carries bytes between its own streams and the suite, and knows nothing.
+"""The program that a client starts as its server on stdio: it carries bytes between its own streams and the suite.
 
     relay.py HOST PORT TOKEN
 
-It stands on the standard library alone, so that it starts anywhere at once.
+It needs the standard library alone, so that it starts at once, anywhere.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import os
 import socket
 import sys
 import threading
-
-__all__ = ["main"]
 
 _CHUNK = 65536
 
@@ -24,13 +22,13 @@ def main() -> None:
         connection.settimeout(None)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.sendall(token.encode("ascii") + b"\n")
-        threading.Thread(target=_up, args=(connection,), daemon=True).start()
+        threading.Thread(target=_send_stdin, args=(connection,), daemon=True).start()
         while chunk := connection.recv(_CHUNK):
             sys.stdout.buffer.write(chunk)
             sys.stdout.buffer.flush()
 
 
-def _up(connection: socket.socket) -> None:
+def _send_stdin(connection: socket.socket) -> None:
     while chunk := os.read(0, _CHUNK):
         connection.sendall(chunk)
     connection.shutdown(socket.SHUT_WR)

@@ -1,43 +1,53 @@
-"""What a peer is to do: an ordinary server with a small catalog, except where a check has it lie."""
+"""Scripts: how the scripted server of a check behaves.
+
+A script that says nothing is an ordinary server with a small catalog, in either protocol era. A check changes only the
+part in which it wants the server to lie, fail or wait.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import anyio
+from tools_search_spec import EXTENSION_ID, METHOD
 
-from tools_search_conformance.wire.codec import JsonObject
+from tools_search_conformance.target.vocabulary import WHITE_SPACE
+from tools_search_conformance.wire.codec import JsonObject, as_object, integer
+from tools_search_conformance.wire.eras import LEGACY, LEGACY_REVISIONS, META_PREFIX, MODERN, Era
 
-__all__ = [
-    "LISTED", "SETTINGS", "Pages", "Refusal", "Reply", "Script", "Withheld", "found", "refuses", "serves", "tool",
-]  # fmt: skip
+_MODERN_MEMBERS: Final[Mapping[str, Any]] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+"""Members of every modern result that can be cached."""
+_LISTING_CURSOR: Final = "listed "
+_CURSOR_DIGITS: Final = 9
+"""How long the number in a cursor of a listing may be."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """What a peer sends back for one request: one of `result`, `error` and `raw`, unless it is `silent` or `lost`."""
+    """What the server sends back for one request: one of `result`, `error` and `raw`, or nothing at all."""
 
     result: JsonObject | None = None
     error: JsonObject | None = None
     raw: bytes | None = None
     """Bytes in place of the whole message."""
     before: tuple[JsonObject, ...] = ()
-    """Messages that go out ahead of it, on the same stream."""
+    """Messages that go out first, on the same stream."""
     plain: bool = False
-    """Whether a modern result goes out without the members that each modern result has."""
+    """Whether a modern result goes out without the members that every modern result has."""
     seconds: float = 0
-    """How long the peer takes."""
+    """How long the server takes."""
     held: anyio.Event | None = None
-    """What it waits for; on HTTP the head of an event stream goes out before."""
+    """The event that it waits for; over HTTP the head of an event stream goes out before."""
     silent: bool = False
-    """Whether nothing is sent at all."""
-    lost: bool = False
-    """Whether the connection ends in place of an answer."""
+    """Whether nothing is sent."""
+    hangs_up: bool = False
+    """Whether the connection ends instead."""
 
 
-class Refusal(Exception):
+class RefusalError(Exception):
     """A request that any conformant server would refuse."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
@@ -46,11 +56,11 @@ class Refusal(Exception):
 
 
 Search = Callable[[JsonObject], Reply]
-"""From the params of a search, which a conformant server would take, to the reply."""
+"""From the params of a search, which a conformant server would accept, to the reply."""
 
 
 def tool(name: str, description: str = "", **members: Any) -> JsonObject:
-    """Return a definition."""
+    """Return a tool definition."""
     text = {"description": description} if description else {}
     return {"name": name, **text, "inputSchema": {"type": "object"}, **members}
 
@@ -62,17 +72,17 @@ def found(*tools: JsonObject, cursor: str | None = None, before: Sequence[JsonOb
 
 
 def refuses(code: int, message: str = "refused", data: Any = None) -> Search:
-    """Return a search that is refused."""
-    return lambda _: Refusal(code, message, data).reply
+    """Return a search that is always refused."""
+    return lambda _: RefusalError(code, message, data).reply
 
 
 def serves(reply: Reply) -> Search:
-    """Return a search that gets the same reply whatever it says."""
+    """Return a search with the same reply for every request."""
     return lambda _: reply
 
 
 class Pages:
-    """A search of several pages: each is found by the cursor that the one before has ended with."""
+    """A search of several pages, each reached by the cursor of the one before."""
 
     def __init__(self, *pages: Sequence[JsonObject], cursors: Sequence[str] | None = None) -> None:
         """Take the pages; `cursors` lead from the first to the second, and so on."""
@@ -84,32 +94,32 @@ class Pages:
         number = 0
         if "cursor" in params:
             if params["cursor"] not in self.cursors:
-                raise Refusal(-32602, "invalid cursor", {"field": "cursor", "reason": "not issued here"})
+                raise RefusalError(-32602, "invalid cursor", {"field": "cursor", "reason": "not issued here"})
             number = self.cursors.index(params["cursor"]) + 1
         return found(*self._pages[number], cursor=(*self.cursors, None)[number])
 
 
-class Withheld:
-    """A search that answers each query only when that is let go."""
+class HeldSearch:
+    """A search that answers each query only when it is released."""
 
     def __init__(self, replies: Mapping[str, Reply]) -> None:
-        """Take what each query is answered with; any other finds nothing, at once."""
+        """Take the reply to each query; any other finds nothing, at once."""
         self._held = {query: anyio.Event() for query in replies}
         self._replies = {query: replace(reply, held=self._held[query]) for query, reply in replies.items()}
 
     def __call__(self, params: JsonObject) -> Reply:
-        """Return the reply, which is to wait."""
+        """Return the reply, which has to wait."""
         return self._replies.get(params["query"], found())
 
-    def let_go(self, query: str) -> None:
-        """Answer every search for `query`, those that are still to come as well."""
+    def release(self, query: str) -> None:
+        """Answer every search for `query`, present and future."""
         self._held[query].set()
 
 
 SETTINGS: Final[Mapping[str, Any]] = {"catalogSize": 5000, "topics": ["fixtures of a judge"], "maxLimit": 50}
-"""A catalog so large that a client searches it rather than lists it."""
+"""Settings of a catalog so large that a client searches it rather than lists it."""
 
-LISTED: Final = (
+TOOLS: Final = (
     tool("archive_ledger", "Archives the ledger of a past quarter."),
     tool("brew_coffee", "Brews a pot of coffee."),
     tool("count_sheep", "Counts sheep until somebody sleeps."),
@@ -118,29 +128,112 @@ LISTED: Final = (
     tool("fold_origami", "Folds a crane out of paper."),
     tool("graft_orchid", "Use it to graft an orchid onto a stem."),
 )
-"""What a peer lists, unless it is told otherwise."""
+"""The tools of an ordinary script."""
 
 
 @dataclass(kw_only=True)
 class Script:
-    """One server's behaviour. What is not said is done as a conformant server does it."""
+    """The behavior of one server. Whatever is left out is done as a conformant server does it."""
 
-    search: Search = field(default_factory=lambda: Pages(LISTED[3:5]))
-    listed: Sequence[JsonObject] = LISTED
+    search: Search = field(default_factory=lambda: Pages(TOOLS[3:5]))
+    tools: Sequence[JsonObject] = TOOLS
+    """What `tools/list` lists."""
     list_page: int = 3
     """How many tools a page of `tools/list` has."""
     list_fails: bool = False
     """Whether `tools/list` is answered with an internal error."""
     list_starts_empty: bool = False
-    """Whether the listing has a page of no tool before all others."""
-    gone: bool = False
+    """Whether the listing begins with a page without tools."""
+    hangs_up: bool = False
     """Whether the connection ends as soon as the client asks for tools, by search or by listing."""
-    mute: bool = False
+    silent: bool = False
     """Whether the client is never answered when it asks for tools, by search or by listing."""
-    absent: bool = False
-    """Whether there is no such server: whoever connects is turned away."""
+    unreachable: bool = False
+    """Whether there is no such server: connections are turned away."""
+    settings: Any = field(default_factory=lambda: SETTINGS)
+    """The value at the extension identifier, in every place where a server of the era advertises it."""
     advertised: Mapping[str, Any] | None = None
-    """The value at the extension identifier by its place, `extensions` or `experimental`; `None`: as the era has it."""
-    neighbours: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What stands under `extensions` at the identifiers of other extensions."""
-    name: str = "peer"
+    """The values by their place, `extensions` or `experimental`, instead; none of them where it is empty."""
+    other_extensions: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Values at the identifiers of other extensions, under `extensions`."""
+
+    def reply(self, era: Era, message: JsonObject) -> Reply:
+        """Return the reply to a request, with the members that its era demands. Nothing of the request is kept."""
+        method, params = message["method"], as_object(message.get("params")) or {}
+        answers: dict[str, Callable[[JsonObject], Reply]] = {
+            "tools/list": self._list,
+            "tools/call": _echo,
+            METHOD: self._search,
+        }
+        if era == MODERN:
+            answers["server/discover"] = lambda _: self._discover()
+        else:
+            answers |= {"initialize": self._initialize, "ping": lambda _: Reply(result={})}
+        try:
+            if not isinstance(method, str) or method not in answers:
+                raise RefusalError(-32601, "Method not found")
+            if (self.hangs_up or self.silent) and method in {METHOD, "tools/list"}:
+                return Reply(hangs_up=self.hangs_up, silent=self.silent)
+            reply = answers[method](params)
+        except RefusalError as refusal:
+            return refusal.reply
+        if era == MODERN and reply.result is not None and not reply.plain:
+            members = {"resultType": "complete"} if method == "tools/call" else _MODERN_MEMBERS
+            return replace(reply, result={**members, **reply.result})
+        return reply
+
+    def _capabilities(self, *places: str) -> JsonObject:
+        held = dict.fromkeys(places, self.settings) if self.advertised is None else self.advertised
+        capabilities: JsonObject = {place: {EXTENSION_ID: value} for place, value in held.items()}
+        if self.other_extensions:
+            capabilities["extensions"] = {**self.other_extensions, **capabilities.get("extensions", {})}
+        return {"tools": {"listChanged": True}, **capabilities}
+
+    def _discover(self) -> Reply:
+        server = {f"{META_PREFIX}serverInfo": {"name": "peer", "version": "1"}}
+        capabilities = self._capabilities("extensions")
+        return Reply(result={"supportedVersions": [MODERN], "capabilities": capabilities, "_meta": server})
+
+    def _initialize(self, params: JsonObject) -> Reply:
+        wanted = params.get("protocolVersion")
+        return Reply(
+            result={
+                "protocolVersion": wanted if str(wanted) in LEGACY_REVISIONS else LEGACY,
+                "capabilities": self._capabilities("extensions", "experimental"),
+                "serverInfo": {"name": "peer", "version": "1"},
+            }
+        )
+
+    def _list(self, params: JsonObject) -> Reply:
+        if self.list_fails:
+            raise RefusalError(-32603, "Internal error")
+        start = 0
+        if "cursor" in params:
+            cursor = str(params["cursor"]).removeprefix(_LISTING_CURSOR)
+            if not cursor.isdecimal() or len(cursor) > _CURSOR_DIGITS:
+                raise RefusalError(-32602, "invalid cursor")
+            start = int(cursor)
+        elif self.list_starts_empty:
+            return found(cursor=f"{_LISTING_CURSOR}0")
+        end = start + self.list_page
+        return found(*self.tools[start:end], cursor=f"{_LISTING_CURSOR}{end}" if end < len(self.tools) else None)
+
+    def _search(self, params: JsonObject) -> Reply:
+        # A null, an invalid `limit` and a query that is not repeated each have a check of their own. For all other
+        # checks the search goes on as if the request had been valid.
+        params = {name: value for name, value in params.items() if value is not None}
+        blank = not isinstance(params.get("query"), str) or not params["query"].strip(WHITE_SPACE)
+        if "cursor" in params and blank:
+            params["query"], blank = "not repeated", False
+        if (integer(params.get("limit")) or 0) < 1:
+            params.pop("limit", None)
+        if blank:
+            raise RefusalError(-32602, "invalid query", {"field": "query", "reason": "no string, or blank"})
+        if not isinstance(params.get("cursor", ""), str):
+            raise RefusalError(-32602, "invalid cursor", {"field": "cursor", "reason": "no string"})
+        return self.search(params)
+
+
+def _echo(params: JsonObject) -> Reply:
+    call: JsonObject = {"name": params.get("name"), "arguments": params.get("arguments") or {}}
+    return Reply(result={"content": [{"type": "text", "text": json.dumps(call)}]})

@@ -1,4 +1,7 @@
-"""Connections of clients, read no faster than they are used: whoever floods a peer fills no memory of the suite."""
+"""Connections of clients, read no faster than they are used, so that a flood of bytes fills no memory.
+
+anyio's own socket streams read ahead for as long as data keeps coming in.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,22 @@ from collections.abc import Awaitable, Callable
 import anyio
 from anyio.abc import ByteStream, TaskGroup
 
-__all__ = ["SocketByteStream", "listening", "serve_sockets"]
-
 
 class SocketByteStream(ByteStream):
-    """One connected socket. Nothing is received ahead of `receive`, so that the kernel holds a fast sender up."""
+    """A connected socket. Nothing is received ahead of `receive`, so that the kernel slows a fast sender down."""
 
     def __init__(self, connected: socket.socket) -> None:
         connected.setblocking(False)
         self._socket = connected
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
-        """Return what has come, at most `max_bytes` of it.
+        """Return the bytes that have come, at most `max_bytes`.
 
         Raises:
-            anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError: nothing comes any more.
+            anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError: nothing more will come.
         """
         while True:
-            await _until(anyio.wait_readable, self._socket)
+            await _until_ready(anyio.wait_readable, self._socket)
             try:
                 data = self._socket.recv(max_bytes)
             except BlockingIOError:
@@ -40,11 +41,11 @@ class SocketByteStream(ByteStream):
         """Send all of `item`.
 
         Raises:
-            anyio.BrokenResourceError, anyio.ClosedResourceError: nothing can be sent any more.
+            anyio.BrokenResourceError, anyio.ClosedResourceError: nothing more can be sent.
         """
         rest = memoryview(item)
         while rest:
-            await _until(anyio.wait_writable, self._socket)
+            await _until_ready(anyio.wait_writable, self._socket)
             try:
                 rest = rest[self._socket.send(rest) :]
             except BlockingIOError:
@@ -53,7 +54,7 @@ class SocketByteStream(ByteStream):
                 raise anyio.BrokenResourceError from error
 
     async def send_eof(self) -> None:
-        """Say that nothing more will be sent.
+        """End the sending direction.
 
         Raises:
             anyio.BrokenResourceError: the connection is gone already.
@@ -64,14 +65,14 @@ class SocketByteStream(ByteStream):
             raise anyio.BrokenResourceError from error
 
     async def aclose(self) -> None:
-        """Close the socket; whoever waits for it learns of that."""
+        """Close the socket; tasks that wait for it get `anyio.ClosedResourceError`."""
         anyio.notify_closing(self._socket)
         self._socket.close()
         await anyio.lowlevel.checkpoint()
 
 
-async def _until(ready: Callable[[socket.socket], Awaitable[None]], waited_for: socket.socket) -> None:
-    """Wait for a socket that somebody else may have closed before, or closes meanwhile.
+async def _until_ready(ready: Callable[[socket.socket], Awaitable[None]], waited_for: socket.socket) -> None:
+    """Wait for a socket that another task may have closed, or closes meanwhile.
 
     Raises:
         anyio.ClosedResourceError: it is closed.
@@ -81,42 +82,40 @@ async def _until(ready: Callable[[socket.socket], Awaitable[None]], waited_for: 
     await ready(waited_for)
 
 
-def listening(host: str) -> socket.socket:
-    """Return a socket that listens on a free port of `host`.
-
-    Its connections send at once: a body that waits until its head is acknowledged costs 40 ms with every answer.
-    """
+def open_listener(host: str) -> socket.socket:
+    """Return a socket that listens on a free port of `host`."""
     listener = socket.create_server((host, 0))
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # which connections inherit
+    # Connections inherit this. A body that waits until its head is acknowledged costs 40 ms with every answer.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     listener.setblocking(False)
     return listener
 
 
-async def serve_sockets(
+async def serve_connections(
     listener: socket.socket, handler: Callable[[ByteStream], Awaitable[None]], tasks: TaskGroup, *, most: int
 ) -> None:
     """Have `handler` serve every connection in `tasks` until `listener` closes.
 
     Beyond `most` connections, the oldest is closed for the newest.
     """
-    held: list[anyio.CancelScope] = []
+    scopes: list[anyio.CancelScope] = []
 
     async def serve(stream: ByteStream, scope: anyio.CancelScope) -> None:
         with scope:
             async with stream:
                 await handler(stream)
-        if scope in held:
-            held.remove(scope)
+        if scope in scopes:
+            scopes.remove(scope)
 
     while True:
         try:
-            await _until(anyio.wait_readable, listener)
+            await _until_ready(anyio.wait_readable, listener)
             connected, _ = listener.accept()
         except anyio.ClosedResourceError:
             return
         except OSError:
-            continue  # it was gone before it was accepted
-        held.append(anyio.CancelScope())
-        tasks.start_soon(serve, SocketByteStream(connected), held[-1])
-        if len(held) > most:
-            held.pop(0).cancel()
+            continue  # the client was gone before it was accepted
+        scopes.append(anyio.CancelScope())
+        tasks.start_soon(serve, SocketByteStream(connected), scopes[-1])
+        if len(scopes) > most:
+            scopes.pop(0).cancel()

@@ -1,92 +1,89 @@
-"""What a client may answer from what it keeps. A client that keeps nothing has nothing to fear here."""
+"""Caching: which answers a client may give from what it keeps. A client that keeps nothing passes."""
 
 from __future__ import annotations
 
 import json
 import secrets
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import anyio
 
-from tools_search_conformance.clients.contract import NoDriverFeatureError
-from tools_search_conformance.clients.peer import CHANGED, params_of
+from tools_search_conformance.clients.bench import ClientBench, NotConnectedError, Session
+from tools_search_conformance.clients.driver import NoDriverFeatureError
+from tools_search_conformance.clients.peer import TOOLS_CHANGED, params_of
 from tools_search_conformance.clients.registry import client_check
-from tools_search_conformance.clients.script import LISTED, Reply, Script, found, serves, tool
-from tools_search_conformance.clients.sessions import NotConnectedError
+from tools_search_conformance.clients.script import TOOLS, Reply, Script, found, serves, tool
+from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.eras import LEGACY, MODERN
-
-if TYPE_CHECKING:
-    from tools_search_conformance.clients.bench import ClientBench
-    from tools_search_conformance.clients.sessions import Session
-    from tools_search_conformance.wire.codec import JsonObject
-    from tools_search_conformance.wire.record import Exchange
-
-__all__: list[str] = []
+from tools_search_conformance.wire.record import Exchange
 
 _NEED: Final = "fold a crane"
 _LIMIT: Final = 12
-_NEIGHBOURS: Final = (
+_SIMILAR: Final = (
     (_NEED, 2),
     ("Fold a crane", _LIMIT),
     ("fold a crane ", _LIMIT),
     ("\uff46old a crane", _LIMIT),
     ("fold a crane1", 2),
 )
-"""Searches that a careless key takes for the first one."""
+"""Searches that a careless cache key confuses with the first one."""
 _HOUR: Final = 3_600_000
+_SHORT: Final = 50
 _UNLISTED: Final = tool("fold_swan", "Folds a swan.")
-_MALFORMED_HINTS: Final[tuple[dict[str, Any], ...]] = (
+_MALFORMED_HINTS: Final[tuple[JsonObject, ...]] = (
     *({"ttlMs": ttl, "cacheScope": "public"} for ttl in (-1, -_HOUR, None, "3600000")),
     {"cacheScope": "public"},
     {},
     *({"ttlMs": _HOUR, "cacheScope": scope} for scope in (None, "shared")),
     {"ttlMs": _HOUR},
 )
-_SHORT: Final = 50
-_NEWS_SECONDS: Final = 2.0
+_NOTIFICATION_SECONDS: Final = 2.0
 """How long a client may take to act on a notification."""
 
 
-def _kept(*tools: JsonObject, scope: str = "public", cursor: str | None = None) -> Reply:
+def _cacheable(*tools: JsonObject, scope: str = "public", cursor: str | None = None) -> Reply:
     return found(*tools, cursor=cursor, ttlMs=_HOUR, cacheScope=scope)
+
+
+_ONE_PAGE: Final = serves(_cacheable(TOOLS[5]))
 
 
 @client_check(
     "cache-key",
-    title="A cached page answers its own request only",
+    title="A cached page answers only its own request",
     sends="Results that may be cached for an hour, of several pages; the client searches for one need, with another "
     "limit, for another need, for all, and for needs that differ in case, white space or form. Elsewhere it searches "
     "on a modern connection, and then on a legacy one to the same address.",
     passes="A request for each page that differs from those before in protocol revision, `query`, `limit` or `cursor`.",
 )
-async def keeps_pages_apart(bench: ClientBench) -> None:
+async def cache_key(bench: ClientBench) -> None:
     def by_params(params: JsonObject) -> Reply:
         page = {"": 1, "p2": 2, "p3": 3}.get(params.get("cursor", ""), 1)
         name = f"tool_{len(params['query'])}_{params.get('limit', 'none')}_{page}"
-        return _kept(tool(name), cursor={1: "p2", 2: "p3"}.get(page))
+        return _cacheable(tool(name), cursor={1: "p2", 2: "p3"}.get(page))
 
     async with bench.connected(Script(search=by_params)) as session:
         await _expect_request(bench, session, "a search", "fold a crane", 1)
         if params_of(session.last_search).get("limit") == 1:  # not so where a client asks for more and cuts
             await _expect_request(bench, session, "the same search with another limit", "fold a crane", 2)
         await _expect_request(bench, session, "a search for something else", "graft an orchid", 1)
-        told = await session.search_all("brew a pot of coffee")
-        pages = {name.rpartition("_")[2] for name in told.names}
-        message = f"of three pages the client has {told.describe()}"
+        outcome = await session.search_all("brew a pot of coffee")
+        pages = {name.rpartition("_")[2] for name in outcome.names}
+        message = f"of three pages the client has {outcome.describe()}"
         bench.expect(pages == {"1", "2", "3"}, session.last_search, message, case="three pages, by cursor")
-    for query, limit in _NEIGHBOURS:
-        await _expect_no_mixing(bench, query, limit)
+    for query, limit in _SIMILAR:
+        await _expect_queries_apart(bench, query, limit)
     if bench.cell.era == MODERN:
-        with suppress(NotConnectedError, NoDriverFeatureError):  # a client of one era has nothing to mix
+        with suppress(NotConnectedError, NoDriverFeatureError):  # a client of one era confuses none
             await _expect_revisions_apart(bench)
 
 
 async def _expect_revisions_apart(bench: ClientBench) -> None:
-    script, address = Script(search=serves(_kept(LISTED[5]))), secrets.token_hex(16)
+    script, address = Script(search=_ONE_PAGE), secrets.token_hex(16)
     async with bench.connected(script, address=address) as session:
         await session.search(_NEED, limit=_LIMIT)
-        bench.require(bool(session.peer.searches), "the client did not send tools/search", session.latest)
+        session.require_search()
     async with bench.connected(script, address=address, era=LEGACY) as session:
         await session.search(_NEED, limit=_LIMIT)
         message = "a search on a legacy connection was answered from the cache of a modern one"
@@ -94,25 +91,25 @@ async def _expect_revisions_apart(bench: ClientBench) -> None:
         bench.expect(bool(sent), sent[0] if sent else session.opening, message, case="two revisions, one address")
 
 
-async def _expect_no_mixing(bench: ClientBench, query: str, limit: int) -> None:
+async def _expect_queries_apart(bench: ClientBench, query: str, limit: int) -> None:
     """Expect two requests for two searches that differ, as far as the client sends the two differently at all."""
-    script = Script(search=serves(_kept(LISTED[5])))
+    script = Script(search=_ONE_PAGE)
     async with bench.connected(script) as session:
         await session.search(query, limit=limit)
-        alone = [_asked(exchange) for exchange in session.peer.searches]
+        alone = [_key(exchange) for exchange in session.peer.searches]
     async with bench.connected(script) as session:
         await session.search(_NEED, limit=_LIMIT)
-        before = [_asked(exchange) for exchange in session.peer.searches]
+        before = [_key(exchange) for exchange in session.peer.searches]
         if not alone or not before or alone[0] in before:
             return
         await session.search(query, limit=limit)
-        sent = [_asked(exchange) for exchange in session.peer.searches[len(before) :]]
+        sent = [_key(exchange) for exchange in session.peer.searches[len(before) :]]
         case = f"query {_NEED!r} with limit {_LIMIT}, then {query!r} with limit {limit}"
-        message = f"a search was answered from what was kept of another: {case}"
+        message = f"a search was answered from the cached page of another: {case}"
         bench.expect(alone[0] in sent, session.last_search, message, case=case)
 
 
-def _asked(exchange: Exchange) -> tuple[Any, ...]:
+def _key(exchange: Exchange) -> tuple[Any, ...]:
     return tuple(params_of(exchange).get(member) for member in ("query", "limit", "cursor"))
 
 
@@ -133,12 +130,12 @@ async def _expect_request(bench: ClientBench, session: Session, case: str, query
     level="SHOULD",
     eras=(MODERN,),
 )
-async def asks_again_for_stale_pages(bench: ClientBench) -> None:
-    for ttl, tools in ((0, LISTED[5:6]), (0, ()), (_SHORT, LISTED[5:6])):
+async def cache_stale(bench: ClientBench) -> None:
+    for ttl, tools in ((0, TOOLS[5:6]), (0, ()), (_SHORT, TOOLS[5:6])):
         async with bench.connected(Script(search=serves(found(*tools, ttlMs=ttl, cacheScope="public")))) as session:
             await session.search(_NEED, limit=5)
+            session.require_search()
             before = len(session.peer.searches)
-            bench.require(before > 0, "the client did not send tools/search", session.latest)
             await anyio.sleep(2 * ttl / 1000)
             await session.search(_NEED, limit=5)
             case = f"ttlMs {ttl}, tools: {len(tools)}"
@@ -155,16 +152,17 @@ async def asks_again_for_stale_pages(bench: ClientBench) -> None:
     level="SHOULD",
     eras=(MODERN,),
 )
-async def reads_malformed_hints(bench: ClientBench) -> None:
+async def cache_hints_malformed(bench: ClientBench) -> None:
     for hints in _MALFORMED_HINTS:
         case = f"the hints were {json.dumps(hints)}"
         page = Reply(result={"tools": [_UNLISTED], "resultType": "complete", **hints}, plain=True)
         async with bench.connected(Script(search=serves(page))) as session:
             for number in (1, 2):
-                told = await session.search(_NEED, limit=5)
+                outcome = await session.search(_NEED, limit=5)
                 where, asked = session.last_search, len(session.peer.searches)
-                message = f"{case}, and the search came to {told.describe()}"
-                bench.expect(not told.heard or _UNLISTED["name"] in told.names, where, message, case=case)
+                message = f"{case}, and the search returned {outcome.describe()}"
+                taken = not outcome.reported or _UNLISTED["name"] in outcome.names
+                bench.expect(taken, where, message, case=case)
                 bench.expect(not session.peer.listings, where, f"{case}, and the client sent tools/list", case=case)
                 is_fresh = hints.get("ttlMs") == _HOUR
                 message = f"{case}, and the second of two searches was answered from the cache"
@@ -179,9 +177,9 @@ async def reads_malformed_hints(bench: ClientBench) -> None:
     passes="A request for each of them.",
     eras=(MODERN,),
 )
-async def keeps_users_apart(bench: ClientBench) -> None:
-    bench.needs(await bench.driver(), "authorization")
-    async with bench.connected(Script(search=serves(_kept(LISTED[5], scope="private")))) as session:
+async def cache_private(bench: ClientBench) -> None:
+    await bench.require_features("authorization")
+    async with bench.connected(Script(search=serves(_cacheable(TOOLS[5], scope="private")))) as session:
         await session.ask("authorize", **{"as": "alice"})
         await session.search(_NEED, limit=5)
         before = len(session.peer.searches)
@@ -197,14 +195,14 @@ async def keeps_users_apart(bench: ClientBench) -> None:
     sends="Results that may be cached for an hour; the client searches, then lists.",
     passes="`tools/list` for the listing, unless the client had listed before.",
 )
-async def lists_what_was_searched(bench: ClientBench) -> None:
-    async with bench.connected(Script(search=serves(_kept(LISTED[5])))) as session:
+async def cache_not_crossed(bench: ClientBench) -> None:
+    async with bench.connected(Script(search=_ONE_PAGE)) as session:
         await session.search_all(_NEED)
         where = session.last_search
-        if not session.peer.listings:  # who has listed before may keep that
-            told = await session.list_tools()
+        if not session.peer.listings:  # a client that has listed before may keep that
+            outcome = await session.list_tools()
             listed = session.peer.listings
-            message = f"after a search the client listed without tools/list: {told.describe()}"
+            message = f"after a search the client listed without tools/list: {outcome.describe()}"
             bench.expect(bool(listed), listed[-1] if listed else where, message, case="a search, then a listing")
 
 
@@ -215,34 +213,34 @@ async def lists_what_was_searched(bench: ClientBench) -> None:
     "same search.",
     passes="New requests for both pages.",
 )
-async def forgets_after_a_list_change(bench: ClientBench) -> None:
+async def list_change_drops_cache(bench: ClientBench) -> None:
     def by_cursor(params: JsonObject) -> Reply:
-        return _kept(LISTED[5]) if "cursor" in params else _kept(LISTED[4], cursor="p2")
+        return _cacheable(TOOLS[5]) if "cursor" in params else _cacheable(TOOLS[4], cursor="p2")
 
     async with bench.connected(Script(search=by_cursor)) as session:
         await session.search_all(_NEED)
+        session.require_search()
         before = len(session.peer.searches)
-        bench.require(before > 0, "the client did not send tools/search", session.latest)
         held = {params_of(exchange).get("cursor") for exchange in session.peer.searches}
         await session.search_all(_NEED)
         keeps = len(session.peer.searches) == before
-        # Who keeps nothing need not listen; who keeps something and does not listen never receives the notification.
+        # A client that keeps nothing need not listen; one that keeps pages and does not listen is never notified.
         bench.applies(not keeps or await _listens(session), "the client does not listen to list changes")
         before = len(session.peer.searches)
-        await session.peer.notify(CHANGED)
+        await session.peer.notify(TOOLS_CHANGED)
         asked: set[Any] = set()
-        with anyio.move_on_after(_NEWS_SECONDS):
+        with anyio.move_on_after(_NOTIFICATION_SECONDS):
             while not held <= asked:
                 await session.search_all(_NEED)
                 asked |= {params_of(exchange).get("cursor") for exchange in session.peer.searches[before:]}
         for cursor in held:
             page = "first page" if cursor is None else "second page"
-            message = f"{_NEWS_SECONDS:g} s after a list change the {page} was still answered from what was kept"
+            message = f"{_NOTIFICATION_SECONDS:g} s after a list change the {page} was still answered from the cache"
             bench.expect(cursor in asked, session.last_search, message, case=page)
 
 
 async def _listens(session: Session) -> bool:
     """Wait a moment for a subscription that the client may be about to open."""
-    with anyio.move_on_after(_NEWS_SECONDS):
-        await session.peer.heeded.wait()
-    return session.peer.heeded.is_set()
+    with anyio.move_on_after(_NOTIFICATION_SECONDS):
+        await session.peer.subscribed.wait()
+    return session.peer.subscribed.is_set()

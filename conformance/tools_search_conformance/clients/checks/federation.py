@@ -1,43 +1,48 @@
-"""Several servers at once: each is asked, their scores are not compared, names are unambiguous."""
+"""Federations: several servers of one client, their scores and names, and servers that fail."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tools_search_spec import EXTENSION_ID
 
+from tools_search_conformance.clients.bench import ClientBench, NotConnectedError, Session
+from tools_search_conformance.clients.driver import DriverError, Outcome
 from tools_search_conformance.clients.peer import params_of
 from tools_search_conformance.clients.registry import client_check
-from tools_search_conformance.clients.script import Script, found, serves, tool
-
-if TYPE_CHECKING:
-    from tools_search_conformance.clients.bench import ClientBench
-    from tools_search_conformance.wire.codec import JsonObject
-    from tools_search_conformance.wire.record import Exchange
-
-__all__: list[str] = []
+from tools_search_conformance.clients.script import Script, found, refuses, serves, tool
+from tools_search_conformance.wire.codec import JsonObject
+from tools_search_conformance.wire.eras import MODERN
+from tools_search_conformance.wire.record import Exchange
 
 _NEED: Final = "dispatch a courier"
 _OTHER_NEED: Final = "send a bicycle"
 _PAIR: Final = ("one", "two")
 _SLOW: Final = 0.2
 """Seconds by which a server answers later than the other one."""
-_MARKS: Final = ("_", "__", "-", ".")
-"""What clients put between the name of a server and that of a tool."""
+_SEPARATORS: Final = ("_", "__", "-", ".")
+"""What clients put between the names of a server and a tool."""
+_BROKEN: Final[Mapping[str, Script]] = {
+    "refused with an internal error": Script(search=refuses(-32603), list_fails=True),
+    "ended the connection": Script(hangs_up=True),
+    "could not be reached": Script(unreachable=True),
+}
+_SENDS_BROKEN: Final = (
+    "Three peers, of which one refuses everything that it is asked for its tools, ends the connection then, or is not "
+    "to be reached from the start."
+)
 
 
 def _hit(name: str, score: float) -> JsonObject:
     return tool(name, "Dispatches a courier.", _meta={EXTENSION_ID: {"score": score}})
 
 
-def _offers(*hits: JsonObject) -> Script:
-    return Script(search=serves(found(*hits)))
-
-
-def _finds(need: str, *hits: JsonObject) -> Script:
-    """Return a server that finds `hits` for one need, and nothing for any other."""
-    return Script(search=lambda params: found(*(hits if params["query"] == need else ())))
+def _finds(*hits: JsonObject, only: str | None = None) -> Script:
+    """Return a server that finds `hits`, for every query or for `only` one."""
+    return Script(search=lambda params: found(*(hits if only in {None, params["query"]} else ())))
 
 
 @client_check(
@@ -48,9 +53,9 @@ def _finds(need: str, *hits: JsonObject) -> Script:
     passes="`tools/search` to the two, `tools/list` to the third, each time.",
     level="ADVICE",
 )
-async def asks_each_server(bench: ClientBench) -> None:
-    plain = Script(advertised={}, listed=(_hit("third", 0.1),))
-    scripts = {"a": _offers(_hit("first", 0.9)), "b": _offers(_hit("second", 0.5)), "c": plain}
+async def federation_asks_all(bench: ClientBench) -> None:
+    plain = Script(advertised={}, tools=(_hit("third", 0.1),))
+    scripts = {"a": _finds(_hit("first", 0.9)), "b": _finds(_hit("second", 0.5)), "c": plain}
     for limit in (10, 1):
         async with bench.federated(scripts) as session:
             await session.search(_NEED, limit=limit)
@@ -64,31 +69,31 @@ async def asks_each_server(bench: ClientBench) -> None:
 @client_check(
     "federation-scores-not-compared",
     feature="federation",
-    title="Scores of several servers are not compared",
+    title="Scores of different servers are not compared",
     sends="Two peers that each find tools which are much the same; one gives high scores, one gives low ones. Then the "
     "scores are exchanged. The peer with the high scores answers last.",
-    passes="The best tool of the high scores does not stand before that of the low ones both times.",
+    passes="The best tool with a high score does not precede the best one with a low score both times.",
 )
-async def compares_no_scores_of_servers(bench: ClientBench) -> None:
+async def federation_scores_not_compared(bench: ClientBench) -> None:
     leads = [await _leads(bench, high) for high in _PAIR]
     message = "of the best tools of two servers, the one with the higher score came first, whichever server gave it"
     bench.expect(not all(first for first, _ in leads), leads[-1][1], message, case="scores exchanged")
 
 
 async def _leads(bench: ClientBench, high: str) -> tuple[bool, Exchange]:
-    """Return whether the best tool of the server `high` comes first, and how that shows.
+    """Return whether the best tool of the server `high` comes first, and evidence.
 
-    It is the last to answer, so that it is not the first because of that.
+    It is the last to answer, so that its time is no reason to come first.
     """
     low = _PAIR[1 - _PAIR.index(high)]
     slow = replace(found(*_scored(high, 0.99)), seconds=_SLOW)
-    scripts = {high: Script(search=serves(slow)), low: _offers(*_scored(low, 0.20))}
+    scripts = {high: Script(search=serves(slow)), low: _finds(*_scored(low, 0.20))}
     async with bench.federated({name: scripts[name] for name in _PAIR}) as session:
-        told = await session.search(_NEED, limit=20)
-        order = [(item.get("server"), item.get("tool")) for item in told.tools]
+        outcome = await session.search(_NEED, limit=20)
+        order = [(item.get("server"), item.get("tool")) for item in outcome.tools]
         best = [(name, f"courier_{name}_0") for name in (high, low)]
         there = all(each in order for each in best)
-        bench.require(there, f"of {best} the driver tells nothing: {order}", session.latest)
+        bench.require(there, f"of {best} the driver does not report all: {order}", session.latest)
         return order.index(best[0]) < order.index(best[1]), session.evidence
 
 
@@ -105,22 +110,22 @@ def _scored(server: str, best: float) -> list[JsonObject]:
     passes="No name that stands for two tools, in one result or over both.",
     level="ADVICE",
 )
-async def names_tools_apart(bench: ClientBench) -> None:
-    others = [f"a{mark}b" for mark in _MARKS]
-    alike = [tool(f"b{mark}courier", f"Dispatches a courier, way {n}.") for n, mark in enumerate(_MARKS)]
-    scripts = {"a": _finds(_NEED, tool("courier", "Dispatches a courier on foot."), *alike)}
-    scripts |= {name: _finds(_NEED, tool("courier", f"Dispatches a courier from {name}.")) for name in others[1:]}
-    scripts[others[0]] = _offers(tool("courier", "Dispatches a courier by bicycle."))
+async def federation_names_unique(bench: ClientBench) -> None:
+    others = [f"a{mark}b" for mark in _SEPARATORS]
+    alike = [tool(f"b{mark}courier", f"Dispatches a courier, way {n}.") for n, mark in enumerate(_SEPARATORS)]
+    scripts = {"a": _finds(tool("courier", "Dispatches a courier on foot."), *alike, only=_NEED)}
+    scripts |= {name: _finds(tool("courier", f"Dispatches a courier from {name}."), only=_NEED) for name in others[1:]}
+    scripts[others[0]] = _finds(tool("courier", "Dispatches a courier by bicycle."))
     async with bench.federated(scripts) as session:
-        named: dict[Any, tuple[Any, Any]] = {}
+        meanings: dict[Any, tuple[Any, Any]] = {}
         for need in (_NEED, _OTHER_NEED):
-            told = await session.search(need, limit=20)
-            for item in told.tools:
+            outcome = await session.search(need, limit=20)
+            for item in outcome.tools:
                 meant = (item.get("server"), item.get("tool"))
-                first = named.setdefault(item.get("name"), meant)
+                first = meanings.setdefault(item.get("name"), meant)
                 message = f"the name {item.get('name')!r} stands for {first} and for {meant} (server, tool)"
                 bench.expect(first == meant, session.evidence, message)
-        servers = {server for server, _ in named.values()}
+        servers = {server for server, _ in meanings.values()}
         bench.require(len(servers) > 1, f"the client has tools of {servers} only", session.latest)
 
 
@@ -133,25 +138,92 @@ async def names_tools_apart(bench: ClientBench) -> None:
     passes="`tools/call` to the server of that tool, by its name there. A driver that cannot `call` is not judged.",
     level="ADVICE",
 )
-async def calls_what_is_named(bench: ClientBench) -> None:
-    scripts = {name: _offers(tool("courier", f"Dispatches a courier from {name}.")) for name in ("a", "b", "c")}
+async def federation_calls_named(bench: ClientBench) -> None:
+    scripts = {name: _finds(tool("courier", f"Dispatches a courier from {name}.")) for name in ("a", "b", "c")}
     async with bench.federated(scripts) as session:
-        told = await session.search(_NEED, limit=10)
-        bench.require(bool(told.tools), f"the client found nothing: {told.describe()}", session.latest)
-        names = [item["name"] for item in told.tools]
+        outcome = await session.search(_NEED, limit=10)
+        bench.require(bool(outcome.tools), f"the client found nothing: {outcome.describe()}", session.latest)
+        names = [item["name"] for item in outcome.tools]
         bench.applies(len({*names}) == len(names), "one name stands for several tools; see federation-names-unique")
-        for item in told.tools:
+        for item in outcome.tools:
             meant, name, arguments = item.get("server"), str(item["name"]), {"parcel": str(item["name"])}
             await session.call(name, arguments)
             called = [
                 (server, call)
                 for server, peer in session.peers.items()
-                for call in peer.asked("tools/call")
+                for call in peer.requests("tools/call")
                 if params_of(call).get("name") == "courier" and params_of(call).get("arguments") == arguments
             ]
-            bench.applies(
-                bool(called), "the client calls nothing by the names that it gives to tools of several servers"
-            )
+            bench.applies(bool(called), "the client calls nothing by the names that it gives to tools")
             for server, call in called:
                 message = f"the name {name!r} stands for a tool of the server {meant}, and its call went to {server}"
                 bench.expect(server == meant, call, message, case=name)
+
+
+def _with_broken(broken: Script) -> Mapping[str, Script]:
+    """Return a server `b` that is broken, and `a` and `c`, which are not."""
+    first, third = (_finds(tool(name, "Dispatches a courier.")) for name in ("first_courier", "third_courier"))
+    return {"a": first, "b": broken, "c": third}
+
+
+def _expect_failure_reported(bench: ClientBench, session: Session, outcome: Outcome, way: str) -> None:
+    message = f"the server b failed: it {way}; and the client reports as failed {outcome.failed}"
+    bench.expect(outcome.failed == ["b"], session.evidence, message, case=way)
+
+
+def _expect_rest(bench: ClientBench, session: Session, outcome: Outcome, way: str) -> None:
+    servers = {item.get("server") for item in outcome.tools}
+    message = f"one server {way}, and the client has {outcome.describe()} of {servers}"
+    bench.expect(servers == {"a", "c"}, session.evidence, message, case=way)
+
+
+@client_check(
+    "federation-tells-failures",
+    feature="federation",
+    title="Failed servers are reported to the host",
+    sends=_SENDS_BROKEN,
+    passes="That one, and no other, among those that failed.",
+    level="ADVICE",
+)
+async def federation_tells_failures(bench: ClientBench) -> None:
+    for way, broken in _BROKEN.items():
+        with suppress(NotConnectedError):  # which is for federation-returns-rest to judge
+            async with bench.federated(_with_broken(broken)) as session:
+                _expect_failure_reported(bench, session, await session.search(_NEED, limit=10), way)
+
+
+@client_check(
+    "federation-returns-rest",
+    feature="federation",
+    title="The results of the other servers are returned",
+    sends=_SENDS_BROKEN,
+    passes="The tools of the other two.",
+    level="ADVICE",
+)
+async def federation_returns_rest(bench: ClientBench) -> None:
+    for way, broken in _BROKEN.items():
+        async with bench.federated(_with_broken(broken), must_connect=True) as session:
+            _expect_rest(bench, session, await session.search(_NEED, limit=10), way)
+
+
+@client_check(
+    "federation-bears-silence",
+    feature="federation",
+    title="A silent server is reported as failed, and the results of the others are returned",
+    sends="Three peers, of which one is silent when it is asked for its tools.",
+    passes="That one, and no other, among those that failed, and the tools of the other two. A client that waits for "
+    "longer than the driver may take is not judged.",
+    level="ADVICE",
+    eras=(MODERN,),
+)
+async def federation_bears_silence(bench: ClientBench) -> None:
+    async with bench.federated(_with_broken(Script(silent=True))) as session:
+        try:
+            outcome = await session.search(_NEED, limit=10)
+        except DriverError as error:
+            if isinstance(error.__cause__, TimeoutError):
+                bench.deaths.clear()
+                bench.applies(False, f"the client waits for a silent server: {error}")
+            raise
+        _expect_failure_reported(bench, session, outcome, "did not answer")
+        _expect_rest(bench, session, outcome, "did not answer")

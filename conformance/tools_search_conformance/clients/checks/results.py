@@ -1,37 +1,52 @@
-"""Results with more in them than the draft knows, or than the era knows."""
+"""Results: what a client takes from them, and its fallback to `tools/list` where there is no search that it can use."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from tools_search_spec import EXTENSION_ID, METHOD
 
-from tools_search_conformance.clients.generated import Shifting, unknown_members
+from tools_search_conformance.clients.bench import ClientBench
+from tools_search_conformance.clients.driver import Outcome
+from tools_search_conformance.clients.generated import SwitchedSearch, unknown_members
+from tools_search_conformance.clients.peer import params_of
 from tools_search_conformance.clients.registry import client_check
-from tools_search_conformance.clients.script import Script, found, serves, tool
+from tools_search_conformance.clients.script import (
+    SETTINGS,
+    TOOLS,
+    RefusalError,
+    Reply,
+    Script,
+    Search,
+    found,
+    refuses,
+    serves,
+    tool,
+)
 from tools_search_conformance.target.properties import explore
 from tools_search_conformance.wire.codec import JsonObject
-from tools_search_conformance.wire.eras import LEGACY
+from tools_search_conformance.wire.eras import LEGACY, MODERN
 
-if TYPE_CHECKING:
-    from tools_search_conformance.clients.bench import ClientBench
-    from tools_search_conformance.clients.contract import Told
-
-__all__: list[str] = []
-
-_NEED: Final = "mend a clock"
 _HOUR: Final = 3_600_000
-_ONE: Final = tool("mend_clock", "Mends a clock.")
-"""A tool that no peer lists, so that who has it has taken the result."""
+_UNLISTED: Final = tool("mend_clock", "Mends a clock.")
+"""A tool that no peer lists: a client that has it has taken the result."""
+_WANTED: Final = TOOLS[6]
+_NEED: Final = "graft an orchid"
+"""Fits only the tool on the last page of the listing."""
+_LISTED_PAGES: Final = 3
+_NEEDS: Final = ("graft a rose", "graft a lily", "graft a fern", "graft an elm")
+_BUSY: Final = 12
+_RETRY_AFTER_MS: Final = 20
+_MANY: Final = tuple(tool(f"mend_{number}", f"Mends part {number} of a clock.") for number in range(2000))
 
 
-async def _expect_found(bench: ClientBench, script: Script, case: str) -> Told:
-    async with bench.connected(script) as session:
-        told = await session.search(_NEED)
-        message = f"{case}, and the search came to {told.describe()}"
-        bench.expect(_ONE["name"] in told.names, session.last_search, message, case=case)
-        return told
+async def _expect_found(bench: ClientBench, result: JsonObject, case: str) -> Outcome:
+    async with bench.connected(Script(search=serves(found(_UNLISTED, **result)))) as session:
+        outcome = await session.search("mend a clock")
+        message = f"{case}, and the search returned {outcome.describe()}"
+        bench.expect(_UNLISTED["name"] in outcome.names, session.last_search, message, case=case)
+        return outcome
 
 
 @client_check(
@@ -41,35 +56,35 @@ async def _expect_found(bench: ClientBench, script: Script, case: str) -> Told:
     "tool that has some.",
     passes="The client has the tool, and does not take the result for an invalid one.",
 )
-async def ignores_unknown_members_of_results(bench: ClientBench) -> None:
+async def result_unknown_members(bench: ClientBench) -> None:
     extra: JsonObject = {"facets": {"group": ["a"]}, "future": None, "warnings": ["x"], "_meta": {"example.com/x": [1]}}
-    await _expect_found(bench, Script(search=serves(found(_ONE, **extra))), "the result had members nobody knows")
-    odd = {**_ONE, "future": {"deep": [1, None]}, "_meta": {EXTENSION_ID: {"score": 0.5, "why": ["x"]}}}
-    told = await _expect_found(bench, Script(search=serves(found(odd))), "the tool had members nobody knows")
-    if told.heard:
-        shifting = Shifting()
-        async with bench.connected(Script(search=shifting)) as session:
+    await _expect_found(bench, extra, "the result had members nobody knows")
+    odd = {**_UNLISTED, "future": {"deep": [1, None]}, "_meta": {EXTENSION_ID: {"score": 0.5, "why": ["x"]}}}
+    outcome = await _expect_found(bench, {"tools": [odd]}, "the tool had members nobody knows")
+    if outcome.reported:
+        switched = SwitchedSearch()
+        async with bench.connected(Script(search=switched)) as session:
 
             async def judge(members: JsonObject) -> None:
-                shifting.now = serves(found(_ONE, **members))
-                told = await session.search(shifting.next_query())
+                switched.current = serves(found(_UNLISTED, **members))
+                outcome = await session.search(switched.next_query())
                 case = f"members {json.dumps(members, ensure_ascii=False)}"
-                message = f"the result had members nobody knows, and the search came to {told.describe()}"
-                bench.expect(_ONE["name"] in told.names, session.last_search, message, case=case)
+                message = f"the result had members nobody knows, and the search returned {outcome.describe()}"
+                bench.expect(_UNLISTED["name"] in outcome.names, session.last_search, message, case=case)
 
             await explore(bench, unknown_members(), judge, cost=2)
 
 
 @client_check(
     "legacy-members-ignored",
-    title="On a legacy connection the modern members of a result count for nothing",
-    sends="Legacy results whose `resultType`, `ttlMs` and `cacheScope` are none; then the same search twice, without a "
+    title="The modern members of a legacy result are ignored",
+    sends="Legacy results with an invalid `resultType`, `ttlMs` or `cacheScope`; then the same search twice, without a "
     "`ttlMs`, with one of an hour, and with one of 0.",
     passes="The client has the tool each time, and `ttlMs` makes no difference to when it asks again.",
     eras=(LEGACY,),
 )
-async def ignores_modern_members_of_legacy_results(bench: ClientBench) -> None:
-    misfits: tuple[JsonObject, ...] = (
+async def legacy_members_ignored(bench: ClientBench) -> None:
+    invalid: tuple[JsonObject, ...] = (
         {"resultType": "surprise"},
         {"resultType": "input_required"},
         {"resultType": None, "ttlMs": None, "cacheScope": None},
@@ -77,16 +92,159 @@ async def ignores_modern_members_of_legacy_results(bench: ClientBench) -> None:
         {"ttlMs": -5},
         {"cacheScope": "everyone"},
     )
-    for wrong in misfits:
-        await _expect_found(
-            bench, Script(search=serves(found(_ONE, **wrong))), f"a legacy result had {json.dumps(wrong)}"
-        )
+    for members in invalid:
+        await _expect_found(bench, members, f"a legacy result had {json.dumps(members)}")
     hints: tuple[JsonObject, ...] = ({}, {"ttlMs": _HOUR}, {"ttlMs": 0})
     asked: list[int] = []
     for hint in hints:
-        async with bench.connected(Script(search=serves(found(_ONE, **hint)))) as session:
-            await session.search(_NEED)
-            await session.search(_NEED)
+        async with bench.connected(Script(search=serves(found(_UNLISTED, **hint)))) as session:
+            await session.search("mend a clock")
+            await session.search("mend a clock")
             asked.append(len(session.peer.searches))
             message = f"the same search twice made {asked[0]} requests, and with ttlMs {asked[-1]}"
             bench.expect(asked[-1] == asked[0], session.last_search, message)
+
+
+async def _expect_fallback(
+    bench: ClientBench, script: Script, case: str, *, all_pages: bool = False, ranked: bool = False
+) -> None:
+    """Expect every page of `tools/list`, and the tool on the last of them in the outcome; first, where it is ranked."""
+    number = _LISTED_PAGES + script.list_starts_empty
+    async with bench.connected(script) as session:
+        limit = 3 if ranked else len(TOOLS)
+        outcome = await (session.search_all(_NEED) if all_pages else session.search(_NEED, limit=limit))
+        where = session.last_request_for_tools
+        pages = {str(params_of(exchange).get("cursor", "")) for exchange in session.peer.listings}
+        message = f"{case}, and the client asked for {len(pages)} of {number} pages of tools/list"
+        bench.expect(len(pages) == number, where, f"{message}; the search returned {outcome.describe()}", case=case)
+        place = "the first" if ranked else "there"
+        message = f"{case}, all tools were listed, and the one that fits is not {place}: {outcome.describe()}"
+        fits = not outcome.reported or _WANTED["name"] in outcome.names[: 1 if ranked else None]
+        bench.expect(fits, where, message, case=case)
+
+
+@client_check(
+    "fallback-not-advertised",
+    title="Without the extension, all tools are listed and ranked",
+    sends="Peers that do not advertise the extension and list their tools on three pages, one of them after an empty "
+    "page.",
+    passes="Requests for all of them, and as the first tool the one on the last page, which alone fits.",
+    level="ADVICE",
+)
+async def fallback_not_advertised(bench: ClientBench) -> None:
+    for all_pages in (False, True):
+        case = f"the server does not advertise the extension, the client is to find {'all' if all_pages else 'three'}"
+        await _expect_fallback(bench, Script(advertised={}), case, all_pages=all_pages, ranked=True)
+    case = "the server does not advertise the extension, and its listing begins with an empty page"
+    await _expect_fallback(bench, Script(advertised={}, list_starts_empty=True), case, ranked=True)
+
+
+@client_check(
+    "fallback-after-refusal",
+    title="After -32601 or -32021, all tools are listed",
+    sends="Peers that advertise the extension and refuse the search with error -32601, and with -32021.",
+    passes="Requests for all pages of `tools/list`, and the tool on the last page, which alone fits, is found.",
+    level="SHOULD",
+)
+async def fallback_after_refusal(bench: ClientBench) -> None:
+    for code in (-32601, -32021):
+        await _expect_fallback(bench, Script(search=refuses(code)), f"the search was refused with {code}")
+
+
+@client_check(
+    "fallback-after-invalid-result",
+    title="After an unusable result, all tools are listed",
+    sends="Results without `tools`, with `tools` that is not an array, or with a `nextCursor` that is neither a string "
+    "nor `null`; a modern result that asks for input. Elsewhere a page with one valid tool among entries that are not.",
+    passes="Requests for all pages of `tools/list`, and the tool on the last page, which alone fits, is found. Of the "
+    "page with the invalid entries, the valid tool and nothing else, or the tools that listing finds.",
+    level="SHOULD",
+)
+async def fallback_after_invalid_result(bench: ClientBench) -> None:
+    unusable: tuple[JsonObject, ...] = (
+        {"matches": [tool("wrong_place")]},
+        {"tools": {"name": "no_array"}},
+        {"tools": None},
+        {"tools": "graft_orchid"},
+        {"tools": [tool("odd_cursor")], "nextCursor": 7},
+        {"tools": [tool("odd_cursor")], "nextCursor": {"page": 2}},
+    )
+    if bench.cell.era == MODERN:
+        unusable += ({"resultType": "input_required", "requestState": "more"},)
+    for result in unusable:
+        script = Script(search=serves(Reply(result=result)))
+        await _expect_fallback(bench, script, f"the result was {json.dumps(result)}")
+    await _expect_valid_tool_only(bench)
+
+
+async def _expect_valid_tool_only(bench: ClientBench) -> None:
+    """Expect the valid tool of a page; a client that lists instead does more than it has to."""
+    invalid: list[Any] = ["a_name", None, {"description": "nameless"}, {**tool("x"), "name": 7}, {"name": "no_schema"}]
+    page: JsonObject = {"tools": [*invalid[:2], tool("graft_rose", "Grafts a rose."), *invalid[2:]]}
+    async with bench.connected(Script(search=serves(Reply(result=page)))) as session:
+        outcome = await session.search(_NEED, limit=10)
+        case = f"the page was {json.dumps(page)}"
+        right = not outcome.reported or outcome.names == ["graft_rose"] or bool(session.peer.listings)
+        bench.expect(right, session.last_search, f"{case}, and the search returned {outcome.describe()}", case=case)
+
+
+@client_check(
+    "busy-not-listed",
+    title="A server that is too busy is not listed instead",
+    sends=f"Peers that answer {_BUSY} searches, or as many requests for a second page, with error -32603 and "
+    "`data.retryAfterMs`; they advertise a large catalog, then a small one. The client searches for several needs.",
+    passes="No `tools/list` after such an answer. When the client searches again is not judged.",
+    level="SHOULD",
+)
+async def busy_not_listed(bench: ClientBench) -> None:
+    for settings in (SETTINGS, {**SETTINGS, "catalogSize": len(TOOLS)}):
+        async with bench.connected(Script(search=_busy(0), settings=settings)) as session:
+            await session.search_all(_NEED)
+            searched, listed = bool(session.peer.searches), bool(session.peer.listings)
+        if settings is not SETTINGS and not searched:
+            return  # a small catalog may be listed in the first place
+        bench.require(searched, "the client did not send tools/search", session.latest)
+        bench.applies(not listed, "the client lists a server that it searches, busy or not")
+        for later in (False, True):
+            case = f"catalogSize {settings['catalogSize']}, busy at {'the second page' if later else 'once'}"
+            await _expect_no_listing(bench, Script(search=_busy(_BUSY, later=later), settings=settings), case)
+
+
+async def _expect_no_listing(bench: ClientBench, script: Script, case: str) -> None:
+    async with bench.connected(script) as session:
+        for need in _NEEDS:
+            outcome = await session.search_all(need)
+            if not outcome.reported:
+                break  # a one-shot client does one thing
+        message = f"{case}, and the client sent tools/list"
+        bench.expect(not session.peer.listings, session.last_request_for_tools, message, case=case)
+
+
+def _busy(times: int, *, later: bool = False) -> Search:
+    """Return a search of two pages for which the server is too busy so many times, at the first page or the `later`."""
+
+    def search(params: JsonObject) -> Reply:
+        nonlocal times
+        if times and ("cursor" in params) == later:
+            times -= 1
+            raise RefusalError(-32603, "too many searches at once", {"retryAfterMs": _RETRY_AFTER_MS})
+        return found(_WANTED) if "cursor" in params else found(tool("first_page"), cursor="page2")
+
+    return search
+
+
+@client_check(
+    "large-catalog-searched",
+    title="A large catalog is searched",
+    sends="Peers that list 2,000 tools: one advertises a million, the other an empty object.",
+    passes="`tools/search`, at once or when the listing turns out long.",
+    level="ADVICE",
+)
+async def large_catalog_searched(bench: ClientBench) -> None:
+    for settings in ({"catalogSize": 1_000_000}, {}):
+        case = f"the server advertised {json.dumps(settings)}"
+        async with bench.connected(Script(settings=settings, tools=_MANY, list_page=20)) as session:
+            await session.search("mend a clock", limit=5)
+            sent, pages = session.peer.searches, len(session.peer.listings)
+            message = f"{case}, and the client read {pages} pages of tools/list and did not send tools/search"
+            bench.expect(bool(sent), sent[0] if sent else session.last_request_for_tools, message, case=case)
