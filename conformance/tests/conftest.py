@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from tools_search_conformance.checks import select
-from tools_search_conformance.clients.checks import select_client_checks
-from tools_search_conformance.clients.judge import ClientOptions
-from tools_search_conformance.model import CHECK_PREFIX
-from tools_search_conformance.run.invocation import Options
+from tools_search_conformance.checks import SERVER_CHECKS
+from tools_search_conformance.clients.checks import CLIENT_CHECKS
+from tools_search_conformance.model import SERVER_PREFIX
+from tools_search_conformance.run.options import Options
 
 LAUNCHER: Final = Path(__file__).parent / "target.py"
 
@@ -36,20 +35,20 @@ def options(tmp_path: Path) -> Callable[..., Options]:
         # As quick as what leaves no check out can be.
         defaults: dict[str, Any] = {"effort": "quick", "brief": False, "seed": 1, "timeout": 5}
         defaults |= {"out": tmp_path / "report"}
-        return Options(checks=select([CHECK_PREFIX + rule for rule in rules]), **(defaults | rest))
+        return Options(selection=SERVER_CHECKS.select([SERVER_PREFIX + rule for rule in rules]), **(defaults | rest))
 
     return build
 
 
 @pytest.fixture
-def client_options(tmp_path: Path) -> Callable[..., ClientOptions]:
+def client_options(tmp_path: Path) -> Callable[..., Options]:
     """Return options for a run over a client, checks given by their rules."""
 
-    def build(*rules: str, **rest: Any) -> ClientOptions:
+    def build(*rules: str, **rest: Any) -> Options:
         # A driver of ours runs from the sources, wherever those are.
         env = {name: value for name, value in os.environ.items() if name == "PYTHONPATH"}
         defaults: dict[str, Any] = {"out": tmp_path / "report", "timeout": 10, "start_timeout": 60, "env": env}
-        return ClientOptions(checks=select_client_checks(rules), **(defaults | rest))
+        return Options(selection=CLIENT_CHECKS.select(rules), **(defaults | rest))
 
     return build
 

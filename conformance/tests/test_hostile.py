@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 import pytest
 from junitparser import JUnitXml
-from tools_search_conformance.model import CHECK_PREFIX, CLIENT_PREFIX
+from tools_search_conformance.model import CLIENT_PREFIX, SERVER_PREFIX
 
 HERE: Final = Path(__file__).parent
 LAUNCHER: Final = HERE / "target.py"
@@ -186,7 +186,7 @@ class Outcome:
         report = self.out / "report.json"
         results: list[dict[str, Any]] = json.loads(report.read_bytes())["results"] if report.exists() else []
         passed = {str(result["check"]) for result in results if result["status"] == "pass"}
-        return {check.removeprefix(CHECK_PREFIX).removeprefix(CLIENT_PREFIX) for check in passed}
+        return {check.removeprefix(SERVER_PREFIX).removeprefix(CLIENT_PREFIX) for check in passed}
 
 
 class Judges:

@@ -11,7 +11,7 @@ from typing import get_args
 
 import click.testing
 import pytest
-from tools_search_conformance.checks import registered
+from tools_search_conformance.checks import SERVER_CHECKS
 from tools_search_conformance.cli import cli
 from tools_search_conformance.cli.judging_commands import server
 from tools_search_conformance.model import FIXTURE_FEATURES, Status
@@ -78,7 +78,7 @@ def test_the_failure_that_contributors_are_shown_is_printed_like_that(tmp_path: 
 def test_every_check_that_is_named_for_its_failure_is_one():
     named = set(re.findall(r"^\| FAIL `([a-z-]+)`", README, re.MULTILINE))
     assert named
-    assert named <= {check.rule for check in registered()}
+    assert named <= {check.rule for check in SERVER_CHECKS.all}
 
 
 def test_every_option_of_choosing_is_explained():

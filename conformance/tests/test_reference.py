@@ -9,9 +9,10 @@ from pathlib import Path
 import anyio
 import pytest
 from tools_search_conformance import catalogs
-from tools_search_conformance.model import CHECK_PREFIX, FIXTURE_FEATURES, Run
+from tools_search_conformance.model import FIXTURE_FEATURES, SERVER_PREFIX, Run
 from tools_search_conformance.report.verdict import exit_status
-from tools_search_conformance.run.invocation import Options, judge_servers
+from tools_search_conformance.run.options import Options
+from tools_search_conformance.target.judge import judge_server
 
 pytestmark = pytest.mark.anyio
 
@@ -35,14 +36,14 @@ def assert_green(run: Run) -> None:
 def not_offered(run: Run) -> set[tuple[str, str]]:
     """Return which checks found nothing to judge in which cells, apart from those that are not for them."""
     skipped = [result for result in run.of("skip") if result.skip not in NOT_JUDGED]
-    return {(result.check.removeprefix(CHECK_PREFIX), result.cell.name) for result in skipped}
+    return {(result.check.removeprefix(SERVER_PREFIX), result.cell.name) for result in skipped}
 
 
 async def test_the_reference_server_serving_the_fixture_is_green(options: Callable[..., Options]):
     with anyio.fail_after(300):
         both = {"argv": PAGED, "http_argv": (*PAGED, "--http", "127.0.0.1:0")}
         chosen = options(**both, fixture_features=EVERYTHING, timeout=20, start_timeout=60)
-        run = await judge_servers(chosen, lambda _: None)
+        run = await judge_server(chosen)
     assert_green(run)
     assert not_offered(run) == {("cancelled-not-answered", "http-2026-07-28")}
 
@@ -53,7 +54,7 @@ async def test_the_reference_server_serving_tools_of_its_own_is_green(options: C
         chosen = options(
             argv=own, http_argv=(*own, "--http", "127.0.0.1:0"), profile="live", timeout=20, start_timeout=60
         )
-        run = await judge_servers(chosen, lambda _: None)
+        run = await judge_server(chosen)
     assert_green(run)
 
 
@@ -66,7 +67,7 @@ async def test_the_reference_server_is_green_where_it_is_too_busy_for_most_of_a_
         both = {"argv": bounded, "http_argv": (*bounded, "--http", "127.0.0.1:0")}
         slow = {"TOOLS_SEARCH_DELAY_MS": "50"}  # without it a search is over before the next one is read
         chosen = options(*at_once, **both, env=slow, timeout=20, start_timeout=60)
-        run = await judge_servers(chosen, lambda _: None)
+        run = await judge_server(chosen)
     assert_green(run)
     logs = [path.read_text(encoding="utf-8") for path in (tmp_path / "report").rglob("*.jsonl")]
     assert [log for log in logs if '"retryAfterMs":1000' in log] == logs != []
@@ -76,7 +77,7 @@ async def test_the_miniature_is_green(target: Command, options: Callable[..., Op
     with anyio.fail_after(120):
         both = {"argv": target("miniature"), "http_argv": target("miniature", "--http")}
         chosen = options(**both, fixture_features=EVERYTHING, effort="default")
-        run = await judge_servers(chosen, lambda _: None)
+        run = await judge_server(chosen)
     assert_green(run)
     outlived = {("cursor-expired", cell) for cell in CELLS}
     assert not_offered(run) == {("cancelled-not-answered", "http-2026-07-28"), *outlived}
@@ -88,6 +89,6 @@ async def test_a_server_of_next_to_nothing_is_not_found_wanting(
 ):
     variable = {"TOOLS_SEARCH_CATALOG": str(catalogs.write(catalog, tmp_path))}
     with anyio.fail_after(60):
-        run = await judge_servers(options(argv=target("miniature"), profile="live", env=variable), lambda _: None)
+        run = await judge_server(options(argv=target("miniature"), profile="live", env=variable))
     assert run.of("fail", "error", "warn", "advice") == []
     assert exit_status(run) == 0

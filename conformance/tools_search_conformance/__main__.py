@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import sys
 
-__all__ = ["main"]
-
 
 def main() -> None:
-    """Run the command, or say what is missing where the distribution was installed without what the judge needs."""
+    """Run the command, or name the missing extra where the distribution was installed without the judge's libraries."""
     try:
         from tools_search_conformance.cli.cli import main as run
     except ModuleNotFoundError as error:

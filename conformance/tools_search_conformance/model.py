@@ -1,4 +1,4 @@
-"""What the suite talks about: checks, cells, evidence, results and runs. Declarations only; nothing here acts."""
+"""The suite's vocabulary: checks, cells, evidence, results and runs, and the exceptions by which a check ends early."""
 
 from __future__ import annotations
 
@@ -7,37 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
 from tools_search_conformance.wire.codec import JsonObject
-from tools_search_conformance.wire.eras import ERAS, Era
+from tools_search_conformance.wire.eras import ERAS, Era, TransportName
 from tools_search_conformance.wire.record import Exchange
-from tools_search_conformance.wire.transport import TransportName
 
-__all__ = [
-    "CELLS",
-    "CHECK_PREFIX",
-    "CLIENT_PREFIX",
-    "FIXTURE_FEATURES",
-    "LEVELS",
-    "SEVERITY",
-    "Cell",
-    "Check",
-    "DriverFeature",
-    "Effort",
-    "Evidence",
-    "FixtureFeature",
-    "Level",
-    "Profile",
-    "Result",
-    "Run",
-    "SkipReason",
-    "Status",
-    "UnavailableCell",
-]
-
-CHECK_PREFIX: Final = "tools-search-server-"
-"""What the ids of server checks begin with."""
+SERVER_PREFIX: Final = "tools-search-server-"
+"""The beginning of the ids of server checks."""
 
 CLIENT_PREFIX: Final = "tools-search-client-"
-"""What the ids of client checks begin with."""
+"""The beginning of the ids of client checks."""
 
 Level = Literal["MUST", "SHOULD", "ADVICE"]
 """How binding the sentence behind a check is; `MUST NOT` counts as `MUST`, `SHOULD NOT` as `SHOULD`.
@@ -45,13 +22,13 @@ Level = Literal["MUST", "SHOULD", "ADVICE"]
 `ADVICE` is a sentence of a guide. It binds nobody and is no part of any verdict."""
 
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)
-"""All of them, the most binding first."""
+"""Every level, the most binding first."""
 
 Status = Literal["pass", "fail", "warn", "advice", "unverified", "skip", "info", "error"]
-"""What became of one check in one cell: where its rule is broken, `fail`, `warn` or `advice`, by the check's level."""
+"""The outcome of one check in one cell: where its rule is broken, `fail`, `warn` or `advice`, by the check's level."""
 
 SEVERITY: Final[tuple[Status, ...]] = ("error", "fail", "advice", "unverified", "warn", "info", "skip", "pass")
-"""The worst first. No check comes to `advice` in one cell and to `fail` or `warn` in another."""
+"""Every status, the worst first. No check is `advice` in one cell and `fail` or `warn` in another."""
 
 SkipReason = Literal["era", "transport", "profile", "effort", "not-offered", "fixture-feature", "driver-feature"]
 """Why a check does not apply: to this era, transport, profile or effort, to a target without the optional part that it
@@ -67,7 +44,6 @@ FixtureFeature = Literal["reload", "delay", "callers"]
 """What a fixture may be able to do beyond serving a catalog."""
 
 FIXTURE_FEATURES: Final[tuple[FixtureFeature, ...]] = get_args(FixtureFeature)
-"""All of them."""
 
 Effort = Literal["quick", "default", "deep"]
 """How many generated cases a property gets."""
@@ -80,7 +56,7 @@ class Check:
     id: str
     title: str
     sends: str
-    """What goes over the wire, in a sentence."""
+    """The messages that go over the wire, in a sentence."""
     passes: str
     """What a conformant target does, in a sentence."""
     run: Callable[[Any], Awaitable[None]]
@@ -91,21 +67,24 @@ class Check:
     profiles: tuple[Profile, ...] = ("fixture", "live")
     efforts: tuple[Effort, ...] = ("quick", "default", "deep")
     driver_feature: DriverFeature | None = None
-    """What it needs of a driver beyond a transport."""
     fixture_feature: FixtureFeature | None = None
-    """What it needs of a fixture beyond serving a catalog."""
 
     def __post_init__(self) -> None:
-        if not self.id.startswith((CHECK_PREFIX, CLIENT_PREFIX)):
-            raise ValueError(f"a check's id begins with {CHECK_PREFIX!r} or {CLIENT_PREFIX!r}: {self.id!r}")
+        if not self.id.startswith((SERVER_PREFIX, CLIENT_PREFIX)):
+            raise ValueError(f"a check's id begins with {SERVER_PREFIX!r} or {CLIENT_PREFIX!r}: {self.id!r}")
+
+    @property
+    def party(self) -> Literal["server", "client"]:
+        """Whom it judges."""
+        return "client" if self.id.startswith(CLIENT_PREFIX) else "server"
 
     @property
     def rule(self) -> str:
-        """The id without what it begins with."""
-        return self.id.removeprefix(CHECK_PREFIX).removeprefix(CLIENT_PREFIX)
+        """The id without its prefix."""
+        return self.id.removeprefix(SERVER_PREFIX).removeprefix(CLIENT_PREFIX)
 
     def applies(self, cell: Cell, profile: Profile = "fixture") -> bool:
-        """Tell whether it can be run there."""
+        """Return whether the check can be run in a cell."""
         return cell.transport in self.transports and cell.era in self.eras and profile in self.profiles
 
 
@@ -118,35 +97,29 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """As reports show it: `stdio-2026-07-28`."""
+        """The name in reports: `stdio-2026-07-28`."""
         return f"{self.transport}-{self.era}"
 
 
 CELLS: Final = tuple(Cell(transport=transport, era=era) for transport in get_args(TransportName) for era in ERAS)
-"""Every cell there is."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What a verdict stands on."""
+    """What a verdict is based on."""
 
     observations: int = 0
     """Expectations that were tested against an exchange with a response, or a proven silence."""
-
     exchanges: tuple[int, ...] = ()
     """Numbers of the exchanges in this cell's wire log."""
-
     decisive: Exchange | None = None
     """The exchange that decided, kept when the verdict is not a pass, a very large one in brief."""
-
     case: str | None = None
     """The smallest case that shows what happened, such as `query "a", limit 1`."""
-
     requests: tuple[Exchange, ...] = ()
-    """What has to be sent to see it again, in order; the deciding exchange comes last."""
-
+    """The requests that reproduce it, in order; the deciding exchange comes last."""
     catalog: str | JsonObject | None = None
-    """Which catalog it was seen on, by its name or as it is; `None` for the usual one."""
+    """The catalog it was seen on, by its name or as a document; `None` for the usual one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +136,7 @@ class Result:
     evidence: Evidence = field(default_factory=Evidence)
     milliseconds: float = 0
     expected: str | None = None
-    """Why a baseline expects that it does not pass."""
+    """Why a baseline expects that the check does not pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +151,7 @@ class UnavailableCell:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """Everything one invocation found out."""
+    """Everything that one invocation found out."""
 
     target: Mapping[str, Any]
     profile: Profile
@@ -187,18 +160,61 @@ class Run:
     started: str
     """UTC, ISO 8601."""
     seconds: float
+    checks: tuple[Check, ...]
+    """The checks that were chosen."""
     cells: tuple[Cell, ...]
     unavailable: tuple[UnavailableCell, ...]
     results: tuple[Result, ...]
     partial: bool = False
-    """Whether only some of the checks were chosen, which makes no verdict on the whole."""
+    """Whether only some of the checks were chosen, so that there is no verdict on the whole."""
     strict: bool = False
-    """Whether what the draft only recommends counts as well."""
+    """Whether recommendations count as well."""
     interrupted: int | None = None
     """The number of the signal that ended the run before its time."""
     stale: tuple[str, ...] = ()
-    """What is wrong with the entries of the baseline."""
+    """Problems with the entries of the baseline."""
 
     def of(self, *statuses: Status) -> list[Result]:
         """Return the results with one of `statuses`, in the order in which they were found."""
         return [result for result in self.results if result.status in statuses]
+
+
+class VerdictError(Exception):
+    """Base of the exceptions that end the body of a check early. A body that returns has nothing to complain of.
+
+    VerdictError
+    ├── ViolationError      the rule is broken: fail, warn or advice
+    ├── UnverifiableError   the rule applies, but the target could not be brought to exercise it
+    └── InapplicableError   the target lacks the optional part that the rule is about
+        └── LeftOutError    the run is a brief one, and judging the rule would take long
+    """
+
+    def __init__(self, message: str, exchange: Exchange | None = None, case: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.exchange = exchange
+        self.case = case
+        self.steps: tuple[Exchange, ...] = ()
+        """The exchanges that led to it, where it took more than following a cursor."""
+        self.catalog: str | JsonObject | None = None
+        """The catalog it was seen on, by its name or as a document; `None` for the usual one."""
+
+
+class ViolationError(VerdictError):
+    """The rule is broken, as `exchange` shows."""
+
+
+class UnverifiableError(VerdictError):
+    """The rule applies, but could not be exercised; the message says why and what would help."""
+
+
+class InapplicableError(VerdictError):
+    """The rule does not apply to this target."""
+
+    kind: SkipReason = "not-offered"
+
+
+class LeftOutError(InapplicableError):
+    """The rule applies, but a brief run leaves it out."""
+
+    kind: SkipReason = "effort"

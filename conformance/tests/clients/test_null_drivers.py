@@ -6,18 +6,19 @@ from collections.abc import Callable
 
 import anyio
 import pytest
-from tools_search_conformance.clients.judge import ClientOptions, judge_client
+from tools_search_conformance.clients.judge import judge_client
+from tools_search_conformance.run.options import Options
 from tools_search_conformance.wire.process import TargetError
 
 pytestmark = pytest.mark.anyio
 
 Command = Callable[..., tuple[str, ...]]
-Options = Callable[..., ClientOptions]
+Build = Callable[..., Options]
 
 
-async def refusal(options: ClientOptions) -> str:
+async def refusal(options: Options) -> str:
     with anyio.fail_after(60), pytest.raises(TargetError) as found:
-        await judge_client(options, lambda _: None)
+        await judge_client(options)
     assert len(str(found.value)) < 900
     return str(found.value)
 
@@ -35,7 +36,7 @@ async def refusal(options: ClientOptions) -> str:
     ],
 )
 async def test_a_driver_that_cannot_be_trusted_is_not_judged(
-    kind: str, reason: str, target: Command, client_options: Options
+    kind: str, reason: str, target: Command, client_options: Build
 ):
     options = client_options(argv=target("null_drivers", kind), start_timeout=2 if kind == "mute" else 20)
     assert reason in await refusal(options)
@@ -54,7 +55,7 @@ async def test_a_driver_that_cannot_be_trusted_is_not_judged(
     ],
 )
 async def test_a_driver_that_does_nothing_is_not_judged_either(
-    kind: str, reason: str, target: Command, client_options: Options
+    kind: str, reason: str, target: Command, client_options: Build
 ):
     options = client_options(argv=target("null_drivers", kind), timeout=1)
     told = await refusal(options)
@@ -62,14 +63,14 @@ async def test_a_driver_that_does_nothing_is_not_judged_either(
     assert reason in told
 
 
-async def test_a_driver_that_cannot_be_started_is_told(client_options: Options):
+async def test_a_driver_that_cannot_be_started_is_told(client_options: Build):
     assert "cannot start `no-such-driver`" in await refusal(client_options(argv=("no-such-driver",)))
 
 
-async def test_a_driver_without_a_feature_is_not_asked_for_it(target: Command, client_options: Options):
+async def test_a_driver_without_a_feature_is_not_asked_for_it(target: Command, client_options: Build):
     argv = target("miniature_client", "--without", "http", "--without", "federation", "--without", "authorization")
     with anyio.fail_after(60):
-        run = await judge_client(client_options("federation-*", "cache-private", argv=argv), lambda _: None)
+        run = await judge_client(client_options("federation-*", "cache-private", argv=argv))
     assert {cell.name for cell in run.cells} == {"stdio-2026-07-28", "stdio-2025-11-25"}
     assert {(entry.cell.transport, entry.expected) for entry in run.unavailable} == {("http", False)}
     assert {result.status for result in run.results} == {"skip"}

@@ -26,12 +26,21 @@ from tools_search_conformance.clients.script import (
     tool,
 )
 from tools_search_conformance.clients.sockets import SocketByteStream
-from tools_search_conformance.wire.eras import DECLARED, LEGACY, MODERN, Era, envelope, handshake, modern_headers
+from tools_search_conformance.wire.connection import Transport
+from tools_search_conformance.wire.eras import (
+    DECLARED,
+    LEGACY,
+    MODERN,
+    Era,
+    TransportName,
+    envelope,
+    handshake,
+    modern_headers,
+)
 from tools_search_conformance.wire.http import HttpTransport
 from tools_search_conformance.wire.process import TargetProcess
 from tools_search_conformance.wire.record import Recorder
 from tools_search_conformance.wire.stdio import StdioTransport
-from tools_search_conformance.wire.transport import Transport, TransportName
 
 pytestmark = pytest.mark.anyio
 

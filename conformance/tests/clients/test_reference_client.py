@@ -8,8 +8,9 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tools_search_conformance.clients.judge import ClientOptions, judge_client
+from tools_search_conformance.clients.judge import judge_client
 from tools_search_conformance.report.verdict import exit_status
+from tools_search_conformance.run.options import Options
 
 pytestmark = pytest.mark.anyio
 
@@ -17,18 +18,18 @@ DRIVERS = Path(__file__).parents[2] / "drivers"
 CELLS = {"stdio-2026-07-28", "stdio-2025-11-25", "http-2026-07-28", "http-2025-11-25"}
 
 
-async def test_the_reference_client_is_green_in_every_cell(client_options: Callable[..., ClientOptions]):
+async def test_the_reference_client_is_green_in_every_cell(client_options: Callable[..., Options]):
     await require_green(client_options, "reference_client.py", {"era", "transport"})
 
 
-async def test_a_host_that_is_the_sdk_and_one_file_is_green_in_every_cell(client_options: Callable[..., ClientOptions]):
+async def test_a_host_that_is_the_sdk_and_one_file_is_green_in_every_cell(client_options: Callable[..., Options]):
     await require_green(client_options, "one_server.py", {"era", "transport", "driver-feature"})
 
 
-async def require_green(client_options: Callable[..., ClientOptions], driver: str, skipped: set[str]) -> None:
+async def require_green(client_options: Callable[..., Options], driver: str, skipped: set[str]) -> None:
     with anyio.fail_after(240):
         argv = (sys.executable, str(DRIVERS / driver))
-        run = await judge_client(client_options(argv=argv, effort="quick"), lambda _: None)
+        run = await judge_client(client_options(argv=argv, effort="quick"))
     assert {cell.name for cell in run.cells} == CELLS
     assert run.unavailable == ()
     assert [
@@ -39,10 +40,10 @@ async def require_green(client_options: Callable[..., ClientOptions], driver: st
     assert exit_status(run) == 0
 
 
-async def test_what_the_sdk_alone_leaves_to_its_hosts_is_found(client_options: Callable[..., ClientOptions]):
+async def test_what_the_sdk_alone_leaves_to_its_hosts_is_found(client_options: Callable[..., Options]):
     with anyio.fail_after(240):
         argv = (sys.executable, str(DRIVERS / "python_sdk.py"))
-        run = await judge_client(client_options(argv=argv, effort="quick"), lambda _: None)
+        run = await judge_client(client_options(argv=argv, effort="quick"))
     assert {cell.name for cell in run.cells} == CELLS
     assert {result.check.removeprefix("tools-search-client-") for result in run.of("fail")} == {
         "http-invalid-tool-left-out",

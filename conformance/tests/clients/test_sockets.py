@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
+from functools import partial
 
 import anyio
 import pytest
-from tools_search_conformance.clients.sockets import SocketByteStream, open_listener
+from anyio.abc import ByteStream
+from tools_search_conformance.clients.sockets import SocketByteStream, open_listener, serve_connections
 
 pytestmark = pytest.mark.anyio
 
@@ -48,3 +51,37 @@ def test_an_answer_in_two_parts_does_not_wait_between_them():
         accepted, _ = listener.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+async def test_of_too_many_connections_the_oldest_is_closed():
+    async def wait(stream: ByteStream) -> None:
+        await anyio.sleep_forever()
+
+    with anyio.fail_after(20), open_listener("127.0.0.1") as listener:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(serve_connections, listener, wait, tasks, most=2))
+            port = listener.getsockname()[1]
+            streams = [await anyio.connect_tcp("127.0.0.1", port) for _ in range(3)]
+            with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+                await streams[0].receive()
+            for stream in streams:
+                await stream.aclose()
+            tasks.cancel_scope.cancel()
+
+
+async def test_a_socket_carries_bytes_both_ways_until_it_ends():
+    async def echo(stream: ByteStream) -> None:
+        with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+            while True:
+                await stream.send(await stream.receive(7))
+
+    with anyio.fail_after(20), open_listener("127.0.0.1") as listener:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(serve_connections, listener, echo, tasks, most=2))
+            async with await anyio.connect_tcp("127.0.0.1", listener.getsockname()[1]) as stream:
+                await stream.send(b"more than seven bytes")
+                received = b""
+                while len(received) < 21:
+                    received += await stream.receive()
+                assert received == b"more than seven bytes"
+            tasks.cancel_scope.cancel()

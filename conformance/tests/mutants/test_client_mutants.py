@@ -10,12 +10,11 @@ from typing import Any, Final
 import anyio
 import pytest
 import yaml
-from tools_search_conformance.clients.checks import client_checks, select_client_checks
-from tools_search_conformance.clients.judge import ClientOptions, judge_client
+from tools_search_conformance.clients.checks import CLIENT_CHECKS
+from tools_search_conformance.clients.judge import judge_client
 from tools_search_conformance.model import Cell, Check
-from tools_search_conformance.run.runner import say_nothing
-from tools_search_conformance.wire.eras import ERAS, Era
-from tools_search_conformance.wire.transport import TransportName
+from tools_search_conformance.run.options import Options
+from tools_search_conformance.wire.eras import ERAS, Era, TransportName
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +22,7 @@ Command = Callable[..., tuple[str, ...]]
 
 SOME: Final = 12
 TRANSPORTS: Final[tuple[TransportName, ...]] = ("stdio", "http")
-CHECKS: Final[dict[str, Check]] = {check.rule: check for check in client_checks()}
+CHECKS: Final[dict[str, Check]] = {check.rule: check for check in CLIENT_CHECKS.all}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +82,8 @@ async def test_each_fault_of_a_client_turns_exactly_its_checks_red(
 ):
     every = bool(pytestconfig.getoption("--all-cells"))
     transport, era = MUTANTS[mutant].turn
-    options = ClientOptions(
-        checks=select_client_checks([]),
+    options = Options(
+        selection=CLIENT_CHECKS.select([]),
         out=tmp_path,
         argv=target("miniature_client", "--fault", mutant),
         effort="quick",
@@ -92,7 +91,7 @@ async def test_each_fault_of_a_client_turns_exactly_its_checks_red(
         transport="auto" if every else transport,
     )
     with anyio.fail_after(300):
-        run = await judge_client(options, say_nothing)
+        run = await judge_client(options)
     seen: set[str] = set()
     for cell in run.cells:
         of_cell = {

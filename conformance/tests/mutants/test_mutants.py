@@ -11,12 +11,11 @@ import anyio
 import pytest
 import yaml
 from tools_search_conformance import catalogs
-from tools_search_conformance.checks import registered, select
-from tools_search_conformance.model import CHECK_PREFIX, FIXTURE_FEATURES, Cell, Effort, FixtureFeature, Run
-from tools_search_conformance.run.invocation import Options, judge_servers
-from tools_search_conformance.run.runner import say_nothing
-from tools_search_conformance.wire.eras import ERAS, Era
-from tools_search_conformance.wire.transport import TransportName
+from tools_search_conformance.checks import SERVER_CHECKS
+from tools_search_conformance.model import FIXTURE_FEATURES, SERVER_PREFIX, Cell, Effort, FixtureFeature, Run
+from tools_search_conformance.run.options import Options
+from tools_search_conformance.target.judge import judge_server
+from tools_search_conformance.wire.eras import ERAS, Era, TransportName
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +23,7 @@ Command = Callable[..., tuple[str, ...]]
 
 ANY: Final = ("any",)
 TRANSPORTS: Final[tuple[TransportName, ...]] = ("stdio", "http")
-CHECKS: Final = {check.id.removeprefix(CHECK_PREFIX): check for check in registered()}
+CHECKS: Final = {check.id.removeprefix(SERVER_PREFIX): check for check in SERVER_CHECKS.all}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +131,7 @@ def judge(pytestconfig: pytest.Config, tmp_path: Path) -> Judge:
         transport, era = mutant.turn
         every = everywhere and all_cells
         whole = Options(
-            checks=select([]),
+            selection=SERVER_CHECKS.select([]),
             out=tmp_path,
             argv=argv if every or transport == "stdio" else (),
             http_argv=(*argv, *http) if every or transport == "http" else (),
@@ -145,12 +144,13 @@ def judge(pytestconfig: pytest.Config, tmp_path: Path) -> Judge:
         )
         with anyio.fail_after(300):
             if not mutant.brief or (every and mutant.effort == "default") or (mutant.in_brief and not every):
-                return await judge_servers(whole, say_nothing)
+                return await judge_server(whole)
             # All checks with such an effort would take a minute: its own are run with it, the others briefly.
-            its_own = select([CHECK_PREFIX + rule for rule in mutant.kills])
-            seen = await judge_servers(replace(whole, checks=its_own), say_nothing)
-            others = await judge_servers(replace(whole, effort="quick", brief=True), say_nothing)
-            rest_of_all = [result for result in others.results if result.check not in {check.id for check in its_own}]
+            its_own = SERVER_CHECKS.select([SERVER_PREFIX + rule for rule in mutant.kills])
+            seen = await judge_server(replace(whole, selection=its_own))
+            others = await judge_server(replace(whole, effort="quick", brief=True))
+            own_ids = {check.id for check in its_own.checks}
+            rest_of_all = [result for result in others.results if result.check not in own_ids]
             return replace(others, results=(*seen.results, *rest_of_all))
 
     return run
@@ -159,7 +159,7 @@ def judge(pytestconfig: pytest.Config, tmp_path: Path) -> Judge:
 def _assert_exact(mutant: Mutant, run: Run) -> None:
     seen: set[str] = set()
     for cell in run.cells:
-        of_cell = {result.check.removeprefix(CHECK_PREFIX): result for result in run.results if result.cell == cell}
+        of_cell = {result.check.removeprefix(SERVER_PREFIX): result for result in run.results if result.cell == cell}
         red = {rule: result.message for rule, result in of_cell.items() if result.status in {"fail", "warn", "advice"}}
         stuck = {rule: result.message for rule, result in of_cell.items() if result.status in {"unverified", "error"}}
         # What a brief run leaves out shows nothing, so that a mutant of it needs a longer one.
@@ -200,6 +200,6 @@ async def test_each_fault_shows_in_a_live_server_unless_it_says_so(live_mutant: 
     where = [cell for cell in run.cells if mutant.shows_in(cell.name)]
     shown = [result for result in run.results if result.cell in where or result.cell not in run.cells]
     assert {
-        result.check.removeprefix(CHECK_PREFIX) for result in shown if result.status in {"fail", "warn", "advice"}
+        result.check.removeprefix(SERVER_PREFIX) for result in shown if result.status in {"fail", "warn", "advice"}
     } == live
     assert not run.of("error")

@@ -7,11 +7,11 @@ from typing import Final
 
 import pytest
 from click.testing import CliRunner
-from tools_search_conformance.checks import registered
+from tools_search_conformance.checks import SERVER_CHECKS
 from tools_search_conformance.cli.cli import cli
-from tools_search_conformance.clients.checks import client_checks
+from tools_search_conformance.clients.checks import CLIENT_CHECKS
 from tools_search_conformance.model import CELLS, Check
-from tools_search_conformance.run.mutants import Mutant, MutantsError, Power, read_power, signatures, unproven
+from tools_search_conformance.report.mutants import Mutant, MutantsError, Power, read_power, signatures, unproven
 from tools_search_spec import retired
 
 FOLDER: Final = Path(__file__).parent
@@ -20,7 +20,7 @@ COMMAND: Final = "tools-search-conformance list --markdown --mutants conformance
 POWER: Final = read_power(FOLDER)
 PARTIES: Final = pytest.mark.parametrize(
     ("checks", "mutants", "least"),
-    [(registered(), POWER.servers, 45), (client_checks(), POWER.clients, 25)],
+    [(SERVER_CHECKS.all, POWER.servers, 45), (CLIENT_CHECKS.all, POWER.clients, 25)],
     ids=["servers", "clients"],
 )
 
@@ -35,7 +35,7 @@ def test_every_check_has_a_mutant_wherever_it_applies(
 
 
 def test_no_exception_outlives_its_gap():
-    gaps = [*unproven(registered(), POWER.servers), *unproven(client_checks(), POWER.clients)]
+    gaps = [*unproven(SERVER_CHECKS.all, POWER.servers), *unproven(CLIENT_CHECKS.all, POWER.clients)]
     for name, why in POWER.exceptions.items():
         alone = Power(servers=(), clients=(), exceptions={name: why})
         assert any(alone.excused(place) for place in gaps), f"{name} has its mutants: take the exception away"
@@ -75,7 +75,7 @@ def test_the_page_has_advice_in_a_part_of_its_own_and_where_each_retired_id_went
     rules, _, rest = CliRunner().invoke(cli, ["list", "--markdown"]).output.partition("\n## Advice\n")
     servers, _, rest = rest.partition("### Guide for servers\n")[2].partition("### Guide for hosts\n")
     hosts, _, rest = rest.partition("\n## ")
-    for part, checks in ((servers, registered()), (hosts, client_checks())):
+    for part, checks in ((servers, SERVER_CHECKS.all), (hosts, CLIENT_CHECKS.all)):
         advised = [check.rule for check in checks if check.level == "ADVICE"]
         assert advised
         for rule in advised:
@@ -98,7 +98,7 @@ def test_what_is_no_list_of_mutants_is_refused(text: str, tmp_path: Path):
 
 
 def test_a_check_without_a_mutant_in_a_cell_is_found():
-    (check,) = (check for check in registered() if check.rule == "limit-honored")
+    (check,) = (check for check in SERVER_CHECKS.all if check.rule == "limit-honored")
     on_http = Mutant(name="x", kills=("limit-honored",), cells=("http",), live=False)
     gaps = [(cell.name, profile) for _, cell, profile in unproven([check], [on_http])]
     stdio = [("stdio-2026-07-28", "fixture"), ("stdio-2025-11-25", "fixture")]

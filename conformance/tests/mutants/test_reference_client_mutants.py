@@ -8,10 +8,9 @@ from typing import Final
 
 import anyio
 import pytest
-from tools_search_conformance.clients.judge import ClientOptions, judge_client
-from tools_search_conformance.run.runner import say_nothing
-from tools_search_conformance.wire.eras import ERAS, LEGACY, MODERN, Era
-from tools_search_conformance.wire.transport import TransportName
+from tools_search_conformance.clients.judge import judge_client
+from tools_search_conformance.run.options import Options
+from tools_search_conformance.wire.eras import ERAS, LEGACY, MODERN, Era, TransportName
 
 pytestmark = pytest.mark.anyio
 
@@ -55,14 +54,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 async def test_each_fault_of_the_reference_client_turns_exactly_its_checks_red(
-    mutant: str, target: Callable[..., tuple[str, ...]], client_options: Callable[..., ClientOptions]
+    mutant: str, target: Callable[..., tuple[str, ...]], client_options: Callable[..., Options]
 ):
     turn, fault = list(FAULTS).index(mutant), FAULTS[mutant]
     transport: TransportName = "stdio" if turn % 4 == 0 else "http"
     era = fault.eras[turn % len(fault.eras)]
     argv = target("reference_client_mutant", mutant)
     with anyio.fail_after(300):
-        run = await judge_client(client_options(argv=argv, era=era, transport=transport, effort="quick"), say_nothing)
+        run = await judge_client(client_options(argv=argv, era=era, transport=transport, effort="quick"))
     red = {result.check.removeprefix("tools-search-client-") for result in run.of("fail", "warn", "advice")}
     assert red == {fault.kills, *fault.also}
     assert [result.message for result in run.of("unverified", "error")] == []

@@ -1,20 +1,28 @@
-"""The catalogs that a fixture is asked to serve."""
+"""The catalogs that a fixture is asked to serve: the named ones, and small ones made of a few words."""
 
 from __future__ import annotations
 
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["NAMES", "place", "write"]
+from tools_search_conformance.wire.codec import JsonObject
 
 NAMES: Final = ("core", "empty", "large", "single")
 """`core`: 48 tools with distinctive words, nested schemas and several scripts. `empty`: none. `large`: 120 that have a
 word in common. `single`: one of the first."""
+
+COMMON: Final = "meadow"
+"""A word of every tool of `made_tool`."""
+
+WORDS: Final = (
+    "anvil", "beacon", "chisel", "dynamo", "easel", "furnace", "gimbal", "hacksaw", "inkwell", "javelin",
+)  # fmt: skip
+"""Words, each of which may belong to one such tool."""
 
 
 def write(name: str, folder: Path) -> Path:
@@ -26,16 +34,32 @@ def write(name: str, folder: Path) -> Path:
 
 
 def place(name: str, document: Mapping[str, Any], folder: Path) -> None:
-    """Make `document` the catalog `name` in `folder`, at one stroke: who reads it finds the old or the new one.
+    """Make `document` the catalog `name` in `folder`, atomically: a reader finds the old or the new one.
 
     A file that holds it already is left alone, so that nobody sees a change where there is none.
     """
-    path, beside = folder / f"{name}.json", folder / f"{name}.new"
+    path, new = folder / f"{name}.json", folder / f"{name}.new"
     text = json.dumps(document, ensure_ascii=False).encode()
     before = path.stat().st_mtime if path.exists() else None
     if before is None or path.read_bytes() != text:
-        beside.write_bytes(text)
+        new.write_bytes(text)
         if before is not None:
             later = max(time.time(), before + 1)  # many look at the time of change in whole seconds
-            os.utime(beside, (later, later))
-        beside.replace(path)
+            os.utime(new, (later, later))
+        new.replace(path)
+
+
+def name_of(word: str) -> str:
+    """Return the name of the tool of `word`."""
+    return f"{COMMON}_{word}"
+
+
+def made_tool(word: str, **more: Any) -> JsonObject:
+    """Return the tool of `word`, with other members where `more` gives some."""
+    description = f"Looks after the {word} of the {COMMON}."
+    return {"name": name_of(word), "description": description, "inputSchema": {"type": "object"}, **more}
+
+
+def document(tools: Sequence[JsonObject], **more: Any) -> JsonObject:
+    """Return the content of a catalog file."""
+    return {"tools": list(tools), **more}

@@ -1,4 +1,4 @@
-"""Every server check, in the order of the draft's sections. Importing this package registers them."""
+"""Every server check; importing this package declares them."""
 
 from __future__ import annotations
 
@@ -21,26 +21,27 @@ from tools_search_conformance.checks import (
     stdio,
     transport,
 )
-from tools_search_conformance.run.registry import registered, select
+from tools_search_conformance.target.bench import SERVER_CHECKS
 
-__all__ = [
-    "callers",
-    "cancelling",
-    "changes",
-    "concurrency",
-    "consistency",
-    "cursors",
-    "errors",
-    "limits",
-    "matching",
-    "messages",
-    "negotiation",
-    "paging",
-    "parameters",
-    "registered",
-    "results",
-    "select",
-    "sequences",
-    "stdio",
-    "transport",
-]
+__all__ = ["MODULES", "SERVER_CHECKS"]
+
+MODULES = (
+    callers,
+    cancelling,
+    changes,
+    concurrency,
+    consistency,
+    cursors,
+    errors,
+    limits,
+    matching,
+    messages,
+    negotiation,
+    paging,
+    parameters,
+    results,
+    sequences,
+    stdio,
+    transport,
+)
+"""The modules that declare the checks."""

@@ -6,26 +6,19 @@ Searches of the fixture last long enough to be cancelled. That an answer does no
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 import anyio
 from tools_search_spec import METHOD
 
-from tools_search_conformance.run.registry import check
-from tools_search_conformance.run.setting import Opening
-from tools_search_conformance.target.link import busy_seconds
+from tools_search_conformance.model import UnverifiableError
+from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.pages import read_page
+from tools_search_conformance.target.server import Opening, busy_seconds
 from tools_search_conformance.target.vocabulary import Vocabulary
-from tools_search_conformance.verdict import UnverifiableError
 from tools_search_conformance.wire.eras import MODERN
-
-if TYPE_CHECKING:
-    from tools_search_conformance.target.bench import Bench
-    from tools_search_conformance.wire.record import Exchange
-
-__all__: list[str] = []
+from tools_search_conformance.wire.record import Exchange
 
 DELAY_VARIABLE: Final = "TOOLS_SEARCH_DELAY_MS"
 _DELAY_MS: Final = 250
@@ -36,12 +29,11 @@ _TRIES: Final = 4
 """Searches that are cancelled until one is cancelled in time, which a busy machine may miss."""
 
 
-@asynccontextmanager
-async def _delayed(bench: Bench) -> AsyncGenerator[tuple[Bench, str, str]]:
-    """Give a bench whose fixture takes its time, and the names of two of its tools."""
-    async with bench.beside("delay", Opening(env={DELAY_VARIABLE: str(_DELAY_MS)})) as other:
-        one, another = Vocabulary.of((await other.stocked()).tools).names[:2]
-        yield other, one, another
+async def _delayed(bench: Bench) -> tuple[Bench, str, str]:
+    """Return a bench whose fixture takes its time, and the names of two of its tools."""
+    other = await bench.fixture("delay", Opening(env={DELAY_VARIABLE: str(_DELAY_MS)}))
+    one, another = Vocabulary((await other.nonempty_listing()).tools).names[:2]
+    return other, one, another
 
 
 async def _cancel(
@@ -73,7 +65,7 @@ async def _cancel_once(
     bench: Bench, query: str, beside: Sequence[str], later: Sequence[str]
 ) -> tuple[Exchange | None, Exchange | None, list[Exchange]]:
     """Return what came of the search before it was cancelled, what came of it at all, and of the others."""
-    connection, seconds = await bench.connection(), bench.setting.seconds
+    connection, seconds = await bench.server.connection(), bench.options.timeout
     number, unwanted = connection.next_id(), anyio.CancelScope()
     early: Exchange | None = None
     came, others = list["Exchange"](), list["Exchange"]()
@@ -109,46 +101,44 @@ async def _cancel_once(
     return early, answer, others
 
 
-@check(
-    "cancelled-not-answered",
+@server_check(
     title="A cancelled search is not answered",
     sends="A search, `notifications/cancelled` for it, and two more searches, one after the other.",
     passes="Those two are answered, the cancelled one is not; over HTTP, an error may end its stream.",
     level="SHOULD",
-    feature="delay",
+    fixture_feature="delay",
 )
-async def answers_no_cancelled_search(bench: Bench) -> None:
+async def cancelled_not_answered(bench: Bench) -> None:
     modern_http = bench.cell.era == MODERN and bench.cell.transport == "http"
     bench.applies(not modern_http, "over modern HTTP a search is cancelled by closing what would carry its answer")
-    async with _delayed(bench) as (other, one, another):
-        _, opening = await other.opening()
-        session = bench.cell.transport == "stdio" or "mcp-session-id" in opening.answer.headers
-        other.applies(session, "the server keeps no session, so that it cannot tell whose search is cancelled")
-        cancelled, (second, third) = await _cancel(other, one, later=(another, another))
-        for exchange in (second, third):
-            other.require(exchange.replied, f"a search after a cancelled one got {exchange.describe()}", exchange)
-        slow = second.milliseconds >= _NOT_DELAYED_MS
-        other.require(slow, f"a search took {second.milliseconds:.0f} ms under {DELAY_VARIABLE}={_DELAY_MS}", second)
-        answered = cancelled is not None and cancelled.replied
-        if bench.cell.transport == "http":
-            # The revision wants a response at the end of each stream: an error there is an end, and no answer.
-            answered = cancelled is not None and cancelled.result is not None
-        decisive = cancelled if cancelled is not None and answered else third
-        what = f"a search was answered by {decisive.describe()} although it had been cancelled"
-        other.expect(not answered, decisive, what, case=f"query {one!r}, cancelled")
+    other, one, another = await _delayed(bench)
+    _, opening = await other.server.opening()
+    session = bench.cell.transport == "stdio" or "mcp-session-id" in opening.answer.headers
+    other.applies(session, "the server keeps no session, so that it cannot tell whose search is cancelled")
+    cancelled, (second, third) = await _cancel(other, one, later=(another, another))
+    for exchange in (second, third):
+        other.require(exchange.replied, f"a search after a cancelled one got {exchange.describe()}", exchange)
+    slow = second.milliseconds >= _NOT_DELAYED_MS
+    other.require(slow, f"a search took {second.milliseconds:.0f} ms under {DELAY_VARIABLE}={_DELAY_MS}", second)
+    answered = cancelled is not None and cancelled.replied
+    if bench.cell.transport == "http":
+        # The revision wants a response at the end of each stream: an error there is an end, and no answer.
+        answered = cancelled is not None and cancelled.result is not None
+    decisive = cancelled if cancelled is not None and answered else third
+    what = f"a search was answered by {decisive.describe()} although it had been cancelled"
+    other.expect(not answered, decisive, what, case=f"query {one!r}, cancelled")
 
 
-@check(
-    "cancelled-leaves-others",
+@server_check(
     title="A cancelled search takes no other one with it",
     sends="Two searches at once, each for a tool by its name; one of them is cancelled.",
     passes="The other one is answered as ever: its tool is the first match.",
-    feature="delay",
+    fixture_feature="delay",
 )
-async def leaves_other_searches(bench: Bench) -> None:
-    async with _delayed(bench) as (other, one, another):
-        _, (neighbour,) = await _cancel(other, one, beside=(another,))
-        case, what = f"query {another!r}, while another search was cancelled", neighbour.describe()
-        other.expect(neighbour.result is not None, neighbour, f"a search got {what} while another was cancelled")
-        names = read_page(neighbour, case).names
-        other.expect(names[:1] == [another], neighbour, f"{another!r} is not the first match", case=case)
+async def cancelled_leaves_others(bench: Bench) -> None:
+    other, one, another = await _delayed(bench)
+    _, (neighbour,) = await _cancel(other, one, beside=(another,))
+    case, what = f"query {another!r}, while another search was cancelled", neighbour.describe()
+    other.expect(neighbour.result is not None, neighbour, f"a search got {what} while another was cancelled")
+    names = read_page(neighbour, case).names
+    other.expect(names[:1] == [another], neighbour, f"{another!r} is not the first match", case=case)

@@ -1,29 +1,21 @@
-"""List changes: a search goes by the catalog as it is, also in the middle of its pages.
+"""List changes: a search agrees with the catalog as it is, also in the middle of its pages.
 
 The fixture's file is replaced, and the listing asked until it shows that. From then on, search must agree with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 import anyio
 
-from tools_search_conformance.catalogs.made import COMMON, WORDS, document, made_tool, name_of
-from tools_search_conformance.run.registry import check
-from tools_search_conformance.run.setting import Opening
-from tools_search_conformance.target.bench import INVALID_PARAMS
+from tools_search_conformance.catalogs import COMMON, WORDS, document, made_tool, name_of
+from tools_search_conformance.model import UnverifiableError
+from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, server_check
 from tools_search_conformance.target.pages import Listing, Page, bare, read_page
-from tools_search_conformance.verdict import UnverifiableError
+from tools_search_conformance.target.server import Opening
 from tools_search_conformance.wire.codec import JsonObject, same
-
-if TYPE_CHECKING:
-    from tools_search_conformance.target.bench import Bench
-    from tools_search_conformance.wire.record import Exchange
-
-__all__ = ["changing", "other_catalog"]
 
 _CATALOG: Final = "changing"
 _LOOK_SECONDS: Final = 0.05
@@ -35,136 +27,114 @@ _AFTER: Final = [
     made_tool(_ADDED),
 ]
 
-_ADDED_NAME: Final = name_of(_ADDED)
 
-
-@asynccontextmanager
-async def changing(bench: Bench) -> AsyncGenerator[Bench]:
-    """Give a bench whose fixture serves `_BEFORE`."""
+async def changing(bench: Bench) -> Bench:
+    """Return a bench whose fixture serves a catalog that `other_catalog` changes."""
     bench.place(_CATALOG, document(_BEFORE))
-    async with bench.beside("reload", Opening(catalog=_CATALOG)) as other:
-        await _listed(other, _BEFORE)
-        yield other
-
-
-async def _change(bench: Bench) -> Listing:
-    """Replace the file by `_AFTER` and return the listing that shows it."""
-    bench.place(_CATALOG, document(_AFTER))
-    return await _listed(bench, _AFTER)
+    other = await bench.fixture("reload", Opening(catalog=_CATALOG))
+    await _replace(other, _BEFORE)
+    return other
 
 
 async def other_catalog(bench: Bench, listing: Listing) -> Listing:
-    """Replace the file by that of the two which `listing` does not show, and return the listing that shows it."""
-    if _ADDED_NAME not in listing.by_name:
-        return await _change(bench)
-    bench.place(_CATALOG, document(_BEFORE))
-    return await _listed(bench, _BEFORE)
+    """Replace the catalog by the one of the two that `listing` does not show, and return the listing that shows it."""
+    return await _replace(bench, _BEFORE if name_of(_ADDED) in listing.by_name else _AFTER)
 
 
-async def _listed(bench: Bench, tools: Sequence[JsonObject]) -> Listing:
+async def _replace(bench: Bench, tools: Sequence[JsonObject]) -> Listing:
+    """Replace the catalog file, and return the listing that shows it.
+
+    Raises:
+        UnverifiableError: The listing does not show it in time.
+    """
+    bench.place(_CATALOG, document(tools))
     wanted = {tool["name"]: tool["description"] for tool in tools}
-    with anyio.move_on_after(bench.setting.seconds):
+    with anyio.move_on_after(bench.options.timeout):
         while True:
             try:
-                listing = await bench.listing()
+                listing = await bench.server.listing()
                 if {name: tool.get("description") for name, tool in listing.by_name.items()} == wanted:
                     return listing
             except UnverifiableError:
-                bench.require(bench.deaths == [], "the target ended when its catalog file was replaced")
+                bench.require(not bench.recorder.deaths, "the target ended when its catalog file was replaced")
             await anyio.sleep(_LOOK_SECONDS)
     raise UnverifiableError(
-        f"{bench.setting.seconds:g} s after its catalog file was replaced, tools/list did not show it;"
+        f"{bench.options.timeout:g} s after its catalog file was replaced, tools/list did not show it;"
         " the fixture is said to have the feature `reload`"
     )
 
 
-def _agree(bench: Bench, page: Page, listing: Listing, case: str) -> None:
-    """Expect every tool of a page to be listed, as it is listed."""
-    for tool in page.tools:
-        name, listed = tool["name"], listing.by_name.get(tool["name"])
-        bench.expect(listed is not None, page.exchange, f"{name!r} was found although it is gone", case=case)
-        if listed is not None:
-            as_listed = same(bare(tool), bare(listed))
-            bench.expect(as_listed, page.exchange, f"{name!r} was found as it was before the change", case=case)
-
-
-@check(
-    "change-seen",
-    title="After a change of the catalog, the next search agrees with the list",
-    sends="Searches by exact name. Then one tool goes, one comes, one is altered, and once `tools/list` shows it, each"
-    " is searched for again.",
-    passes="The tool that went is not found, the one that came is the first match, the altered one is as it is listed.",
-    feature="reload",
-)
-async def sees_changes(bench: Bench) -> None:
-    async with changing(bench) as other:
-        for word in (_GONE, _ALTERED, _ADDED):
-            await other.page(name_of(word))
-        listing = await _change(other)
-        for word in (_GONE, _ALTERED, _ADDED):
-            case = f"query {name_of(word)!r} after the change"
-            page = await other.served({"query": name_of(word)}, case)
-            _agree(other, page, listing, case)
-            if word != _GONE:
-                first = await other.first(name_of(word))
-                come = first.names[:1] == [name_of(word)]
-                other.expect(come, first.exchange, f"{name_of(word)!r} is listed, but not the first match", case=case)
-
-
 async def _first_page(bench: Bench) -> Page:
-    first = await bench.page(COMMON, limit=2)
+    first = await bench.server.page(COMMON, limit=2)
     bench.require(bool(first.next_cursor), f"a search for {COMMON!r} under limit 2 has one page", first.exchange)
     return first
 
 
-async def _go_on(bench: Bench) -> tuple[Listing, Exchange]:
-    """Change the catalog after a first page; return the listing and what came of the cursor afterwards."""
-    first = await _first_page(bench)
-    listing = await _change(bench)
-    return listing, await bench.search({"query": COMMON, "cursor": first.next_cursor})
+def _expect_as_listed(bench: Bench, page: Page, listing: Listing, case: str) -> None:
+    for tool in page.tools:
+        name, listed = tool["name"], listing.by_name.get(tool["name"])
+        bench.expect(listed is not None, page.exchange, f"{name!r} was found although it is gone", case=case)
+        as_listed = listed is not None and same(bare(tool), bare(listed))
+        bench.expect(as_listed, page.exchange, f"{name!r} was found as it was before the change", case=case)
 
 
-@check(
-    "cursor-after-change",
+@server_check(
+    title="After a change of the catalog, the next search agrees with the list",
+    sends="Searches by exact name. Then one tool goes, one comes, one is altered, and once `tools/list` shows it, each"
+    " is searched for again.",
+    passes="The tool that went is not found, the one that came is the first match, the altered one is as it is listed.",
+    fixture_feature="reload",
+)
+async def change_seen(bench: Bench) -> None:
+    other, names = await changing(bench), [name_of(word) for word in (_GONE, _ALTERED, _ADDED)]
+    for name in names:
+        await other.server.page(name)
+    listing = await _replace(other, _AFTER)
+    for name in names:
+        case = f"query {name!r} after the change"
+        _expect_as_listed(other, await other.served({"query": name}, case), listing, case)
+        if name in listing.by_name:
+            first = await other.server.first(name)
+            message = f"{name!r} is listed, but not the first match"
+            other.expect(first.names[:1] == [name], first.exchange, message, case=case)
+
+
+@server_check(
     title="A cursor from before a change leads to tools as they are listed",
     sends="The first page of a search; then a tool goes, one comes, one is altered, and once `tools/list` shows it, the"
     " search goes on with its cursor.",
     passes="Listed tools as they are listed, or a refusal; the next search is served in any case.",
-    feature="reload",
+    fixture_feature="reload",
 )
-async def goes_on_after_changes(bench: Bench) -> None:
-    async with changing(bench) as other:
-        listing, exchange = await _go_on(other)
-        case = "a cursor from before a change of the catalog"
-        for _ in _AFTER:
-            if exchange.result is None:
-                break
-            page = read_page(exchange, case)
-            _agree(other, page, listing, case)
-            if not page.next_cursor:
-                break
-            exchange = await other.search({"query": COMMON, "cursor": page.next_cursor})
-        await other.served({"query": COMMON}, "a search after a change between two pages")
+async def cursor_after_change(bench: Bench) -> None:
+    other = await changing(bench)
+    cursor = (await _first_page(other)).next_cursor
+    listing = await _replace(other, _AFTER)
+    case = "a cursor from before a change of the catalog"
+    for _ in range(len(_AFTER) + 1):
+        exchange = await other.server.search({"query": COMMON, "cursor": cursor})
+        if exchange.result is None:
+            break
+        page = read_page(exchange, case)
+        _expect_as_listed(other, page, listing, case)
+        if not (cursor := page.next_cursor):
+            break
+    await other.served({"query": COMMON}, "a search after a change between two pages")
 
 
-@check(
-    "cursor-expired",
+@server_check(
     title=f"A cursor that a change has ended is refused with error {INVALID_PARAMS}",
     sends="The first page of a search; then a tool that it showed goes, and once `tools/list` shows it, the search goes"
     " on with its cursor.",
     passes=f"Error {INVALID_PARAMS}. Not applicable where cursors outlive such a change.",
-    feature="reload",
+    fixture_feature="reload",
 )
-async def refuses_ended_cursors(bench: Bench) -> None:
-    async with changing(bench) as other:
-        first = await _first_page(other)
-        left = [tool for tool in _BEFORE if tool["name"] != first.names[0]]
-        other.place(_CATALOG, document(left))
-        await _listed(other, left)
-        cursor = str(first.next_cursor)
-        exchange = await other.search({"query": COMMON, "cursor": cursor})
-        other.applies(exchange.result is None, "the server honours cursors from before a change")
-        fresh = (await other.page(COMMON, limit=2)).next_cursor
-        other.require(bool(fresh), f"a search for {COMMON!r} under limit 2 has one page")
-        bad, mended = ({"query": COMMON, "cursor": each} for each in (cursor, fresh))
-        await other.refused_cursor(bad, mended, "a cursor from before a change of the catalog")
+async def cursor_expired(bench: Bench) -> None:
+    other = await changing(bench)
+    first = await _first_page(other)
+    await _replace(other, [tool for tool in _BEFORE if tool["name"] != first.names[0]])
+    bad = {"query": COMMON, "cursor": first.next_cursor}
+    exchange = await other.server.search(bad)
+    other.applies(exchange.result is None, "the server honors cursors from before a change")
+    good = {"query": COMMON, "cursor": (await _first_page(other)).next_cursor}
+    await other.refused_cursor(bad, good, "a cursor from before a change of the catalog")

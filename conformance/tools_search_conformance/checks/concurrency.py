@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from tools_search_conformance.run.registry import check
-from tools_search_conformance.target.link import busy_seconds
+from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.pages import Page, read_page
+from tools_search_conformance.target.server import busy_seconds
 from tools_search_conformance.target.vocabulary import Vocabulary
 from tools_search_conformance.wire.codec import JsonObject, json_text
-
-if TYPE_CHECKING:
-    from tools_search_conformance.target.bench import Bench
-    from tools_search_conformance.wire.record import Exchange
-
-__all__: list[str] = []
+from tools_search_conformance.wire.record import Exchange
 
 _IN_FLIGHT: Final = 32
 _FEWER: Final = (_IN_FLIGHT, 8, 2)
@@ -35,36 +30,35 @@ _BAD: Final[tuple[JsonObject, ...]] = (
 
 def _searches(words: Vocabulary) -> list[JsonObject]:
     """Return searches for different words under different limits, and invalid ones among them."""
-    queries = [*words.sample(_WORDS), *filter(str.strip, words.names), words.plain]
+    queries = [*words.sample(_WORDS), *filter(str.strip, words.names), words.name_query]
     good: list[JsonObject] = [
         {"query": query} if limit is None else {"query": query, "limit": limit}
         for place, query in enumerate(queries)
         for limit in (_LIMITS if place < _WORDS else (2,))
     ]
-    bad = [{"query": words.plain, **wrong} for wrong in _BAD]
+    bad = [{"query": words.name_query, **wrong} for wrong in _BAD]
     searches = good[: _IN_FLIGHT - len(bad)]
     for place, search in enumerate(bad):
         searches.insert(6 * place + 1, search)  # beside a good one also where only two are sent at once
     return searches
 
 
-@check(
-    "concurrent-searches",
+@server_check(
     title="Searches in flight together are answered as each alone",
     sends=f"Up to {_IN_FLIGHT} searches, some of them invalid, one after another; then all before any is answered, or"
     f" {_FEWER[1]} or {_FEWER[2]} at a time where more are refused as too many.",
     passes="To each the answer that it got alone, with its own id, unless the server was too busy; where answers vary"
     " of themselves, listed tools only and no more than `limit`.",
 )
-async def answers_each_as_alone(bench: Bench) -> None:
-    listing = await bench.stocked()
-    searches = bench.some(_searches(Vocabulary.of(listing.tools)), 12)
-    first = await bench.search(searches[0])
+async def concurrent_searches(bench: Bench) -> None:
+    listing = await bench.nonempty_listing()
+    searches = bench.some(_searches(Vocabulary(listing.tools)), 12)
+    first = await bench.server.search(searches[0])
     bench.require(first.result is not None, f"a search got {first.describe()}", first)
-    answers = [first, *[await bench.search(params) for params in searches[1:]]]
+    answers = [first, *[await bench.server.search(params) for params in searches[1:]]]
     alone = [exchange for exchange in answers if not _names_no_request(exchange)]
     bench.applies(any(map(_names, alone)), "no first page of a search holds a tool, so that there is nothing to mix up")
-    patience = bench.setting.seconds + sum(exchange.milliseconds for exchange in alone) / 1000
+    patience = bench.options.timeout + sum(exchange.milliseconds for exchange in alone) / 1000
     together = await _together(bench, alone, patience)
     differing: list[tuple[Exchange, Exchange]] = []
     taken = [pair for pair in zip(alone, together, strict=True) if not _too_many(*pair)]
@@ -79,7 +73,7 @@ async def answers_each_as_alone(bench: Bench) -> None:
             differing.append((before, exchange))
     varies = False
     for before, exchange in differing:
-        again = [await bench.search(_params(exchange)) for _ in range(_AGAIN)]
+        again = [await bench.server.search(_params(exchange)) for _ in range(_AGAIN)]
         varies = varies or not all(_agree(before, other) for other in again)
     for before, exchange in differing:
         told = _told(before), _told(exchange)
@@ -100,7 +94,7 @@ async def _together(bench: Bench, alone: Sequence[Exchange], patience: float) ->
     for most in _FEWER:
         together = []
         for start in range(0, len(searches), most):
-            together += await bench.at_once(searches[start : start + most], seconds=patience)
+            together += await bench.server.at_once(searches[start : start + most], seconds=patience)
         if not any(map(_too_many, alone, together)):
             break
     return together
@@ -159,23 +153,26 @@ def _keeps_bounds(exchange: Exchange, known: set[str]) -> bool:
     return page is not None and {*page.names} <= known
 
 
-@check(
-    "busy-refusal",
+@server_check(
     title="A server that is too busy says so, and for how long",
     sends=f"{_BURST} searches before any is answered, some of which may be too many.",
     passes=f"To each a result, or error {_INTERNAL} whose `data` has an integer `retryAfterMs` of at least 0.",
 )
-async def says_that_it_is_busy(bench: Bench) -> None:
+async def busy_refusal(bench: Bench) -> None:
     words = await bench.vocabulary()
-    queries = dict.fromkeys([words.plain, *bench.some(words.broad())])
-    alone = {query: await bench.search({"query": query}) for query in queries}
+    queries = dict.fromkeys([words.name_query, *bench.some(words.broad())])
+    alone = {query: await bench.server.search({"query": query}) for query in queries}
     served = [query for query, exchange in alone.items() if exchange.result is not None]
-    bench.require(bool(served), f"a search for {words.plain!r} got {alone[words.plain].describe()}", alone[words.plain])
+    bench.require(
+        bool(served),
+        f"a search for {words.name_query!r} got {alone[words.name_query].describe()}",
+        alone[words.name_query],
+    )
     burst: list[JsonObject] = [{"query": served[number % len(served)]} for number in range(_BURST)]
-    patience = bench.setting.seconds + _BURST * max(alone[query].milliseconds for query in served) / 1000
+    patience = bench.options.timeout + _BURST * max(alone[query].milliseconds for query in served) / 1000
     exchanges = [
         exchange
-        for exchange in await bench.at_once(burst, seconds=patience)
+        for exchange in await bench.server.at_once(burst, seconds=patience)
         # What stands before a server may refuse HTTP requests, whatever they ask for.
         if exchange.answer.status not in _REFUSED_BY_HTTP
     ]
@@ -189,7 +186,7 @@ async def says_that_it_is_busy(bench: Bench) -> None:
 
 async def _expect_result_or_busy(bench: Bench, exchange: Exchange) -> None:
     if exchange.result is None and busy_seconds(exchange) is None:
-        again = await bench.search(_params(exchange))
+        again = await bench.server.search(_params(exchange))
         bench.require(again.result is not None, f"alone, the same search got {again.describe()}", again)
     told = exchange.describe()
     if exchange.error is not None and exchange.error.code == _INTERNAL:

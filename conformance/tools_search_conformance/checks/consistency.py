@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tools_search_conformance.checks.matching import chosen, is_query
-from tools_search_conformance.run.registry import check
-from tools_search_conformance.target.pages import Listing, Page, Walk, bare, compared
-from tools_search_conformance.target.surveys import judge_generated, require_faithful
-from tools_search_conformance.target.vocabulary import Vocabulary
-from tools_search_conformance.target.walks import explore_walks
+from tools_search_conformance.checks.matching import chosen
+from tools_search_conformance.target.bench import Bench, server_check
+from tools_search_conformance.target.generated import explore_walks, judge_surveys, require_faithful
+from tools_search_conformance.target.pages import Listing, Page, Walk, bare
+from tools_search_conformance.target.vocabulary import Vocabulary, is_query
 from tools_search_conformance.wire.codec import JsonObject, same
-
-if TYPE_CHECKING:
-    from tools_search_conformance.target.bench import Bench
-
-__all__: list[str] = []
 
 _SAMPLE: Final = 10
 _CALLED: Final = 6
@@ -25,25 +19,24 @@ _CALLED: Final = 6
 
 async def _survey(bench: Bench, *, names: Sequence[str] = ()) -> tuple[Listing, list[Page]]:
     """Return the listing and the pages of searches of every kind, and for each of `names`."""
-    words = Vocabulary.of((await bench.stocked()).tools)
+    words = Vocabulary((await bench.nonempty_listing()).tools)
     queries = bench.some(words.sample(_SAMPLE))
 
     async def search(_: Listing) -> list[Page]:
-        pages = [page for query in queries for page in (await bench.walk(query, most=10)).pages]
-        return pages + [await bench.first(name, limit=1) for name in names]
+        pages = [page for query in queries for page in (await bench.server.walk(query, most=10)).pages]
+        return pages + [await bench.server.first(name, limit=1) for name in names]
 
-    listing, pages = await bench.sandwich(search)
+    listing, pages = await bench.with_stable_listing(search)
     bench.require(any(page.tools for page in pages), f"no search found anything; tried {queries}")
     return listing, pages
 
 
-@check(
-    "subset-of-list",
+@server_check(
     title="Only listed tools are found",
     sends="`tools/list`, searches of every kind and generated ones, `tools/list`.",
     passes="Every tool found is on the list.",
 )
-async def finds_listed_tools_only(bench: Bench) -> None:
+async def subset_of_list(bench: Bench) -> None:
     def judge(page: Page, listing: Listing) -> None:
         case = f"query {page.exchange.sent['params']['query']!r}"
         for name in page.names:
@@ -58,16 +51,15 @@ async def finds_listed_tools_only(bench: Bench) -> None:
     for page in pages:
         judge(page, listing)
     await explore_walks(bench, judge_walk)
-    await judge_generated(bench, lambda survey: [judge(page, survey.listing) for page in survey.pages])
+    await judge_surveys(bench, lambda survey: [judge(page, survey.listing) for page in survey.pages])
 
 
-@check(
-    "definition-identity",
+@server_check(
     title="A tool is found as it is listed",
     sends="`tools/list`, searches of every kind, generated ones and for each tool by its name, `tools/list`.",
     passes="Definitions equal as JSON values, apart from `_meta` at the extension's key.",
 )
-async def finds_identical_definitions(bench: Bench) -> None:
+async def definition_identity(bench: Bench) -> None:
     def judge(page: Page, listing: Listing) -> None:
         for tool in page.tools:
             if (listed := listing.by_name.get(tool["name"])) is not None:
@@ -78,12 +70,12 @@ async def finds_identical_definitions(bench: Bench) -> None:
         for page in walk.pages:
             judge(page, listing)
 
-    tools = chosen(bench, (await bench.stocked()).tools)
+    tools = chosen(bench, (await bench.nonempty_listing()).tools)
     listing, pages = await _survey(bench, names=[name for tool in tools if is_query(name := tool["name"])])
     for page in pages:
         judge(page, listing)
     await explore_walks(bench, judge_walk)
-    await judge_generated(bench, lambda survey: [judge(page, survey.listing) for page in survey.pages])
+    await judge_surveys(bench, lambda survey: [judge(page, survey.listing) for page in survey.pages])
     await require_faithful(bench)
 
 
@@ -102,13 +94,12 @@ def _shown(name: str, tool: JsonObject) -> str:
     return json.dumps(tool[name], ensure_ascii=False)[:200] if name in tool else "absent"
 
 
-@check(
-    "no-duplicates",
+@server_check(
     title="A page holds each tool once",
     sends="Searches of every kind, and generated ones.",
     passes="The names on each page are distinct.",
 )
-async def finds_each_tool_once(bench: Bench) -> None:
+async def no_duplicates(bench: Bench) -> None:
     def judge(page: Page) -> None:
         twice = sorted({name for name in page.names if page.names.count(name) > 1})
         bench.expect(not twice, page.exchange, f"{twice} more than once on a page")
@@ -121,30 +112,29 @@ async def finds_each_tool_once(bench: Bench) -> None:
     for page in pages:
         judge(page)
     await explore_walks(bench, judge_walk)
-    await judge_generated(bench, lambda survey: [judge(page) for page in survey.pages])
+    await judge_surveys(bench, lambda survey: [judge(page) for page in survey.pages])
 
 
-@check(
-    "list-unchanged",
+@server_check(
     title="A search changes no listing",
     sends="`tools/list` twice, a search for a tool by its name, and `tools/list` again: first of all, then once more.",
     passes="The same definitions in the same order each time.",
 )
-async def changes_no_listing(bench: Bench) -> None:
+async def list_unchanged(bench: Bench) -> None:
     if bench.first_search is not None:
         kept, exchange = bench.first_search
         bench.expect(kept, exchange, "after the first search of all, tools/list returned something else")
-    before = await bench.stocked()
-    again = await bench.listing()
+    before = await bench.nonempty_listing()
+    again = await bench.server.listing()
     bench.require(again.same_as(before), "tools/list changes without any search", again.exchange)
-    same_listing = compared(before, again)
+    same_listing = again.compared_to(before)
     names = [name for name in before.by_name if name.strip()]
     bench.require(bool(names), "the list is empty")
     changed = 0
     # On a live server one change may be a coincidence.
     for name in names[:: max(1, len(names) // 3)][:3]:
-        await bench.page(name)
-        after = await bench.listing()
+        await bench.server.page(name)
+        after = await bench.server.listing()
         changed += not same_listing(before, after)
         bench.expect(
             changed < (1 if bench.profile == "fixture" else 2),
@@ -155,15 +145,14 @@ async def changes_no_listing(bench: Bench) -> None:
         before = after
 
 
-@check(
-    "refusal-changes-nothing",
+@server_check(
     title="A refused request changes no other answer",
     sends="`tools/list` and a first page; invalid searches; `tools/list`, that page and its second one again.",
     passes="The same listing and page, and the first page's cursor still holds.",
 )
-async def refuses_without_side_effects(bench: Bench) -> None:
-    query = await bench.broadest()
-    listing, first = await bench.listing(), await bench.page(query, limit=1)
+async def refusal_changes_nothing(bench: Bench) -> None:
+    query = await bench.query_with_matches()
+    listing, first = await bench.server.listing(), await bench.server.page(query, limit=1)
     bads: tuple[JsonObject, ...] = (
         {},
         {"query": ""},
@@ -171,8 +160,8 @@ async def refuses_without_side_effects(bench: Bench) -> None:
         {"query": query, "cursor": "no such cursor"},
     )
     for bad in bads:
-        await bench.search(bad)
-    after = await bench.listing()
+        await bench.server.search(bad)
+    after = await bench.server.listing()
     bench.expect(after.same_as(listing), after.exchange, "tools/list returned something else after refused searches")
     repeated = await bench.served({"query": query, "limit": 1}, "a search after refused ones")
     bench.expect(
@@ -184,38 +173,36 @@ async def refuses_without_side_effects(bench: Bench) -> None:
         )
 
 
-@check(
-    "search-unlisted",
+@server_check(
     title="A search needs no listing before it",
     sends="`tools/search` for a tool by its name, as the first request of a fresh connection.",
     passes="A result that begins with that tool.",
 )
-async def serves_before_any_listing(bench: Bench) -> None:
-    name = Vocabulary.of((await bench.stocked()).tools).plain
+async def search_unlisted(bench: Bench) -> None:
+    name = Vocabulary((await bench.nonempty_listing()).tools).name_query
     async with bench.fresh() as other:
         await other.served({"query": name}, "a search as the first request of a connection")
-        page = await other.first(name)
+        page = await other.server.first(name)
         other.expect(
             name in page.names, page.exchange, f"{name!r} is not found before tools are listed", case=f"query {name!r}"
         )
 
 
-@check(
-    "callable",
+@server_check(
     title="What is found can be called at once",
     sends="On a fresh connection a search, and `tools/call` of what it found, without any `tools/list`.",
     passes="A result that is no error for each call.",
     profiles=("fixture",),
 )
-async def calls_what_was_found(bench: Bench) -> None:
-    query = await bench.broadest()
-    found = [tool for tool in (await bench.first(query)).tools if "x-mcp-header" not in json.dumps(tool)]
+async def callable_(bench: Bench) -> None:
+    query = await bench.query_with_matches()
+    found = [tool for tool in (await bench.server.first(query)).tools if "x-mcp-header" not in json.dumps(tool)]
     async with bench.fresh() as other:
-        await other.search({"query": query})
+        await other.server.search({"query": query})
         for tool in found[:_CALLED]:
             schema: JsonObject = tool["inputSchema"]
             arguments = schema.get("examples", [{}])[0]
-            call = await other.ask("tools/call", {"name": tool["name"], "arguments": arguments})
+            call = await other.server.ask("tools/call", {"name": tool["name"], "arguments": arguments})
             fine = call.result is not None and call.result.get("isError") is not True
             what = call.describe() if call.result is None else json.dumps(call.result.get("content"))[:200]
             message = f"{tool['name']!r} was found, but its call was answered by {what}"

@@ -8,17 +8,12 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tools_search_conformance.run.registry import check
+from tools_search_conformance.model import ViolationError
+from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.vocabulary import NONSENSE
-from tools_search_conformance.verdict import ViolationError
 from tools_search_conformance.wire.codec import JsonObject
-
-if TYPE_CHECKING:
-    from tools_search_conformance.target.bench import Bench
-
-__all__: list[str] = []
 
 _MADE_UP: Final = (
     "",
@@ -42,49 +37,48 @@ async def _issued(bench: Bench, query: str | None = None) -> tuple[JsonObject, s
         InapplicableError: the server lists a single tool, and so issues none.
         UnverifiableError: the server issued none.
     """
-    query = query or await bench.broadest()
-    page = await bench.page(query, limit=1)
+    query = query or await bench.query_with_matches()
+    page = await bench.server.page(query, limit=1)
     if not page.next_cursor:
-        bench.applies(len((await bench.stocked()).tools) > 1, "the server lists a single tool, and issues no cursor")
+        bench.applies(
+            len((await bench.nonempty_listing()).tools) > 1, "the server lists a single tool, and issues no cursor"
+        )
     bench.require(bool(page.next_cursor), f"a search for {query!r} under limit 1 has one page", page.exchange)
     return {"query": query, "limit": 1}, str(page.next_cursor)
 
 
-@check(
-    "cursor-forged",
+@server_check(
     title="A cursor that this server did not issue is refused",
     sends="Made-up cursors: the empty string, words, encoded offsets, unusual characters, 5,000 letters.",
     passes="Error -32602 for each.",
 )
-async def refuses_made_up_cursors(bench: Bench) -> None:
+async def cursor_forged(bench: Bench) -> None:
     for made_up in bench.some(_MADE_UP):
         first, cursor = await _issued(bench)
         mended = {**first, "cursor": cursor}
         await bench.refused_cursor({**mended, "cursor": made_up}, mended, f"cursor {made_up[:60]!a}")
 
 
-@check(
-    "cursor-repeated",
+@server_check(
     title="A cursor that was answered is answered again",
     sends="A first page, and the request for the second one twice.",
     passes="A result for each.",
     level="SHOULD",
 )
-async def answers_cursors_again(bench: Bench) -> None:
+async def cursor_repeated(bench: Bench) -> None:
     first, cursor = await _issued(bench)
     following = {**first, "cursor": cursor}
-    once = await bench.search(following)
+    once = await bench.server.search(following)
     bench.require(once.result is not None, f"the second page was answered by {once.describe()}", once)
     await bench.served(following, "a cursor that was answered before")
 
 
-@check(
-    "cursor-tampered",
+@server_check(
     title="A cursor that was altered is refused",
     sends="A genuine cursor with a character exchanged, cut in half, doubled, or with the numbers in it raised.",
     passes="Error -32602 for each.",
 )
-async def refuses_altered_cursors(bench: Bench) -> None:
+async def cursor_tampered(bench: Bench) -> None:
     _, cursor = await _issued(bench)
     for number in bench.some(range(sum(1 for _ in _alterations(cursor)))):
         first, cursor = await _issued(bench)
@@ -99,7 +93,7 @@ async def _refuse_altered(bench: Bench, first: JsonObject, cursor: str, altered:
         await bench.refused_cursor({**first, "cursor": altered}, {**first, "cursor": cursor}, case)
     except ViolationError:
         # It may have become the cursor of another page, such as 3 of 2, which is as genuine as any.
-        pages = (await bench.walk(first["query"], first["limit"])).pages
+        pages = (await bench.server.walk(first["query"], first["limit"])).pages
         if altered not in {page.next_cursor for page in pages}:
             raise
 
@@ -157,13 +151,12 @@ def _to_urlsafe(text: str, like: str) -> str:
     return _to_base64(text, like).replace("+", "-").replace("/", "_")
 
 
-@check(
-    "cursor-other-query",
+@server_check(
     title="A cursor issued for another query is refused",
     sends="Genuine cursors with queries other than their own: other words, white space, case, order, composition.",
     passes="Error -32602 for each.",
 )
-async def refuses_cursors_of_other_queries(bench: Bench) -> None:
+async def cursor_other_query(bench: Bench) -> None:
     words, (first, _) = await bench.vocabulary(), await _issued(bench)
     query = first["query"]
     others = [word for word in words.broad(4) if word != query][:2]
@@ -179,20 +172,19 @@ async def refuses_cursors_of_other_queries(bench: Bench) -> None:
 
 
 async def _refuse_with(bench: Bench, query: str, other: str) -> None:
-    if (await bench.page(query, limit=1)).next_cursor and other != query:
+    if (await bench.server.page(query, limit=1)).next_cursor and other != query:
         first, cursor = await _issued(bench, query)
         mended = {**first, "cursor": cursor}
         await bench.refused_cursor({**mended, "query": other}, mended, f"a cursor of {query!r} with {other!r}")
 
 
-@check(
-    "cursor-of-list",
+@server_check(
     title="A cursor of `tools/list` is refused",
     sends="The `nextCursor` of a `tools/list` page with a search.",
     passes="Error -32602.",
 )
-async def refuses_cursors_of_listings(bench: Bench) -> None:
-    listing = await bench.listing()
+async def cursor_of_list(bench: Bench) -> None:
+    listing = await bench.server.listing()
     bench.applies(listing.cursor is not None, "tools/list has a single page, and so no cursor")
-    query = await bench.plain()
+    query = await bench.name_query()
     await bench.refused({"query": query, "cursor": listing.cursor}, {"query": query}, "a cursor of tools/list")

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from tools_search_conformance.run.registry import check
-from tools_search_conformance.target.bench import INVALID_PARAMS
-from tools_search_conformance.target.shape import complaint
+from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, server_check
+from tools_search_conformance.target.pages import complaint
 from tools_search_conformance.wire.codec import as_object, json_text
 from tools_search_conformance.wire.eras import MODERN
-
-if TYPE_CHECKING:
-    from tools_search_conformance.target.bench import Bench
-    from tools_search_conformance.wire.record import Exchange
-
-__all__: list[str] = []
+from tools_search_conformance.wire.record import Exchange
 
 _BAD: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("query", {"query": 5}),
@@ -28,9 +22,9 @@ _BAD: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 
 async def _refusals(bench: Bench) -> list[tuple[str, Exchange]]:
     """Return the member at fault and the exchange of each invalid request that was refused as such."""
-    good = {"query": await bench.plain()}
-    exchanges = [("query", await bench.search({}))]
-    exchanges += [(field, await bench.search({**good, **bad})) for field, bad in _BAD]
+    good = {"query": await bench.name_query()}
+    exchanges = [("query", await bench.server.search({}))]
+    exchanges += [(field, await bench.server.search({**good, **bad})) for field, bad in _BAD]
     refusals = [
         (field, found) for field, found in exchanges if found.error is not None and found.error.code == INVALID_PARAMS
     ]
@@ -38,14 +32,13 @@ async def _refusals(bench: Bench) -> list[tuple[str, Exchange]]:
     return refusals
 
 
-@check(
-    "error-data",
+@server_check(
     title="A refusal says which member is wrong, and why",
     sends="Searches with one invalid member each.",
     passes="`data` with the strings `field`, the member at fault, and `reason` in each -32602.",
     level="SHOULD",
 )
-async def say_what_is_wrong(bench: Bench) -> None:
+async def error_data(bench: Bench) -> None:
     for field, exchange in await _refusals(bench):
         data = exchange.error.data if exchange.error else None
         wrong = complaint(data, "InvalidParamsData")
@@ -61,8 +54,7 @@ async def say_what_is_wrong(bench: Bench) -> None:
         )
 
 
-@check(
-    "invalid-params-status",
+@server_check(
     title="A refusal has HTTP status 400",
     sends="Searches with one invalid member each, over modern Streamable HTTP.",
     passes="HTTP status 400 with each -32602.",
@@ -70,7 +62,7 @@ async def say_what_is_wrong(bench: Bench) -> None:
     eras=(MODERN,),
     transports=("http",),
 )
-async def have_status_400(bench: Bench) -> None:
+async def invalid_params_status(bench: Bench) -> None:
     for _, exchange in await _refusals(bench):
         status = exchange.answer.status
         bench.expect(status == 400, exchange, f"HTTP status {status} with error {INVALID_PARAMS}")

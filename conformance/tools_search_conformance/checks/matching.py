@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hypothesis import strategies as st
 
-from tools_search_conformance.run.registry import check
+from tools_search_conformance.target.bench import Bench, server_check
+from tools_search_conformance.target.generated import judge_surveys
+from tools_search_conformance.target.pages import Survey
 from tools_search_conformance.target.properties import explore
-from tools_search_conformance.target.surveys import Survey, judge_generated
-from tools_search_conformance.target.vocabulary import NONSENSE, WHITE_SPACE, Vocabulary
+from tools_search_conformance.target.vocabulary import NONSENSE, WHITE_SPACE, Vocabulary, is_query
 from tools_search_conformance.target.vocabulary import terms as terms_of
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object
-
-if TYPE_CHECKING:
-    from tools_search_conformance.target.bench import Bench
-    from tools_search_conformance.wire.record import Exchange
-
-__all__ = ["chosen", "is_query"]
+from tools_search_conformance.wire.record import Exchange
 
 _LIVE_TOOLS: Final = 25
 _LONGEST: Final = 1024
@@ -32,29 +28,23 @@ def chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
     tools = bench.some(tools, 6)
     if bench.profile == "fixture" or len(tools) <= _LIVE_TOOLS:
         return list(tools)
-    return random.Random(bench.setting.seed).sample(list(tools), _LIVE_TOOLS)  # noqa: S311 - a choice that can be repeated
+    return random.Random(bench.options.seed).sample(list(tools), _LIVE_TOOLS)  # noqa: S311 - a choice that can be repeated
 
 
-def is_query(name: str) -> bool:
-    """Tell whether a tool's name, sent as a query, is bound to find that tool."""
-    return bool(name) and len(name) <= _LONGEST and name == name.strip(WHITE_SPACE)
-
-
-@check(
-    "exact-name-first",
+@server_check(
     title="A tool whose name is the query is the first one of the first page",
     sends="The names of listed tools as queries, some under limit 1, with all kinds of white space around them.",
     passes="Each first page begins with that tool.",
 )
-async def put_exact_names_first(bench: Bench) -> None:
-    tools = [tool for tool in (await bench.stocked()).tools if is_query(tool["name"])]
+async def exact_name_first(bench: Bench) -> None:
+    tools = [tool for tool in (await bench.nonempty_listing()).tools if is_query(tool["name"])]
     bench.applies(bool(tools), "no tool has a name that can be a query")
     tools = chosen(bench, tools)
     for number in range(max(len(tools), len(_WHITE_SPACES) + 1)):
         name: str = tools[number % len(tools)]["name"]
         around = ("", *_WHITE_SPACES)[number % (len(_WHITE_SPACES) + 1)]
         query = f"{around}{name}{around[::-1]}"
-        page = await bench.page(query if len(query) <= _LONGEST else name, limit=1 if number % 2 else None)
+        page = await bench.server.page(query if len(query) <= _LONGEST else name, limit=1 if number % 2 else None)
         bench.expect(
             page.names[:1] == [name],
             page.exchange,
@@ -62,7 +52,7 @@ async def put_exact_names_first(bench: Bench) -> None:
             case=f"query {query!r}",
         )
     await _explore_names(bench, [tool["name"] for tool in tools])
-    await judge_generated(bench, lambda survey: _judge_names(bench, survey))
+    await judge_surveys(bench, lambda survey: _judge_names(bench, survey))
 
 
 def _judge_names(bench: Bench, survey: Survey) -> None:
@@ -77,7 +67,7 @@ async def _explore_names(bench: Bench, names: Sequence[str]) -> None:
     async def judge(case: tuple[str, str, str, int | None]) -> None:
         before, name, after, limit = case
         query = f"{before}{name}{after}"
-        page = await bench.page(query if len(query) <= _LONGEST else name, limit=limit)
+        page = await bench.server.page(query if len(query) <= _LONGEST else name, limit=limit)
         bench.expect(
             page.names[:1] == [name],
             page.exchange,
@@ -90,18 +80,17 @@ async def _explore_names(bench: Bench, names: Sequence[str]) -> None:
     await explore(bench, st.tuples(around, st.sampled_from(names), around, limit), judge)
 
 
-@check(
-    "all-terms-match",
+@server_check(
     title="A tool that has every term of the query is among the matches",
     sends="For each tool, one to three distinctive terms of its name, title and description, however they are written.",
     passes="That tool is on one of the pages.",
     level="SHOULD",
 )
-async def match_all_terms(bench: Bench) -> None:
-    words = Vocabulary.of((await bench.stocked()).tools)
+async def all_terms_match(bench: Bench) -> None:
+    words = Vocabulary((await bench.nonempty_listing()).tools)
     for number, tool in enumerate(chosen(bench, words.tools)):
         for query in bench.some([*dict.fromkeys(_queries(words, tool, number))], 2):
-            walk = await bench.walk(query, await bench.plenty(), most=20)
+            walk = await bench.server.walk(query, await bench.server.large_limit(), most=20)
             bench.require(walk.ended or tool["name"] in walk.names, "a search does not end; see pages-end", walk.last)
             bench.expect(
                 tool["name"] in walk.names,
@@ -109,7 +98,7 @@ async def match_all_terms(bench: Bench) -> None:
                 f"{tool['name']!r} has every term of {query!r}, but is not among {walk.names[:5]}",
                 case=f"query {query!r}",
             )
-    bench.require(bool(bench.judged), "no tool has a distinctive term in its name, title or description")
+    bench.require(bool(bench.recorder.judged), "no tool has a distinctive term in its name, title or description")
     await _explore_terms(bench, words)
 
 
@@ -119,7 +108,7 @@ async def _explore_terms(bench: Bench, words: Vocabulary) -> None:
     async def judge(case: tuple[str, list[str], str]) -> None:
         name, terms, between = case
         query = between.join(terms)
-        walk = await bench.walk(query, await bench.plenty(), most=20)
+        walk = await bench.server.walk(query, await bench.server.large_limit(), most=20)
         bench.require(walk.ended or name in walk.names, "a search does not end; see pages-end", walk.last)
         message = f"{name!r} has every term of {query!r}, but is not among {walk.names[:5]}"
         bench.expect(name in walk.names, walk.last, message, case=f"query {query!r}")
@@ -144,13 +133,12 @@ def _queries(words: Vocabulary, tool: JsonObject, number: int) -> list[str]:
     return [spelled, several, *words.alone(tool, "title"), *words.alone(tool, member), *odd]
 
 
-@check(
-    "no-match-empty",
+@server_check(
     title="No match is an empty array, not an error",
     sends="Words of no language; on a fixture that serves no tool at all, any words.",
     passes="A result whose `tools` is an array, and with nothing to find an empty one.",
 )
-async def answer_no_match_with_nothing(bench: Bench) -> None:
+async def no_match_empty(bench: Bench) -> None:
     for query in (NONSENSE, "ƶʬʭ ꙮꙮꙮ", "!?…"):
         await bench.served({"query": query}, f"a search for {query!r}, which nothing matches,")
     if bench.profile == "fixture" and bench.can_start("empty"):
@@ -158,7 +146,7 @@ async def answer_no_match_with_nothing(bench: Bench) -> None:
             for query in ("anything", NONSENSE):
                 page = await other.served({"query": query}, "a search of an empty catalog")
                 other.expect(page.tools == [], page.exchange, f"an empty catalog brought {page.names}")
-    await judge_generated(bench, lambda survey: _judge_nothing(bench, survey.nothing))
+    await judge_surveys(bench, lambda survey: _judge_nothing(bench, survey.nothing))
 
 
 def _judge_nothing(bench: Bench, nothing: Exchange) -> None:

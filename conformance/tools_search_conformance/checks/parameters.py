@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from tools_search_conformance.run.registry import check
-from tools_search_conformance.target.bench import INVALID_PARAMS
+from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, server_check
 from tools_search_conformance.target.properties import explore, texts
 from tools_search_conformance.wire.codec import json_text, same
-
-if TYPE_CHECKING:
-    from tools_search_conformance.target.bench import Bench
-
-__all__: list[str] = []
 
 _OTHER_TYPES: Final[tuple[Any, ...]] = (None, 5, 2.5, True, [], ["anything"], {}, {"text": "anything"})
 _BLANK: Final = ("", " ", "\t\r\n", "\u00a0", "\u1680", "\u2003\u3000", "\u0085", "\u2028\u2029", "\u202f\u205f")
@@ -41,60 +35,56 @@ _UNUSUAL: Final = {
 }
 
 
-@check(
-    "query-missing",
+@server_check(
     title="A search without `query` is refused",
     sends="`tools/search` without `query`, with and without other members.",
     passes="Error -32602.",
 )
-async def refuses_a_missing_query(bench: Bench) -> None:
-    good = {"query": await bench.plain()}
+async def query_missing(bench: Bench) -> None:
+    good = {"query": await bench.name_query()}
     await bench.refused({}, good, "params without query")
     await bench.refused({"limit": 3}, {"limit": 3, **good}, "params with limit but no query")
     await bench.refused({"Query": "anything"}, good, "`Query` in place of `query`")
     for query in (await bench.vocabulary()).broad(2):
-        if cursor := (await bench.page(query, limit=1)).next_cursor:
+        if cursor := (await bench.server.page(query, limit=1)).next_cursor:
             await bench.refused({"limit": 1, "cursor": cursor}, good, "params with a genuine cursor but no query")
             break
 
 
-@check(
-    "query-type",
+@server_check(
     title="A `query` that is no string is refused",
     sends="`query` as null, number, boolean, array and object.",
     passes="Error -32602 for each.",
 )
-async def refuses_a_query_of_another_type(bench: Bench) -> None:
-    good = {"query": await bench.plain()}
+async def query_type(bench: Bench) -> None:
+    good = {"query": await bench.name_query()}
     for value in bench.some(_OTHER_TYPES):
         await bench.refused({"query": value}, good, f"query {json_text(value)}")
 
 
-@check(
-    "query-blank",
+@server_check(
     title="A `query` of nothing but white space is refused",
     sends="The empty string and strings of White_Space characters, non-ASCII ones included.",
     passes="Error -32602 for each.",
 )
-async def refuses_a_blank_query(bench: Bench) -> None:
-    good = {"query": await bench.plain()}
+async def query_blank(bench: Bench) -> None:
+    good = {"query": await bench.name_query()}
     for value in bench.some(_BLANK):
         await bench.refused({"query": value}, good, f"query {value!a}")
 
 
-@check(
-    "query-long",
+@server_check(
     title="A `query` of 1,024 characters is served; a longer one is served or refused with -32602",
     sends="1,024 scalar values of one, three and four bytes each; then 1,025 to 100,000.",
     passes="A result for 1,024, however many bytes they take; a result or error -32602 for more.",
 )
-async def serves_long_queries(bench: Bench) -> None:
+async def query_long(bench: Bench) -> None:
     await bench.require_no_match_served()
     for character in ("x", "語", "🔧"):
         query = ("anything " + character * 1024)[:1024]
         await bench.served({"query": query}, f"a query of 1,024 characters, most of them {character!r}")
     for length in _LONG:
-        exchange = await bench.search({"query": ("anything " * (length // 9 + 1))[:length]})
+        exchange = await bench.server.search({"query": ("anything " * (length // 9 + 1))[:length]})
         if exchange.answer.status == _CONTENT_TOO_LARGE:  # the body was refused, and no search with it
             continue
         bench.expect(
@@ -105,51 +95,48 @@ async def serves_long_queries(bench: Bench) -> None:
         )
 
 
-@check(
-    "query-unusual-characters",
+@server_check(
     title="Every Unicode scalar value is ordinary input",
     sends="Queries with NUL, controls, bidi marks, astral characters, noncharacters; generated ones.",
     passes="A result for each.",
 )
-async def serves_unusual_characters(bench: Bench) -> None:
+async def query_unusual_characters(bench: Bench) -> None:
     async def serve(query: str) -> None:
         await bench.served({"query": query}, f"the query {query!a}")
 
     await bench.require_no_match_served()
-    good = {"query": await bench.plain()}
+    good = {"query": await bench.name_query()}
     for what, query in bench.some([*_UNUSUAL.items()], 5):
         await bench.served({"query": query}, f"a query with {what} ({query!a})")
-        after = await bench.search(good)
+        after = await bench.server.search(good)
         bench.expect(after.result is not None, after, f"after a query with {what}, a plain one got {after.describe()}")
     await explore(bench, texts(), serve)
 
 
-@check(
-    "surrogates-survived",
+@server_check(
     title="A message with unpaired surrogates ends nothing",
     sends="Queries with unpaired surrogates, escaped in JSON, which may be refused or dropped; a plain one after each.",
     passes="A result for each plain query, from the same process.",
     level="ADVICE",
 )
-async def survives_surrogates(bench: Bench) -> None:
-    good = {"query": await bench.plain()}
+async def surrogates_survived(bench: Bench) -> None:
+    good = {"query": await bench.name_query()}
     for query in bench.some(("\ud800", "any\udfffthing", "\udc00\ud800"), 1):
-        sent = await bench.ask("tools/search", {"query": query}, seconds=0.25)
-        gone = [ended for ended, _ in bench.deaths]
+        sent = await bench.server.ask("tools/search", {"query": query}, seconds=0.25)
+        gone = [ended for ended, _ in bench.recorder.deaths]
         bench.expect(not gone, sent, f"after the query {query!a}, {', '.join(gone)}", case=f"query {query!a}")
-        after = await bench.search(good)
+        after = await bench.server.search(good)
         bench.expect(after.result is not None, after, f"after the query {query!a}, a plain one got {after.describe()}")
 
 
-@check(
-    "unknown-members-ignored",
+@server_check(
     title="Unknown members of `params` change nothing",
     sends="A search, and the same one with members that this draft does not know.",
     passes="The same tools.",
 )
-async def ignores_unknown_members(bench: Bench) -> None:
-    query = await bench.plain()
-    plain, again = await bench.page(query), await bench.page(query)
+async def unknown_members_ignored(bench: Bench) -> None:
+    query = await bench.name_query()
+    plain, again = await bench.server.page(query), await bench.server.page(query)
     extras: tuple[dict[str, Any], ...] = (
         {"_meta": {"com.example/trace": "1", "progressToken": 7}},
         {"filters": {"group": "no such group"}, "detail": "name_only"},
@@ -164,13 +151,12 @@ async def ignores_unknown_members(bench: Bench) -> None:
             )
 
 
-@check(
-    "cursor-type",
+@server_check(
     title="A `cursor` that is no string is refused",
     sends="`cursor` as null, number, boolean, array and object.",
     passes="Error -32602 for each.",
 )
-async def refuses_a_cursor_of_another_type(bench: Bench) -> None:
-    good = {"query": await bench.plain()}
+async def cursor_type(bench: Bench) -> None:
+    good = {"query": await bench.name_query()}
     for value in bench.some(_OTHER_TYPES):
         await bench.refused({**good, "cursor": value}, good, f"cursor {json_text(value)}")

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tools_search_spec import EXTENSION_ID
 
-from tools_search_conformance.catalogs.made import COMMON, WORDS, document, made_tool
-from tools_search_conformance.checks.matching import chosen, is_query
-from tools_search_conformance.run.registry import check
-from tools_search_conformance.target.shape import complaint, page_schema
-from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary
+from tools_search_conformance.catalogs import COMMON, WORDS, document, made_tool
+from tools_search_conformance.checks.matching import chosen
+from tools_search_conformance.target.bench import Bench, server_check
+from tools_search_conformance.target.pages import Page, complaint, page_schema
+from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary, is_query
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object
 from tools_search_conformance.wire.eras import DECLARED, MODERN
-
-if TYPE_CHECKING:
-    from tools_search_conformance.target.bench import Bench
-    from tools_search_conformance.target.pages import Page
-    from tools_search_conformance.wire.record import Exchange
-
-__all__: list[str] = []
+from tools_search_conformance.wire.record import Exchange
 
 _SAMPLE: Final = 8
 _CACHE_MEMBERS: Final = {
@@ -34,34 +28,33 @@ _CACHE_MEMBERS: Final = {
 async def _results(bench: Bench) -> list[Exchange]:
     """Return searches of every kind: broad, narrow, without a match, first pages and second ones."""
     words = await bench.vocabulary()
-    queries = [words.plain, *bench.some(words.sample(_SAMPLE))]
-    exchanges = [await bench.search({"query": query}) for query in queries]
-    nothing = await bench.search({"query": NONSENSE})
+    queries = [words.name_query, *bench.some(words.sample(_SAMPLE))]
+    exchanges = [await bench.server.search({"query": query}) for query in queries]
+    nothing = await bench.server.search({"query": NONSENSE})
     exchanges += [nothing] if nothing.result is not None else []  # no-match-empty is about that
     for query in queries[1:]:
-        first = await bench.search({"query": query, "limit": 1})
+        first = await bench.server.search({"query": query, "limit": 1})
         exchanges.append(first)
         cursor = (first.result or {}).get("nextCursor")
         if cursor and isinstance(cursor, str):
-            exchanges.append(await bench.search({"query": query, "limit": 1, "cursor": cursor}))
+            exchanges.append(await bench.server.search({"query": query, "limit": 1, "cursor": cursor}))
             break
     found = [exchange for exchange in exchanges if (exchange.result or {}).get("tools")]
     bench.require(bool(found) or not words.tools, f"no search found anything; tried {queries}", exchanges[0])
     return exchanges
 
 
-@check(
-    "result-schema",
+@server_check(
     title="A result has the shape of the draft",
     sends="Searches of every kind, with and without matches, first and second pages.",
     passes="A result whose `tools` are definitions and whose `nextCursor`, where present, is a string.",
 )
-async def has_the_shape_of_the_draft(bench: Bench) -> None:
+async def result_schema(bench: Bench) -> None:
     for exchange in await _results(bench):
         _expect_shape(bench, exchange)
     # In the legacy era an output schema is an object's, whatever the modern one has.
-    names = [tool["name"] for tool in chosen(bench, (await bench.listing()).tools) if "outputSchema" in tool]
-    named = [(await bench.first(name, limit=1)).exchange for name in names if is_query(name)]
+    names = [tool["name"] for tool in chosen(bench, (await bench.server.listing()).tools) if "outputSchema" in tool]
+    named = [(await bench.server.first(name, limit=1)).exchange for name in names if is_query(name)]
     for exchange in named:
         _expect_shape(bench, exchange)
 
@@ -73,14 +66,13 @@ def _expect_shape(bench: Bench, exchange: Exchange) -> None:
     bench.expect(wrong is None, exchange, f"the result is malformed at {wrong}", case=f"query {query!r}")
 
 
-@check(
-    "result-type",
+@server_check(
     title='`resultType` is "complete"',
     sends="Searches of every kind.",
     passes='`resultType: "complete"` in each result.',
     eras=(MODERN,),
 )
-async def is_complete(bench: Bench) -> None:
+async def result_type(bench: Bench) -> None:
     for exchange in await _results(bench):
         kind = (exchange.result or {}).get("resultType")
         # A request for input has a check of its own.
@@ -88,43 +80,40 @@ async def is_complete(bench: Bench) -> None:
             bench.expect(kind == "complete", exchange, f"resultType is {kind!r}")
 
 
-@check(
-    "cache-hints",
+@server_check(
     title="A modern result says how long and for whom it may be cached",
     sends="Searches of every kind.",
     passes="`ttlMs`, an integer of at least 0, and `cacheScope`, `public` or `private`, in each result.",
     eras=(MODERN,),
 )
-async def carries_cache_hints(bench: Bench) -> None:
+async def cache_hints(bench: Bench) -> None:
     for exchange in await _results(bench):
         if exchange.result is not None:
             wrong = complaint(exchange.result, _CACHE_MEMBERS)
             bench.expect(wrong is None, exchange, f"the cache hints are malformed at {wrong}")
 
 
-@check(
-    "no-input-required",
+@server_check(
     title="A search never asks for input",
     sends="Vague and ordinary searches by a client that could be asked: it declares elicitation and sampling.",
     passes="No result is an `InputRequiredResult`.",
     eras=(MODERN,),
 )
-async def never_asks_for_input(bench: Bench) -> None:
+async def no_input_required(bench: Bench) -> None:
     able: JsonObject = {**DECLARED, "elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
-    for query in ("something", NONSENSE, await bench.broadest()):
-        exchange = await bench.search({"query": query}, capabilities=able)
+    for query in ("something", NONSENSE, await bench.query_with_matches()):
+        exchange = await bench.server.search({"query": query}, capabilities=able)
         result = exchange.result or {}
         asks = result.get("resultType") == "input_required" or "inputRequests" in result
         bench.expect(not asks, exchange, "the search was answered with a request for input", case=f"query {query!r}")
 
 
-@check(
-    "hit-metadata",
+@server_check(
     title="Hit metadata has the shape of the draft",
     sends="Searches of every kind.",
     passes="`_meta` at the extension's key holds an object whose `score`, `matched` and `group` are as defined.",
 )
-async def has_well_formed_hit_metadata(bench: Bench) -> None:
+async def hit_metadata(bench: Bench) -> None:
     seen = 0
     for exchange in await _results(bench):
         tools = as_array((exchange.result or {}).get("tools")) or []
@@ -139,17 +128,16 @@ async def has_well_formed_hit_metadata(bench: Bench) -> None:
     bench.applies(seen > 0, "the server sends no hit metadata, which is optional")
 
 
-@check(
-    "no-match-count",
+@server_check(
     title="No member but `tools` tells how many matches there are",
     sends="Queries with different numbers of matches, one tool a page; on a fixture, other catalogs too.",
     passes="No member of the results, hit metadata included, holds, each time, the number of matches or of those still"
     " to come.",
 )
-async def tells_no_number_of_matches(bench: Bench) -> None:
-    tools = (await bench.stocked()).tools
+async def no_match_count(bench: Bench) -> None:
+    tools = (await bench.nonempty_listing()).tools
     bench.applies(len(tools) > 1, "of a single tool there is no number to tell")
-    totals = await _totals(bench, Vocabulary.of(tools).broad(12))
+    totals = await _totals(bench, Vocabulary(tools).broad(12))
     if len(totals) < 2 and bench.profile == "fixture":
         async with bench.fresh(catalog="large") as other:
             totals |= await _totals(other, (await other.vocabulary()).broad(3))
@@ -173,9 +161,9 @@ async def _totals(bench: Bench, queries: list[str]) -> dict[int, Page]:
     """Return the first page under limit 1 by number of matches."""
     totals: dict[int, Page] = {}
     for query in queries:
-        count = len({*(await bench.whole(query)).names})
+        count = len({*(await bench.server.whole(query)).names})
         if count > 1 and count not in totals:
-            totals[count] = await bench.page(query, limit=1)
+            totals[count] = await bench.server.page(query, limit=1)
     return totals
 
 
@@ -198,19 +186,18 @@ def _numbers(value: Any, path: str = "result") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-@check(
-    "valid-json",
+@server_check(
     title="Everything sent is JSON in UTF-8, whatever came in",
     sends="Queries with unpaired surrogates, which may be refused or dropped; a plain one after each.",
     passes="Nothing but valid messages, and a result for each plain query.",
 )
-async def sends_valid_json_only(bench: Bench) -> None:
-    before = len(bench.malformed)
+async def valid_json(bench: Bench) -> None:
+    before = len(bench.server.malformed)
     odd = ("\ud800", "any\udfffthing", "\udc00\ud800", "any\x00\x1bthing\u2028", "\ufffe\U0010ffff")
     for query in bench.some(odd, 2):
-        await bench.ask("tools/search", {"query": query}, seconds=0.25)
-        bench.deaths.clear()  # that it survives is what surrogates-survived is about
-        after = await bench.search({"query": await bench.plain()})
+        await bench.server.ask("tools/search", {"query": query}, seconds=0.25)
+        bench.recorder.deaths.clear()  # that it survives is what surrogates-survived is about
+        after = await bench.server.search({"query": await bench.name_query()})
         bench.require(after.replied, f"a plain search got {after.describe()}", after)
-        found = bench.malformed[before:]
+        found = bench.server.malformed[before:]
         bench.expect(not found, after, f"after the query {query!a} this came: {found[:1]}", case=f"query {query!a}")

@@ -15,22 +15,19 @@ from typing import Final
 import click
 
 from tools_search_conformance.cli.judging_commands import client, server
+from tools_search_conformance.cli.reading_commands import docs, explain, list_command, report_group, trace_command
 from tools_search_conformance.cli.replay_command import replay
-from tools_search_conformance.cli.reporting import report_group
-from tools_search_conformance.cli.telling_commands import docs, explain, list_command, trace_command
-from tools_search_conformance.report.plain import plain
+from tools_search_conformance.report.document import suite
 from tools_search_conformance.report.verdict import EXIT_SIGNAL
-from tools_search_conformance.run.explain import run_version
-
-__all__ = ["cli", "main"]
+from tools_search_conformance.wire.display import plain
 
 EXIT_SUITE: Final = 4
 
-_OF_A_STREAM: Final = frozenset({errno.EBADF, errno.EIO, errno.ENOSPC, errno.EPIPE})
-"""What writing to standard output ends in; errors of a file say which file it is."""
+_STREAM_ERRORS: Final = frozenset({errno.EBADF, errno.EIO, errno.ENOSPC, errno.EPIPE})
+"""Errors of writing to standard output; an error of a file has the name of the file."""
 
 # https://no-color.org
-_COLOUR: Final = False if os.environ.get("NO_COLOR") else None
+_COLOR: Final = False if os.environ.get("NO_COLOR") else None
 
 
 _HELP: Final = """Judge an implementation of the `tools/search` extension by what it puts on the wire.
@@ -63,9 +60,9 @@ With --json, an object stands on standard output whatever happens; where there i
 
 @click.group(
     help=_HELP,
-    context_settings={"help_option_names": ["-h", "--help"], "color": _COLOUR, "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "color": _COLOR, "max_content_width": 100},
 )
-@click.version_option(run_version(), prog_name="tools-search-conformance")
+@click.version_option(suite()["version"], prog_name="tools-search-conformance")
 def cli() -> None:
     """Hold the commands together."""
 
@@ -74,15 +71,15 @@ for command in (server, client, replay, list_command, explain, trace_command, re
     cli.add_command(command)
 
 
-def _keep_the_folder_clean() -> None:
-    """Have Hypothesis keep its tables among the user's caches instead of where the command is typed."""
+def _move_hypothesis_storage() -> None:
+    """Have Hypothesis keep its tables among the user's caches instead of the working directory."""
     with suppress(RuntimeError):  # a user without a home
         caches = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
         os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(Path(caches, "tools-search-conformance")))
 
 
 def _causes(error: Exception) -> list[Exception]:
-    """Return what went wrong where several tasks ran; the group that carries it says nothing."""
+    """Return the errors of the tasks that ran together; the group that carries them says nothing."""
     if not isinstance(error, ExceptionGroup):
         return [error]
     several: ExceptionGroup[Exception] = error  # pyright: ignore[reportUnknownVariableType] - of exceptions, whichever
@@ -90,19 +87,19 @@ def _causes(error: Exception) -> list[Exception]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; whatever the suite itself gets wrong ends in exit status 4."""
-    _keep_the_folder_clean()
+    """Run the command; a fault of the suite itself ends in exit status 4."""
+    _move_hypothesis_storage()
     given = sys.argv[1:] if arguments is None else list(arguments)
     try:
         code = _outcome(given)
         sys.stdout.flush()
     except OSError as error:  # of standard output: there is nobody to print anything to
-        code = _unwritten(error)
+        code = _output_lost(error)
     sys.exit(code)
 
 
 def _outcome(given: list[str]) -> int:
-    """Perform what was asked and return the exit status.
+    """Run the command and return the exit status.
 
     Raises:
         OSError: Standard output cannot be written.
@@ -123,16 +120,16 @@ def _outcome(given: list[str]) -> int:
             return EXIT_SIGNAL + signal.SIGPIPE
         return ended.code if isinstance(ended.code, int) else EXIT_SUITE
     except Exception as error:
-        if isinstance(error, OSError) and error.filename is None and error.errno in _OF_A_STREAM:
+        if isinstance(error, OSError) and error.filename is None and error.errno in _STREAM_ERRORS:
             raise
-        causes = [_told(cause) for cause in _causes(error)]
+        causes = [_described(cause) for cause in _causes(error)]
         _print_error(given, type(error).__name__, "; ".join(causes))
         for cause in causes:
             click.echo(f"Error: {cause}", err=True)
         return EXIT_SUITE
 
 
-def _told(error: Exception) -> str:
+def _described(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{plain(str(error.filename))} cannot be used: {error.strerror}"
     return f"the suite failed: {type(error).__name__}: {error}"
@@ -144,8 +141,8 @@ def _print_error(given: list[str], kind: str, message: str) -> None:
         click.echo(json.dumps({"error": {"type": kind, "message": message}}, indent=2))
 
 
-def _unwritten(error: OSError) -> int:
-    sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - what is left in the buffer goes nowhere
+def _output_lost(error: OSError) -> int:
+    sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - the rest of the buffer goes nowhere
     if isinstance(error, BrokenPipeError):
         return EXIT_SIGNAL + signal.SIGPIPE
     click.echo(f"Error: the answer cannot be written to standard output: {error.strerror or error}", err=True)

@@ -2,101 +2,40 @@
 
 from __future__ import annotations
 
-import secrets
+import json
 import sys
-from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
 
 import anyio
 import click
 
-from tools_search_conformance.checks import registered
-from tools_search_conformance.cli.choosing import refuse_nothing, selection_options, show_selection
-from tools_search_conformance.cli.option_values import (
+from tools_search_conformance.checks import SERVER_CHECKS
+from tools_search_conformance.cli.options import (
     TargetMissingError,
-    pairs,
-    reaching_options,
+    fixture_features,
+    run_options,
+    server_options,
+    start_options,
     words,
     writable_folder,
 )
-from tools_search_conformance.clients.checks import client_checks
-from tools_search_conformance.clients.judge import ClientOptions, judge_client
-from tools_search_conformance.model import CELLS, FIXTURE_FEATURES, Cell, FixtureFeature, Result, Run
-from tools_search_conformance.report.plain import plain
+from tools_search_conformance.clients.checks import CLIENT_CHECKS
+from tools_search_conformance.clients.judge import judge_client
+from tools_search_conformance.model import CELLS, FIXTURE_FEATURES, Cell, Run
 from tools_search_conformance.report.terminal import Progress, print_run
-from tools_search_conformance.report.verdict import exit_status
-from tools_search_conformance.run.baseline import Baseline, BaselineError, read_baseline
-from tools_search_conformance.run.invocation import Options, features_named, judge_servers
-from tools_search_conformance.run.runner import say_nothing
-from tools_search_conformance.run.selection import Selection
+from tools_search_conformance.report.verdict import exit_status, number_of
+from tools_search_conformance.run.options import Options
+from tools_search_conformance.run.runner import no_progress
+from tools_search_conformance.target.judge import judge_server
+from tools_search_conformance.wire.display import plain
 from tools_search_conformance.wire.eras import ERAS
 from tools_search_conformance.wire.http import check_address
 from tools_search_conformance.wire.process import TargetError
 
-__all__ = ["client", "server"]
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-def _baseline(context: click.Context, _: click.Parameter, value: str | None) -> Baseline:
-    try:
-        return (
-            Baseline()
-            if value is None
-            else read_baseline(Path(value), client_checks() if context.info_name == "client" else registered())
-        )
-    except BaselineError as error:
-        raise click.BadParameter(str(error)) from error
-
-
-def _features(_: click.Context, __: click.Parameter, value: str | None) -> frozenset[FixtureFeature]:
-    try:
-        return features_named(name.strip() for name in (value or "").split(",") if name.strip())
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
-
-
-def _seed(_: click.Context, __: click.Parameter, value: int | None) -> int:
-    return secrets.randbelow(2**32) if value is None else value
-
-
-_RUN: Final = (
-    click.option(
-        "--baseline",
-        callback=_baseline,
-        metavar="FILE",
-        help="YAML list of checks that are known not to pass, each with a reason; one that passes after all fails the "
-        "run.",
-    ),
-    click.option(
-        "--effort", type=click.Choice(["quick", "default", "deep"]), default="default", help="How many generated cases."
-    ),
-    click.option("--seed", type=click.IntRange(min=0), callback=_seed, help="Repeat a run's generated cases."),
-    click.option(
-        "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("conformance-report"),
-        show_default=True, help="Folder for the reports and the wire log.",
-    ),
-    click.option(
-        "--sep", type=click.IntRange(min=1), metavar="N", help="Name checks in checks.json as `trace --sep N` does."
-    ),
-    click.option("--json", "as_json", is_flag=True, help="Print the report as JSON."),
-    click.option(
-        "--progress", is_flag=True, help="Write a line for each check to standard error, wherever that leads."
-    ),
-)  # fmt: skip
-
 _ERA: Final = click.option(
     "--era", type=click.Choice(["auto", *ERAS]), default="auto", help="Protocol revision; auto is every one spoken."
 )
-
-
-def _run_options(command: _Command) -> _Command:
-    """Give a command the options of every run."""
-    for option in reversed(_RUN):
-        command = option(command)
-    return command
-
 
 _SERVER_EXAMPLES: Final = """\b
 Examples:
@@ -119,6 +58,7 @@ Examples:
 @click.option("--url", help="Address of a server that is running already, over Streamable HTTP.")
 @click.option(
     "--http-command",
+    "http_argv",
     callback=words,
     help='Command of an HTTP server; its first line is {"url": "http://127.0.0.1:…"}.',
 )
@@ -131,56 +71,34 @@ Examples:
 )
 @click.option(
     "--fixture-features",
-    callback=_features,
+    callback=fixture_features,
     metavar="LIST",
     help=f"What the fixture can do beyond serving a catalog, with commas between: {', '.join(FIXTURE_FEATURES)}.",
 )
-@selection_options(registered)
-@_run_options
-@reaching_options
-def server(
-    argv: tuple[str, ...],
-    url: str | None,
-    http_command: tuple[str, ...],
-    selection: Selection,
-    listing: bool,
-    out: Path,
-    as_json: bool,
-    progress: bool,
-    **rest: Any,
-) -> None:
+@run_options(SERVER_CHECKS)
+@server_options
+def server(listing: bool, as_json: bool, progress: bool, **given: Any) -> None:
     """Judge a server: `server -- ARGV` on stdio, `--http-command` or `--url` over Streamable HTTP.
 
     A command on stdio and one over HTTP can be judged in one run.
     """
-    named = bool(argv or url or http_command)
+    options = Options(**given)
+    http = bool(options.url or options.http_argv)
+    named = bool(options.argv) or http
     if not (named or listing):
         raise click.UsageError("name a server: -- ARGV, --http-command or --url")
-    if url and (argv or http_command):
+    if options.url and (options.argv or options.http_argv):
         raise click.UsageError("--url goes alone")
-    if rest["fixture_features"] and (url or rest["profile"] == "live"):
+    if options.fixture_features and (options.url or options.profile == "live"):
         raise click.UsageError("--fixture-features is for fixtures that are started here; a live server has none")
-    if url:
-        _see_to_address(url, allow_remote=rest["allow_remote"])
-    options = Options(
-        argv=argv,
-        url=url,
-        http_argv=http_command,
-        checks=selection.checks,
-        wants=selection.wants,
-        partial=selection.partial,
-        out=out,
-        **rest,
-    )
-    transports = {"stdio": bool(argv) or not named, "http": bool(url or http_command) or not named}
-    cells = [cell for cell in _cells(rest["era"]) if transports[cell.transport]]
-    refuse_nothing(selection, cells)
-    if listing:
-        show_selection(selection, cells, options.effective_profile, as_json=as_json)
-        return
-    writable_folder(out)
-    told = Progress(_number(selection, cells), lines=progress)
-    _finish(_run(lambda show: judge_servers(options, show), told, as_json=as_json), as_json=as_json, out=out)
+    if options.url:
+        try:
+            check_address(options.url, allow_remote=options.allow_remote)
+        except TargetError as error:
+            raise click.UsageError(str(error)) from error
+    offered = {"stdio": bool(options.argv) or not named, "http": http or not named}
+    cells = [cell for cell in CELLS if cell.era in options.eras and offered[cell.transport]]
+    _judge(options, cells, judge_server, listing=listing, as_json=as_json, progress=progress)
 
 
 @click.command(epilog=_CLIENT_EXAMPLES, short_help="Judge a client, through a driver of yours.")
@@ -192,70 +110,68 @@ def server(
 @click.option(
     "--transport", type=click.Choice(["auto", "stdio", "http"]), default="auto", help="How the client is spoken to."
 )
-@selection_options(client_checks)
-@click.option(
-    "--timeout", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="Seconds for one operation."
-)
-@click.option(
-    "--start-timeout", type=click.FloatRange(min=0.1), default=20.0, show_default=True, help="Seconds to start."
-)
-@click.option("--env", multiple=True, callback=pairs, metavar="NAME=VALUE", help="Environment variable of the driver.")
-@click.option("--cwd", type=click.Path(exists=True, file_okay=False), help="Working directory of the driver.")
-@_run_options
-def client(
-    argv: tuple[str, ...],
-    selection: Selection,
-    listing: bool,
-    out: Path,
-    as_json: bool,
-    progress: bool,
-    **rest: Any,
-) -> None:
+@run_options(CLIENT_CHECKS)
+@start_options
+def client(listing: bool, as_json: bool, progress: bool, **given: Any) -> None:
     """Judge a client: `client -- ARGV` starts its driver, a small program of yours.
 
     What a driver has to do: `tools-search-conformance docs driver`; one to fill in: `docs skeleton`.
     """
-    if not (argv or listing):
+    options = Options(**given)
+    if not (options.argv or listing):
         raise click.UsageError("name a driver: -- ARGV")
-    cells = [cell for cell in _cells(rest["era"]) if rest["transport"] in ("auto", cell.transport)]
-    refuse_nothing(selection, cells)
+    cells = [cell for cell in CELLS if cell.era in options.eras and options.transport in ("auto", cell.transport)]
+    _judge(options, cells, judge_client, listing=listing, as_json=as_json, progress=progress)
+
+
+def _judge(
+    options: Options,
+    cells: Sequence[Cell],
+    judge: Callable[[Options, Callable[..., None]], Awaitable[Run]],
+    *,
+    listing: bool,
+    as_json: bool,
+    progress: bool,
+) -> None:
+    """Judge the target in `cells`, and end the program with the verdict; or list what would be run.
+
+    Raises:
+        UsageError: Nothing is chosen in any of the cells, or the reports cannot be written.
+        TargetMissingError: There is nothing to judge.
+    """
+    chosen, offered = {cell for _, cell in options.selection.pairs}, {cell.name for cell in cells}
+    if not chosen & offered:
+        about = f"what is chosen is about {', '.join(sorted(chosen))}"
+        raise click.UsageError(f"{about}, and this run about {', '.join(sorted(offered))}")
     if listing:
-        show_selection(selection, cells, "fixture", as_json=as_json)
+        _list(options, cells, as_json=as_json)
         return
-    options = ClientOptions(
-        argv=argv, checks=selection.checks, wants=selection.wants, partial=selection.partial, out=out, **rest
-    )
-    writable_folder(out)
-    told = Progress(_number(selection, cells), lines=progress)
-    _finish(_run(lambda show: judge_client(options, show), told, as_json=as_json), as_json=as_json, out=out)
-
-
-def _cells(era: str) -> list[Cell]:
-    return [cell for cell in CELLS if era in ("auto", cell.era)]
-
-
-def _see_to_address(url: str, *, allow_remote: bool) -> None:
+    writable_folder(options.out)
+    total = sum(len(options.selection.wanted(cell)) for cell in cells)
+    show = no_progress if as_json and not progress else Progress(total, lines=progress)
     try:
-        check_address(url, allow_remote=allow_remote)
-    except TargetError as error:
-        raise click.UsageError(str(error)) from error
-
-
-def _number(selection: Selection, cells: list[Cell]) -> int:
-    return sum(selection.wants(check, cell) for check in selection.checks for cell in cells)
-
-
-def _run(judge: Callable[[Callable[[Result], None]], Awaitable[Run]], progress: Progress, *, as_json: bool) -> Run:
-    show = say_nothing if as_json and not progress.lines else progress
-    try:
-        return anyio.run(judge, show)
+        run = anyio.run(judge, options, show)
     except TargetError as error:
         raise TargetMissingError(plain(str(error))) from error
-
-
-def _finish(run: Run, *, as_json: bool, out: Path) -> None:
     if as_json:
-        click.echo((out / "report.json").read_text(encoding="utf-8"), nl=False)
+        click.echo((options.out / "report.json").read_text(encoding="utf-8"), nl=False)
     else:
-        print_run(run, out)
+        print_run(run, options.out)
     sys.exit(exit_status(run))
+
+
+def _list(options: Options, cells: Sequence[Cell], *, as_json: bool) -> None:
+    wanted = {cell: options.selection.wanted(cell) for cell in cells}
+    shown = {
+        check: [cell.name for cell in cells if check in wanted[cell] and check.applies(cell, options.effective_profile)]
+        for check in options.selection.checks
+    }
+    shown = {check: names for check, names in shown.items() if names}
+    if as_json:
+        listed = [{"id": check.id, "level": check.level, "cells": names} for check, names in shown.items()]
+        click.echo(json.dumps(listed, indent=2))
+        return
+    for check, names in shown.items():
+        click.echo(f"{check.level:6}  {check.id}\n        {', '.join(names)}")
+    where = {name for names in shown.values() for name in names}
+    click.echo(f"{number_of(len(shown), 'check')} in {number_of(len(where), 'cell')}")

@@ -1,4 +1,4 @@
-"""The command `replay`: a failure file in, then and now side by side, exit status out."""
+"""The command `replay`: a failure's requests on a fresh connection, then its check with the same cases, in its cell."""
 
 from __future__ import annotations
 
@@ -6,39 +6,34 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import anyio
 import click
+from jsonschema import Draft202012Validator, ValidationError
 
-from tools_search_conformance.checks import select
-from tools_search_conformance.cli.option_values import TargetMissingError, reaching_options, words
-from tools_search_conformance.clients.checks import select_client_checks
-from tools_search_conformance.clients.judge import ClientOptions
-from tools_search_conformance.model import CHECK_PREFIX, Result, Run
-from tools_search_conformance.report.plain import plain
-from tools_search_conformance.report.terminal import without_routine
-from tools_search_conformance.run.invocation import Options
-from tools_search_conformance.run.registry import UnknownCheckError
-from tools_search_conformance.run.replaying import (
-    Failure,
-    FailureFileError,
-    Repeated,
-    judge_again,
-    read_failure,
-    same_answer,
-    send_again,
-)
+from tools_search_conformance.checks import SERVER_CHECKS
+from tools_search_conformance.cli.options import TargetMissingError, server_options, words
+from tools_search_conformance.clients.checks import CLIENT_CHECKS
+from tools_search_conformance.clients.judge import judge_client
+from tools_search_conformance.model import CLIENT_PREFIX, SERVER_PREFIX, Run
+from tools_search_conformance.report.files import failure_schema
+from tools_search_conformance.report.terminal import answer_line, json_line, without_routine
+from tools_search_conformance.run.options import Options
+from tools_search_conformance.run.registry import Registry, UnknownCheckError
+from tools_search_conformance.target.judge import judge_server, targets_of
+from tools_search_conformance.wire.codec import JsonObject, Spelled, as_object, same
+from tools_search_conformance.wire.connection import Connection, RefusedError
+from tools_search_conformance.wire.display import plain
 from tools_search_conformance.wire.process import TargetError
-from tools_search_conformance.wire.record import Answer
-
-__all__ = ["replay"]
+from tools_search_conformance.wire.record import Answer, Recorder
 
 _EXIT_FAILING: Final = 1
 _EXIT_TARGET: Final = 3
 _EXIT_SUITE: Final = 4
-_WIDTH: Final = 600
 
+_OPENING: Final = frozenset({"server/discover", "initialize"})
 
 _EPILOG: Final = """\b
 Examples:
@@ -57,118 +52,151 @@ Exit status:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED)
 @click.option("--url", help="Address of another server, over Streamable HTTP.")
-@click.option("--http-command", callback=words, help="Command of another HTTP server.")
-@reaching_options
-def replay(file: Path, argv: tuple[str, ...], **given: Any) -> None:
+@click.option("--http-command", "http_argv", callback=words, help="Command of another HTTP server.")
+@server_options
+def replay(file: Path, **given: Any) -> None:
     """Send the requests of a failure again and run its check again, with the same cases in the same cell.
 
-    FILE is one of those in the folder `failures` of a report. The target is started as it was, or as `-- ARGV`,
+    FILE is one in the folder `failures` of a report. The target is started as it was, or as `-- ARGV`,
     `--http-command` or `--url` say; headers and environment were not kept and have to be given again.
     """
-    failure = _failure(file)
-    options = _client(failure, argv, given) if failure.of_client else _server(failure, argv, given)
-    click.echo(f"check    {failure.check}  ({failure.cell.name}, seed {failure.told['seed']})")
-    click.echo(f"then     {failure.told['status']}: {plain(failure.told['message'])}")
-    if "case" in failure.told:
-        click.echo(f"case     {plain(failure.told['case'])}")
+    failure = _read_failure(file)
+    of_client = failure["check"].startswith(CLIENT_PREFIX)
+    with TemporaryDirectory(prefix="tools-search-") as folder:
+        given |= {"out": Path(folder), "effort": failure["effort"], "seed": failure["seed"]}
+        options = _client_options(failure, given) if of_client else _server_options(failure, given)
+        click.echo(f"check    {failure['check']}  ({failure['cell']}, seed {failure['seed']})")
+        click.echo(f"then     {failure['status']}: {plain(failure['message'])}")
+        if "case" in failure:
+            click.echo(f"case     {plain(failure['case'])}")
+        try:
+            if not of_client:
+                anyio.run(_send_again, failure, options)
+            run = anyio.run(judge_client if of_client else judge_server, options)
+        except TargetError as error:
+            raise TargetMissingError(plain(str(error))) from error
+    sys.exit(_outcome(run, failure))
+
+
+def _read_failure(path: Path) -> JsonObject:
     try:
-        if isinstance(options, Options):
-            for each in anyio.run(send_again, failure, options):
-                _print_repeated(each)
-        run, result = anyio.run(judge_again, options, failure)
-    except TargetError as error:
-        raise TargetMissingError(plain(str(error))) from error
-    sys.exit(_told(run, result))
+        failure = json.loads(path.read_bytes(), parse_float=Spelled)  # numbers are sent again as they were spelled
+        Draft202012Validator(failure_schema()).validate(failure)  # pyright: ignore[reportUnknownMemberType] - untyped
+    except ValidationError as error:
+        raise click.UsageError(plain(f"{path} is no failure of this suite: {error.message[:300]}")) from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise click.UsageError(plain(f"{path} cannot be read as JSON: {error}")) from error
+    return failure
 
 
-def _failure(file: Path) -> Failure:
-    try:
-        return read_failure(file)
-    except FailureFileError as error:
-        raise click.UsageError(plain(str(error))) from error
+def _server_options(failure: JsonObject, given: dict[str, Any]) -> Options:
+    transport: str = failure["transport"]
+    then: Mapping[str, Any] = failure["target"]
+    if not (given["argv"] or given["url"] or given["http_argv"]):
+        given["url"] = then.get("url")
+        given["argv" if transport == "stdio" else "http_argv"] = tuple(then.get("argv", ()))
+    if (transport == "stdio") != bool(given["argv"]) or (given["url"] and given["http_argv"]):
+        wanted = "-- ARGV" if transport == "stdio" else "one of --http-command and --url"
+        raise click.UsageError(f"the failure is one over {transport}: name another target by {wanted}")
+    # Whether it advertises the extension in one era is judged by its doing so in the other.
+    era = "auto" if failure["check"].startswith(f"{SERVER_PREFIX}advertised") else failure["era"]
+    return _options(SERVER_CHECKS, failure, given | {"era": era, "profile": failure["profile"]})
 
 
-def _server(failure: Failure, argv: tuple[str, ...], given: Mapping[str, Any]) -> Options:
-    then: Mapping[str, Any] = failure.told["target"]
-    url, http_argv = given["url"], given["http_command"]
-    if not (argv or url or http_argv):
-        recorded = tuple(then.get("argv", ()))
-        url = then.get("url")
-        argv, http_argv = (recorded, ()) if failure.cell.transport == "stdio" else ((), recorded)
-    if (failure.cell.transport == "stdio") != bool(argv) or (url and http_argv):
-        wanted = "-- ARGV" if failure.cell.transport == "stdio" else "one of --http-command and --url"
-        raise click.UsageError(f"the failure is one over {failure.cell.transport}: name another target by {wanted}")
-    return Options(
-        checks=_chosen(select, failure),
-        out=Path(),  # nothing of it is kept
-        argv=argv,
-        url=url,
-        http_argv=http_argv,
-        # Whether it advertises the extension in one era is judged by its doing so in the other.
-        era="auto" if failure.check.startswith(f"{CHECK_PREFIX}advertised") else failure.cell.era,
-        profile=failure.told["profile"],
-        effort=failure.told["effort"],
-        seed=failure.told["seed"],
-        timeout=given["timeout"],
-        start_timeout=given["start_timeout"],
-        headers=given["headers"],
-        env=given["env"],
-        cwd=given["cwd"],
-        allow_remote=given["allow_remote"],
-    )
-
-
-def _client(failure: Failure, argv: tuple[str, ...], given: Mapping[str, Any]) -> ClientOptions:
-    then: Mapping[str, Any] = failure.told["target"]
-    if given["url"] or given["http_command"]:
+def _client_options(failure: JsonObject, given: dict[str, Any]) -> Options:
+    if given["url"] or given["http_argv"]:
         raise click.UsageError("the failure is one of a client: name another driver by -- ARGV")
-    return ClientOptions(
-        checks=_chosen(select_client_checks, failure),
-        out=Path(),
-        argv=argv or tuple(then["argv"]),
-        one_shot=then.get("oneShot", False),
-        era=failure.cell.era,
-        transport=failure.cell.transport,
-        seed=failure.told["seed"],
-        timeout=given["timeout"],
-        start_timeout=given["start_timeout"],
-        env=given["env"],
-        cwd=given["cwd"],
-    )
+    then: Mapping[str, Any] = failure["target"]
+    own = {"era": failure["era"], "transport": failure["transport"], "one_shot": then.get("oneShot", False)}
+    return _options(CLIENT_CHECKS, failure, given | own | {"argv": given["argv"] or tuple(then["argv"])})
 
 
-def _chosen(choose: Any, failure: Failure) -> Any:
+def _options(registry: Registry[Any], failure: JsonObject, given: Mapping[str, Any]) -> Options:
     try:
-        return choose([failure.check])
+        return Options(selection=registry.select([failure["check"]]), **given)
     except UnknownCheckError as error:
-        raise click.UsageError(f"this version of the suite has no check {failure.check}") from error
+        raise click.UsageError(f"this version of the suite has no check {failure['check']}") from error
 
 
-def _print_repeated(each: Repeated) -> None:
+async def _send_again(failure: JsonObject, options: Options) -> None:
+    """Send the requests of a server's failure again, on one fresh connection, and print each answer then and now.
+
+    Raises:
+        TargetError: The target cannot be reached, or no longer speaks the era.
+    """
+    refused: TargetError | None = None
+    async with anyio.create_task_group() as tasks:
+        (target,) = targets_of(options, tasks, options.out)
+        recorder = Recorder(failure["cell"])
+        catalog: str | JsonObject = failure.get("catalog", "core")
+        if not isinstance(catalog, str):
+            target.place("replayed", catalog)
+            catalog = "replayed"
+        try:
+            fixture = catalog if options.effective_profile == "fixture" else None
+            connection = Connection(await target.connect(recorder.note, fixture), failure["era"], recorder)
+            try:
+                await connection.open(options.start_timeout)
+                await _send_all(failure, connection, options.timeout)
+            finally:
+                await connection.aclose()
+        except (TargetError, RefusedError) as error:
+            refused = TargetError(str(error))  # raised outside the group, which would wrap it
+        finally:
+            with anyio.CancelScope(shield=True):
+                await target.aclose()
+        tasks.cancel_scope.cancel()
+    if refused is not None:
+        raise refused
+
+
+async def _send_all(failure: JsonObject, connection: Connection, seconds: float) -> None:
+    """Send the requests in their order; a cursor is replaced by the one that the same request brings now."""
+    cursors: dict[str, Any] = {}
+    for request in failure["requests"]:
+        sent: JsonObject = request["sent"]
+        params = as_object(sent.get("params")) or {}
+        if sent.get("method") in _OPENING and connection.opening is not None:
+            exchange = connection.opening
+        else:
+            if params.get("cursor") in cursors:
+                sent = {**sent, "params": {**params, "cursor": cursors[params["cursor"]]}}
+            exchange = await connection.resend(sent, request.get("headers", {}), seconds=seconds)
+        kept, now = request["answer"], exchange.answer
+        then = Answer(message=kept.get("message"), status=kept.get("status"), fault=kept.get("fault"))
+        issued = _result(then).get("nextCursor")
+        if isinstance(issued, str):
+            cursors[issued] = _result(now).get("nextCursor", issued)
+        click.echo(f"\nsent     {json_line(without_routine(exchange.sent))}")
+        click.echo(f"then     {answer_line(then)}\nnow      {answer_line(now)}")
+        click.echo(f"         {'the same answer' if _same_answer(then, now) else 'another answer'}")
+
+
+def _result(answer: Answer) -> JsonObject:
+    return as_object((answer.message or {}).get("result")) or {}
+
+
+def _same_answer(one: Answer, other: Answer) -> bool:
+    """Return whether two answers are the same apart from their cursors."""
+    if one.message is None or other.message is None:
+        return one.message is other.message
+    return one.status == other.status and same(_without_cursor(one.message), _without_cursor(other.message))
+
+
+def _without_cursor(message: JsonObject) -> JsonObject:
+    if (result := as_object(message.get("result"))) is None:
+        return message
+    return {**message, "result": {name: value for name, value in result.items() if name != "nextCursor"}}
+
+
+def _outcome(run: Run, failure: JsonObject) -> int:
     click.echo()
-    click.echo(f"sent     {_short(without_routine(each.sent))}")
-    click.echo(f"then     {_shown(each.then)}")
-    click.echo(f"now      {_shown(each.now)}")
-    click.echo(f"         {'the same answer' if same_answer(each.then, each.now) else 'another answer'}")
-
-
-def _shown(answer: Answer) -> str:
-    status = f"HTTP {answer.status} " if answer.status is not None else ""
-    shown = _short(answer.message) if answer.message is not None else f"no response: {plain(str(answer.fault))}"
-    return status + shown
-
-
-def _short(value: Any) -> str:
-    return plain(json.dumps(value, ensure_ascii=False), most=_WIDTH)
-
-
-def _told(run: Run, result: Result | None) -> int:
-    click.echo()
+    result = next((result for result in run.results if result.cell.name == failure["cell"]), None)
     if result is None:
         reasons = "; ".join(entry.reason for entry in run.unavailable)
         click.echo(f"NOT RUN: {plain(reasons) or 'the cell is not there'}")
         return _EXIT_TARGET
-    verdicts = {"pass": "PASSES NOW", "error": "NO VERDICT", "advice": "STILL NOT TAKEN"}
-    told = verdicts.get(result.status, "STILL FAILING")
-    click.echo(f"{told}{result.message and ': '}{plain(result.message)}")
+    outcomes = {"pass": "PASSES NOW", "error": "NO VERDICT", "advice": "STILL NOT TAKEN"}
+    outcome = outcomes.get(result.status, "STILL FAILING")
+    click.echo(f"{outcome}{result.message and ': '}{plain(result.message)}")
     return {"pass": 0, "error": _EXIT_SUITE}.get(result.status, _EXIT_FAILING)

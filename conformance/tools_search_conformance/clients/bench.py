@@ -12,11 +12,10 @@ from tools_search_conformance.clients.driver import AnyDriver, DriverError, NoDr
 from tools_search_conformance.clients.endpoints import Endpoints
 from tools_search_conformance.clients.peer import Peer, params_of
 from tools_search_conformance.clients.script import Script
-from tools_search_conformance.model import Cell, DriverFeature, Profile
-from tools_search_conformance.run.setting import Setting
-from tools_search_conformance.target.expectations import Expectations
-from tools_search_conformance.target.patience import Patience
-from tools_search_conformance.verdict import UnverifiableError, ViolationError
+from tools_search_conformance.model import CLIENT_PREFIX, Cell, DriverFeature, UnverifiableError, ViolationError
+from tools_search_conformance.run.judging import Timeouts, Workbench
+from tools_search_conformance.run.options import Options
+from tools_search_conformance.run.registry import Registry
 from tools_search_conformance.wire.eras import Era
 from tools_search_conformance.wire.record import Exchange, Recorder
 
@@ -32,30 +31,24 @@ class NotConnectedError(UnverifiableError):
     """The client reports that it cannot connect to a peer."""
 
 
-class ClientBench(Expectations):
+class ClientBench(Workbench):
     """One cell's workbench. The driver serves all checks of the cell, and is started again when it has ended."""
 
-    profile: Profile = "fixture"
-
     def __init__(
-        self, setting: Setting, start: Callable[[Note], Awaitable[AnyDriver]], endpoints: Endpoints, recorder: Recorder
+        self,
+        options: Options,
+        cell: Cell,
+        start: Callable[[Note], Awaitable[AnyDriver]],
+        endpoints: Endpoints,
+        recorder: Recorder,
     ) -> None:
         """Take how to start a driver, given what logs its lines, and where peers are served."""
-        super().__init__()
-        self.setting = setting
-        self.recorder = recorder
-        self.deaths: list[tuple[str, Exchange]] = []
-        """How the driver ended during the current check, and the exchange that was the last one."""
-        self.patience = Patience(setting.seconds)
+        super().__init__(options, cell, recorder)
+        self.timeouts = Timeouts(options.timeout)
         self._start = start
         self._endpoints = endpoints
         self._driver: AnyDriver | None = None
         self._starts = 0
-
-    @property
-    def cell(self) -> Cell:
-        """Which transport and era."""
-        return self.setting.cell
 
     async def driver(self) -> AnyDriver:
         """Return the cell's driver, started again if it has ended.
@@ -68,12 +61,12 @@ class ClientBench(Expectations):
             self._starts += 1
             if self._starts > _MAX_STARTS:
                 raise DriverError("the driver had to be started too often; see the wire log")
-            if self.patience.gone is not None:
-                raise DriverError(self.patience.gone)
+            if self.timeouts.gone is not None:
+                raise DriverError(self.timeouts.gone)
             try:
                 self._driver = await self._start(self.recorder.note)
             except DriverError as error:
-                self.patience.failed(str(error))
+                self.timeouts.start_failed(str(error))
                 raise
         return self._driver
 
@@ -133,7 +126,7 @@ class ClientBench(Expectations):
 
     async def until(self, peer: Peer, condition: Callable[[], bool], seconds: float) -> bool:
         """Wait until `condition` holds of what the peer has received, for `seconds` at most; return whether it does."""
-        with anyio.move_on_after(min(seconds, self.setting.seconds)):
+        with anyio.move_on_after(min(seconds, self.options.timeout)):
             await peer.until(condition)
         return condition()
 
@@ -217,17 +210,17 @@ class Session:
 
     async def ask(self, op: str, **members: Any) -> Outcome:
         """Have the client do something."""
-        patience = self._bench.patience
-        self._driver.seconds = patience.for_request(op)
+        timeouts = self._bench.timeouts
+        self._driver.seconds = timeouts.for_request(op)
         try:
             outcome = await self._driver.ask(op, **members)
         except DriverError as error:
             if isinstance(error.__cause__, TimeoutError):
-                patience.waited(op)
+                timeouts.timed_out(op)
             if (exchange := self.latest) is not None:
-                self._bench.deaths.append((str(error), exchange))
+                self._bench.recorder.deaths.append((str(error), exchange))
             raise
-        patience.answered(op)
+        timeouts.answered(op)
         if outcome.unsupported:
             raise NoDriverFeatureError(f"the driver does not support `{op}`")
         return outcome
@@ -317,3 +310,9 @@ class Session:
     @property
     def _exchanges(self) -> list[Exchange]:
         return [exchange for peer in self.peers.values() for exchange in peer.exchanges]
+
+
+CLIENT_CHECKS: Final = Registry[ClientBench](CLIENT_PREFIX, profiles=("fixture",))
+"""Every check of clients; `tools_search_conformance.clients.checks` declares them all."""
+
+client_check = CLIENT_CHECKS.check

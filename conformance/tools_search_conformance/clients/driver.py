@@ -23,9 +23,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from jsonschema import Draft202012Validator
 from referencing import Registry
 
-from tools_search_conformance.model import SkipReason
-from tools_search_conformance.report.plain import plain
-from tools_search_conformance.verdict import InapplicableError
+from tools_search_conformance.model import InapplicableError, SkipReason
 from tools_search_conformance.wire.codec import (
     JsonObject,
     Limits,
@@ -35,7 +33,7 @@ from tools_search_conformance.wire.codec import (
     decode,
     encode,
 )
-from tools_search_conformance.wire.large import cut
+from tools_search_conformance.wire.display import cut, plain
 from tools_search_conformance.wire.process import TargetError, TargetProcess
 
 CONTRACT_VERSION: Final = 1
@@ -275,7 +273,9 @@ class Driver:
             raise DriverError(f"the driver wrote a line of more than {_LIMITS.message_bytes} bytes") from error
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.IncompleteRead, anyio.EndOfStream) as error:
             await self._process.settle()
-            raise DriverError(f"the driver ended at `{request['op']}`: {plain(self._process.obituary())}") from error
+            raise DriverError(
+                f"the driver ended at `{request['op']}`: {plain(self._process.how_it_ended())}"
+            ) from error
         shown = line[:_LOGGED_CHARACTERS].decode("utf-8", errors="replace")
         self._note(f"from the driver: {shown}")
         try:
@@ -340,7 +340,7 @@ class OneShotClient:
         except TimeoutError as error:
             raise DriverError(f"the client did not end within {self.seconds:g} s") from error
         finally:
-            self._note(f"from the client: {process.obituary()}; its stderr ends: {process.stderr_tail(500)}")
+            self._note(f"from the client: {process.how_it_ended()}; its stderr ends: {process.stderr_tail(500)}")
             await process.end()
         return Outcome(None)
 

@@ -25,8 +25,7 @@ from tools_search_conformance.clients.http_connection import CONNECTION_ERRORS, 
 from tools_search_conformance.clients.peer import LISTEN, MESSAGE_LIMITS, Peer
 from tools_search_conformance.clients.sockets import open_listener, serve_connections
 from tools_search_conformance.wire.codec import JsonObject, MalformedError, decode_message, encode
-from tools_search_conformance.wire.eras import LEGACY, MODERN
-from tools_search_conformance.wire.transport import TransportName
+from tools_search_conformance.wire.eras import LEGACY, MODERN, TransportName
 
 _LOOPBACK: Final = "127.0.0.1"
 _HOSTS: Final = (_LOOPBACK, "localhost")

@@ -6,14 +6,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from tools_search_spec import Requirement, advice, requirements, retired
+from tools_search_spec import advice, requirements, retired
 
-from tools_search_conformance.model import CELLS, CLIENT_PREFIX, Check
+from tools_search_conformance.model import CELLS, Check
+from tools_search_conformance.report.mutants import Mutant, Power, signatures, unproven
 from tools_search_conformance.report.verdict import number_of
-from tools_search_conformance.run.explain import list_checks, place_of, rows_of
-from tools_search_conformance.run.mutants import Mutant, Power, signatures, unproven
-
-__all__ = ["checks_page"]
+from tools_search_conformance.run.rows import Row, place_of, rows_of
 
 _HEAD: Final = """\
 # Every check
@@ -26,14 +24,14 @@ For each check: the sentence that it decides and its row, what is sent, what pas
 implementations with one rule broken, that must turn it red. How to choose checks by any of these:
 [README](README.md#choosing-what-is-run)."""
 _ADVICE: Final = """\
-Sentences of the guides. They bind nobody: what does not take this advice is reported as `advice`, and no verdict counts
-it."""
-_BASE: Final = ""
-"""Stands for the section of what the draft only builds upon."""
+Sentences of the guides. They bind nobody: a target that does not take this advice is reported as `advice`, and no
+verdict counts it."""
+_BASE: Final = "#base-protocol"
+"""The section of the checks that decide rules of the base protocol only."""
 
 
 def checks_page(checks: Sequence[Check], power: Power | None = None) -> str:
-    """Return the page, which says nothing of mutants without `power`."""
+    """Return the page, which has no mutants without `power`."""
     sections = _by_section(check for check in checks if check.level != "ADVICE")
     guides = _by_guide(check for check in checks if check.level == "ADVICE")
     blocks = [_HEAD.format(counts=_counts(checks, power)), "## Contents", _contents(sections | guides)]
@@ -44,7 +42,15 @@ def checks_page(checks: Sequence[Check], power: Power | None = None) -> str:
         blocks += [f"### {_title(guide)}", *("#" + _check(check, power) for check in of_guide)]
     if power is not None:
         blocks += ["## Mutants of servers", _mutants(power.servers), "## Mutants of clients", _mutants(power.clients)]
-    blocks += ["## Sentences without a check", _excluded(), "## Retired ids", _retired()]
+    excluded = ["| Row | Binds | Sentence | Why none |", "|---|---|---|---|"]
+    for row in requirements():
+        if row.excluded is not None:
+            planned = f" Planned: `{row.planned}`." if row.planned else ""
+            sentence = row.text.replace("|", r"\|")
+            excluded.append(f"| {_link(row)} | {row.role} | {sentence} | {row.kind}: {row.excluded}{planned} |")
+    gone = ["Ids of the first edition, each with the row that says the same now, or why none does.", ""]
+    gone += ["| Row | Now |", "|---|---|", *(f"| {row} | {why} |" for row, why in retired().items())]
+    blocks += ["## Sentences without a check", "\n".join(excluded), "## Retired ids", "\n".join(gone)]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -56,14 +62,13 @@ def _counts(checks: Sequence[Check], power: Power | None) -> str:
         f" {decided} decided by checks, {len(rows) - decided} [not](#sentences-without-a-check).",
     ]
     for party in ("server", "client"):
-        of_party = [check for check in checks if _party(check) == party]
-        levels = [check.level for check in of_party]
-        told = f"- {number_of(len(of_party), 'check')} of {party}s: {levels.count('MUST')} MUST,"
-        told += f" {levels.count('SHOULD')} SHOULD, {levels.count('ADVICE')} [advice](#advice)"
+        levels = [check.level for check in checks if check.party == party]
+        line = f"- {number_of(len(levels), 'check')} of {party}s: {levels.count('MUST')} MUST,"
+        line += f" {levels.count('SHOULD')} SHOULD, {levels.count('ADVICE')} [advice](#advice)"
         if power is not None:
             mutants = power.servers if party == "server" else power.clients
-            told += f"; {number_of(len(mutants), 'mutant')} with {len(signatures(mutants))} distinct signatures"
-        lines.append(f"{told}.")
+            line += f"; {number_of(len(mutants), 'mutant')} with {len(signatures(mutants))} distinct signatures"
+        lines.append(f"{line}.")
     return "\n".join(lines)
 
 
@@ -84,66 +89,57 @@ def _by_guide(checks: Iterable[Check]) -> dict[str, list[Check]]:
 
 
 def _title(section: str) -> str:
-    return section.removeprefix("#").replace("-", " ").capitalize() or "Base protocol"
-
-
-def _party(check: Check) -> str:
-    return "client" if check.id.startswith(CLIENT_PREFIX) else "server"
+    return section.removeprefix("#").replace("-", " ").capitalize()
 
 
 def _contents(sections: dict[str, list[Check]]) -> str:
-    lines: list[str] = []
+    lines = ["| Section | Checks of servers | Checks of clients |", "|---|--:|--:|"]
     for section, checks in sections.items():
-        title = _title(section)
-        links = (f"[{check.rule} ({_party(check)})](#{check.rule}-{_party(check)})" for check in checks)
-        lines.append(f"- [{title}](#{title.lower().replace(' ', '-')}): {', '.join(links)}")
+        counts = [sum(check.party == party for check in checks) or "" for party in ("server", "client")]
+        lines.append(f"| [{_title(section)}]({section}) | {counts[0]} | {counts[1]} |")
     return "\n".join(lines)
 
 
 def _check(check: Check, power: Power | None) -> str:
-    quoted = [f"> {row.text} ([{row.id}]({_link(place_of(row))}))" for row in rows_of(check.id)]
-    sent = "The peer" if _party(check) == "client" else "Sent"
+    quoted = [f"> {row.text} ({_link(row)})" for row in rows_of(check.id)]
     lines = [
-        f"### {check.rule} ({_party(check)})",
+        f"### {check.rule} ({check.party})",
         "",
         f"{check.title}. **{check.level}**",
         "",
         "\n>\n".join(quoted),
         "",
-        f"- **{sent}**: {check.sends}",
+        f"- **{'The peer' if check.party == 'client' else 'Sent'}**: {check.sends}",
         f"- **Passes**: {check.passes}",
         f"- **Runs**: {_where(check)}",
     ]
     if power is not None:
-        lines.append(f"- **Mutants**: {_killers(check, power)}")
+        mutants = power.clients if check.party == "client" else power.servers
+        killers = [f"`{mutant.name}`{_in_cells(mutant)}" for mutant in mutants if check.rule in mutant.kills]
+        reasons = {power.excused(place): None for place in unproven([check], mutants)}
+        shown = [*([", ".join(killers)] if killers else []), *(f"_{why}_" for why in reasons if why)]
+        lines.append(f"- **Mutants**: {'; '.join(shown)}")
     return "\n".join(lines)
 
 
-def _link(place: str) -> str:
-    return place if "://" in place else f"../{place}"
+def _link(row: Row) -> str:
+    place = place_of(row)
+    return f"[{row.id}]({place if '://' in place else f'../{place}'})"
 
 
 def _where(check: Check) -> str:
     cells = [cell.name for cell in CELLS if check.applies(cell, check.profiles[0])]
-    told = "in every cell" if len(cells) == len(CELLS) else f"in {', '.join(cells)}"
-    if _party(check) == "server" and len(check.profiles) == 1:
-        told += f", in the {check.profiles[0]} profile"
-    (entry,) = list_checks([check])
-    if feature := entry.get("feature"):
-        told += f", with the fixture feature `{feature}`"
-    if feature := entry["driverFeature"]:
-        told += f", with the driver feature `{feature}`"
-    return told
+    where = "in every cell" if len(cells) == len(CELLS) else f"in {', '.join(cells)}"
+    if check.party == "server" and len(check.profiles) == 1:
+        where += f", in the {check.profiles[0]} profile"
+    if check.fixture_feature:
+        where += f", with the fixture feature `{check.fixture_feature}`"
+    if check.driver_feature:
+        where += f", with the driver feature `{check.driver_feature}`"
+    return where
 
 
-def _killers(check: Check, power: Power) -> str:
-    mutants = power.clients if _party(check) == "client" else power.servers
-    names = [f"`{mutant.name}`{_limits(mutant)}" for mutant in mutants if check.rule in mutant.kills]
-    reasons = {power.excused(place): None for place in unproven([check], mutants)}
-    return "; ".join([*([", ".join(names)] if names else []), *(f"_{why}_" for why in reasons if why)])
-
-
-def _limits(mutant: Mutant) -> str:
+def _in_cells(mutant: Mutant) -> str:
     return f" ({', '.join(mutant.cells)})" if mutant.cells else ""
 
 
@@ -161,21 +157,3 @@ def _mutants(mutants: Sequence[Mutant]) -> str:
         killed = ", ".join(mutant.kills) + (f" ({mutant.because})" if mutant.because else "")
         lines.append(f"| {mutant.name} | {killed} | {', '.join(mutant.cells) or 'all'} | {others} |")
     return "\n".join(lines)
-
-
-def _excluded() -> str:
-    rows = [row for row in requirements() if row.excluded is not None]
-    lines = ["| Row | Binds | Sentence | Why none |", "|---|---|---|---|", *map(_exclusion, rows)]
-    return "\n".join(lines)
-
-
-def _retired() -> str:
-    head = ["Ids of the first edition, each with the row that says the same now, or why none does.", ""]
-    rows = [f"| {row} | {why} |" for row, why in retired().items()]
-    return "\n".join([*head, "| Row | Now |", "|---|---|", *rows])
-
-
-def _exclusion(row: Requirement) -> str:
-    planned = f" Planned: `{row.planned}`." if row.planned else ""
-    sentence = row.text.replace("|", r"\|")
-    return f"| [{row.id}]({_link(place_of(row))}) | {row.role} | {sentence} | {row.kind}: {row.excluded}{planned} |"

@@ -16,12 +16,9 @@ from typing import Any, Final
 
 import yaml
 
-from tools_search_conformance.checks import registered
 from tools_search_conformance.model import CELLS, Check, Result, Run
-from tools_search_conformance.report.plain import plain
 from tools_search_conformance.wire.codec import as_array, as_object
-
-__all__ = ["Baseline", "BaselineError", "Entry", "baseline_for", "read_baseline", "settle"]
+from tools_search_conformance.wire.display import plain
 
 _REQUIRED: Final = {"check", "reason"}
 _MEMBERS: Final = {*_REQUIRED, "cells", "expires", "issue"}
@@ -59,10 +56,10 @@ class Baseline:
     entries: tuple[Entry, ...] = ()
 
 
-def read_baseline(path: Path, checks: Sequence[Check] | None = None) -> Baseline:
+def read_baseline(path: Path, checks: Sequence[Check]) -> Baseline:
     """Return the baseline in the YAML file at `path`: a list of entries with `check`, `reason` and, if need be, more.
 
-    The entries are about `checks`, those of servers unless given. Those about advice are left out.
+    The entries are about `checks`. Entries about advice are left out.
 
     Raises:
         BaselineError: it cannot be read, or an entry is malformed or names what does not exist.
@@ -73,7 +70,7 @@ def read_baseline(path: Path, checks: Sequence[Check] | None = None) -> Baseline
         raise BaselineError(f"{path} cannot be read: {error}") from error
     if (entries := as_array(held)) is None:
         raise BaselineError(f"{path} holds no list of entries such as `- check: limit-clamped`")
-    known = {name: check for check in checks or registered() for name in (check.id, check.rule)}
+    known = {name: check for check in checks for name in (check.id, check.rule)}
     read = [_entry(entry, f"{path}, entry {number}", known) for number, entry in enumerate(entries, 1)]
     return Baseline(tuple(entry for entry in read if known[entry.check].level != "ADVICE"))
 

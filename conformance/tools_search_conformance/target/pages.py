@@ -1,19 +1,25 @@
-"""Results as values: one page, a walk over pages, the whole listing."""
+"""Results as values, and their shape by the draft's own schema: pages, walks over pages, listings, surveys."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import Any, Final
 
-from tools_search_spec import EXTENSION_ID
+from jsonschema import Draft202012Validator
+from referencing import Registry
+from tools_search_spec import EXTENSION_ID, schema
 
-from tools_search_conformance.verdict import UnverifiableError
+from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, same
+from tools_search_conformance.wire.connection import Connection
+from tools_search_conformance.wire.eras import LEGACY, Era
 from tools_search_conformance.wire.record import Exchange
 
-__all__ = ["Listing", "Page", "Walk", "bare", "compared", "read_page"]
+_NO_OTHER_SCHEMAS: Final[Registry[Any]] = Registry()
+"""No reference leaves the draft's schema, whatever a target sends."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class Walk:
 
 @dataclass(frozen=True)
 class Listing:
-    """What `tools/list` returns, all pages."""
+    """All pages of `tools/list`."""
 
     tools: tuple[JsonObject, ...]
     exchange: Exchange
@@ -79,39 +85,67 @@ class Listing:
         return found
 
     def same_as(self, other: Listing) -> bool:
-        """Tell whether the other listing has the same definitions, in any order."""
+        """Return whether the other listing has the same definitions, in any order."""
         return len(self.tools) == len(other.tools) and same(self.by_name, other.by_name)
 
     def same_sequence_as(self, other: Listing) -> bool:
-        """Tell whether the other listing has the same definitions in the same order."""
+        """Return whether the other listing has the same definitions in the same order."""
         return same(list(self.tools), list(other.tools))
 
+    def compared_to(self, before: Listing) -> Callable[[Listing, Listing], bool]:
+        """Return the comparison that fits: a listing whose order varies without a search is no sequence to compare."""
+        return Listing.same_sequence_as if self.same_sequence_as(before) else Listing.same_as
 
-def compared(before: Listing, again: Listing) -> Callable[[Listing, Listing], bool]:
-    """Return the comparison that fits: a listing whose order varies of itself is no sequence to compare."""
-    return Listing.same_sequence_as if again.same_sequence_as(before) else Listing.same_as
+
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """The results of one visit to a fixture that serves a generated catalog."""
+
+    catalog: JsonObject
+    listing: Listing
+    named: tuple[tuple[str, Exchange], ...]
+    """For some names of tools, the first page of a search, whatever it brought."""
+    walks: tuple[Walk, ...]
+    wholes: tuple[Walk, ...]
+    """A large first page for each of the same queries."""
+    nothing: Exchange
+    """A search for words of no language."""
+
+    @property
+    def pages(self) -> Iterator[Page]:
+        """Every page of tools that a search brought."""
+        yield from (page for walk in (*self.walks, *self.wholes) for page in walk.pages)
+        for name, exchange in self.named:
+            with suppress(UnverifiableError):  # that it is a page at all is for the searches by name to show
+                yield read_page(exchange, name)
+
+
+@dataclass
+class SharedCases:
+    """Generated cases that were tried once in a cell and are judged by several checks."""
+
+    walks: dict[tuple[str, int | None], Walk] = field(default_factory=dict[tuple[str, int | None], Walk])
+    """Walks by query and limit."""
+    walked_over: Listing | None = None
+    """The listing at the time of these walks."""
+    surveys: list[Survey | UnverifiableError] | None = None
+    """Surveys of generated catalogs, or why there is none; `None` before the first one."""
 
 
 def read_page(exchange: Exchange, what: str) -> Page:
     """Return the page that an exchange brought.
 
     Raises:
-        UnverifiableError: it brought none. The checks of the result's shape say what is wrong with it.
+        UnverifiableError: It brought none. The checks of the result's shape say what is wrong with it.
     """
     result = exchange.result
     if result is None:
         raise UnverifiableError(f"{what} was answered by {exchange.describe()}", exchange)
-    tools = _named(result.get("tools"))
-    cursor = result.get("nextCursor")
-    if tools is None or not (cursor is None or isinstance(cursor, str)):
+    items, cursor = as_array(result.get("tools")), result.get("nextCursor")
+    tools = [tool for item in items or () if (tool := as_object(item)) and isinstance(tool.get("name"), str)]
+    if items is None or len(tools) != len(items) or not (cursor is None or isinstance(cursor, str)):
         raise UnverifiableError(f"{what} brought no well-formed page; see result-schema", exchange)
     return Page(exchange, tools, cursor)
-
-
-def _named(value: Any) -> list[JsonObject] | None:
-    tools = [as_object(item) for item in as_array(value) or [None]] if value != [] else []
-    named = [tool for tool in tools if tool is not None and isinstance(tool.get("name"), str)]
-    return named if len(named) == len(tools) else None
 
 
 def bare(tool: JsonObject) -> JsonObject:
@@ -122,3 +156,43 @@ def bare(tool: JsonObject) -> JsonObject:
     kept = {key: value for key, value in meta.items() if key != EXTENSION_ID}
     rest = {key: value for key, value in tool.items() if key != "_meta"}
     return rest | {"_meta": kept} if kept else rest
+
+
+def page_schema(era: Era) -> Mapping[str, Any]:
+    """Return the schema of a page's own members, without those that have checks of their own."""
+    tool = "#/$defs/LegacyTool" if era == LEGACY else "#/$defs/Tool"
+    return {
+        "type": "object",
+        "required": ["tools"],
+        "properties": {
+            "tools": {"type": "array", "items": {"$ref": tool}},
+            "nextCursor": {"$ref": "#/$defs/Cursor"},
+            "_meta": {"$ref": "#/$defs/MetaObject"},
+        },
+    }
+
+
+def complaint(value: Any, shape: str | Mapping[str, Any]) -> str | None:
+    """Return what is wrong with `value`, or `None`; `shape` names a type of the draft or is a schema using them."""
+    wanted = {"$ref": f"#/$defs/{shape}"} if isinstance(shape, str) else shape
+    validator = Draft202012Validator({**wanted, "$defs": _definitions()}, registry=_NO_OTHER_SCHEMAS)
+    error = next(iter(validator.iter_errors(value)), None)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType, reportUnknownVariableType] - untyped generator
+    return None if error is None else f"{error.json_path[:300]}: {error.message[:300]}"
+
+
+@cache
+def _definitions() -> Mapping[str, Any]:
+    return schema()["$defs"]
+
+
+def settings_in(capabilities: Any, place: str) -> JsonObject | None:
+    """Return the extension's settings at `place` (`extensions`, `experimental`); anything but an object is absent."""
+    held = as_object((as_object(capabilities) or {}).get(place)) or {}
+    return as_object(held.get(EXTENSION_ID))
+
+
+def advertised_settings(connection: Connection) -> JsonObject | None:
+    """Return the settings that the target advertises where this era wants them, in either place of the legacy one."""
+    capabilities = connection.server.get("capabilities")
+    found = settings_in(capabilities, "extensions")
+    return found if found is not None or connection.era != LEGACY else settings_in(capabilities, "experimental")

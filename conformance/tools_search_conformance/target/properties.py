@@ -6,8 +6,8 @@ Fixed cases stand in the checks themselves and always run, so that chance never 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, TypeVar
 
 import anyio.from_thread
 import anyio.to_thread
@@ -15,17 +15,15 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky, FlakyFailure
 
+from tools_search_conformance.model import Effort, UnverifiableError, ViolationError
+from tools_search_conformance.run.judging import Workbench
 from tools_search_conformance.target.vocabulary import WHITE_SPACE, Vocabulary
-from tools_search_conformance.verdict import UnverifiableError, ViolationError
-
-if TYPE_CHECKING:
-    from tools_search_conformance.model import Effort
-    from tools_search_conformance.run.judging import Workbench
-
-__all__ = ["EXAMPLES", "explore", "limits", "queries", "texts"]
 
 EXAMPLES: Final[dict[Effort, int]] = {"quick": 3, "default": 30, "deep": 1000}
 """How many generated cases one property gets."""
+
+SUPPRESSED: Final = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
+"""Hypothesis's complaints about slow or narrow generators, which a judge of servers has to live with."""
 
 Case = TypeVar("Case")
 
@@ -62,7 +60,7 @@ async def explore(
     Cases of one `shared` name are the same ones.
 
     Raises:
-        ViolationError: of the smallest case that was found to break the rule.
+        ViolationError: Of the smallest case that was found to break the rule.
     """
     seen: list[ViolationError] = []
 
@@ -73,36 +71,41 @@ async def explore(
             seen.append(violation)
             raise
         except UnverifiableError:
-            return  # one odd query that is not served spoils no property of what is
+            return  # one odd query that is not served does not keep a property from being judged
 
-    try:
-        name, examples = shared or bench.recorder.check, EXAMPLES[bench.setting.effort] // cost
-        await anyio.to_thread.run_sync(_search, bench, cases, remember, name, examples)
-    except (Flaky, FlakyFailure) as error:
-        # The rule was broken once and not when the same was sent again: still broken.
-        if not seen:
-            raise
-        raise ViolationError(f"{seen[0].message} (not every time)", seen[0].exchange, seen[0].case) from error
-
-
-def _search(
-    bench: Workbench,
-    cases: st.SearchStrategy[Case],
-    judge: Callable[[Case], Coroutine[Any, Any, None]],
-    name: str,
-    examples: int,
-) -> None:
-    @seed(zlib.crc32(f"{bench.setting.seed} {bench.cell.name} {name}".encode()))
+    @hypothesis_seed(bench, shared or bench.recorder.check)
     @settings(
-        max_examples=max(1, examples),
+        max_examples=max(1, EXAMPLES[bench.options.effort] // cost),
         deadline=None,
         database=None,
         report_multiple_bugs=False,
         phases=(Phase.generate, Phase.shrink),
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+        suppress_health_check=SUPPRESSED,
     )
     @given(cases)
     def hold(case: Case) -> None:
-        anyio.from_thread.run(judge, case)
+        anyio.from_thread.run(remember, case)
 
-    hold()
+    await search_in_thread(hold, seen)
+
+
+def hypothesis_seed(bench: Workbench, name: str) -> Callable[[Any], Any]:
+    """Return the decorator that has Hypothesis generate what follows from the run's seed, the cell and a name."""
+    return seed(zlib.crc32(f"{bench.options.seed} {bench.cell.name} {name}".encode()))
+
+
+async def search_in_thread(search: Callable[[], object], seen: Sequence[ViolationError]) -> None:
+    """Run a search of Hypothesis in a thread; `seen` grows by each violation that it comes upon.
+
+    Raises:
+        ViolationError: Of the smallest case, or of one that broke the rule once and not when it was sent again.
+    """
+    try:
+        await anyio.to_thread.run_sync(search)
+    except (Flaky, FlakyFailure) as error:
+        if not seen:
+            raise
+        first = seen[0]
+        not_every_time = ViolationError(f"{first.message} (not every time)", first.exchange, first.case)
+        not_every_time.steps = first.steps
+        raise not_every_time from error

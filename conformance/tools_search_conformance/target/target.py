@@ -15,10 +15,11 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from tools_search_conformance import catalogs
 from tools_search_conformance.wire.codec import JsonObject, MalformedError, as_object, decode
+from tools_search_conformance.wire.connection import Transport
+from tools_search_conformance.wire.eras import TransportName
 from tools_search_conformance.wire.http import HttpTransport, check_address
-from tools_search_conformance.wire.process import Grace, TargetError, TargetProcess
+from tools_search_conformance.wire.process import GracePeriod, TargetError, TargetProcess
 from tools_search_conformance.wire.stdio import StdioTransport
-from tools_search_conformance.wire.transport import Transport, TransportName
 
 __all__ = ["CATALOG_VARIABLE", "NOTHING_MORE", "HttpCommandTarget", "StdioTarget", "Target", "UrlTarget"]
 
@@ -94,7 +95,7 @@ class _Started:
         self._folder = folder
         self._env = dict(env)
         self._cwd = cwd
-        self._grace = Grace()
+        self._grace = GracePeriod()
 
     def place(self, catalog: str, document: JsonObject) -> None:
         """Put a catalog file where `start` finds it."""
@@ -210,7 +211,7 @@ class HttpCommandTarget(_Started):
         process, url = self._running.get(kind) or (None, "")
         if process is None or process.returncode is not None:
             if process is not None:
-                note(process.obituary())
+                note(process.how_it_ended())
                 await _end(process)
             await self._end_outlived(catalog)
             process = await self.start(catalog, env)
@@ -220,7 +221,7 @@ class HttpCommandTarget(_Started):
         return HttpTransport(
             url,
             headers=self._headers,
-            gone=lambda: None if running.returncode is None else running.obituary(),
+            gone=lambda: None if running.returncode is None else running.how_it_ended(),
             settle=running.settle,
         )
 

@@ -1,4 +1,4 @@
-"""Queries derived from whatever catalog a target lists: broad ones, distinctive ones, and the draft's terms.
+"""Queries derived from the catalog that a target lists: broad ones, distinctive ones, and the draft's terms.
 
 Nothing here knows a fixture by name, so that every relational check runs on any server.
 """
@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import Final
 
 from tools_search_conformance.wire.codec import JsonObject
-
-__all__ = ["NONSENSE", "WHITE_SPACE", "Vocabulary", "terms", "text_of"]
 
 WHITE_SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f"
@@ -59,16 +56,16 @@ def text_of(tool: JsonObject) -> list[str]:
     return [text[:_READ] for member in ("name", "title", "description") if isinstance(text := tool.get(member), str)]
 
 
+def is_query(name: str) -> bool:
+    """Return whether a tool's name, sent as a query, is bound to find that tool."""
+    return bool(name) and len(name) <= _LONGEST and name == name.strip(WHITE_SPACE)
+
+
 @dataclass(frozen=True)
 class Vocabulary:
     """The words of one catalog."""
 
     tools: tuple[JsonObject, ...]
-
-    @classmethod
-    def of(cls, tools: Iterable[JsonObject]) -> Vocabulary:
-        """Read the words of `tools`."""
-        return cls(tuple(tools))
 
     @cached_property
     def names(self) -> list[str]:
@@ -76,8 +73,8 @@ class Vocabulary:
         return [tool["name"] for tool in self.tools]
 
     @property
-    def plain(self) -> str:
-        """A query that every conformant server has a match for, where there is any tool: a tool's name."""
+    def name_query(self) -> str:
+        """A tool's name: a query that every conformant server has a match for, where there is any tool."""
         fit = (name for name in self.names if name.strip(WHITE_SPACE) and len(name) <= _LONGEST)
         return next(fit, "anything")
 
@@ -88,15 +85,15 @@ class Vocabulary:
 
     def broad(self, count: int = 5) -> list[str]:
         """Return the words that occur in most tools without being common ones, widest first."""
-        telling = [term for term, n in self.frequency.most_common() if n > 1 and _is_telling(term)]
-        return telling[:count] or [term for term in self.frequency if _is_telling(term)][:count] or self.names[:count]
+        specific = [term for term, n in self.frequency.most_common() if n > 1 and _is_specific(term)]
+        return specific[:count] or [term for term in self.frequency if _is_specific(term)][:count] or self.names[:count]
 
     def pairs(self, count: int) -> list[str]:
         """Return two words each that occur together in several tools, those of most tools first."""
         together = Counter(
             f"{one} {other}"
             for tool in self.tools[:_PAIRED_TOOLS]
-            for one, other in combinations(sorted([*filter(_is_telling, self._terms(tool))][:_PAIRED_TERMS]), 2)
+            for one, other in combinations(sorted([*filter(_is_specific, self._terms(tool))][:_PAIRED_TERMS]), 2)
         )
         return [pair for pair, n in together.most_common(count) if n > 1]
 
@@ -108,7 +105,7 @@ class Vocabulary:
     def distinctive(self, tool: JsonObject) -> list[str]:
         """Return the terms that single `tool` out, rarest first, in the order of its texts."""
         few = max(_RARE, len(self.tools) // _HUNDRED)
-        rare = [term for term in dict.fromkeys(self._terms(tool)) if self.frequency[term] <= few and _is_telling(term)]
+        rare = [term for term in dict.fromkeys(self._terms(tool)) if self.frequency[term] <= few and _is_specific(term)]
         return sorted(rare, key=lambda term: self.frequency[term])
 
     def alone(self, tool: JsonObject, member: str) -> list[str]:
@@ -128,21 +125,16 @@ class Vocabulary:
         return [t.replace("ss", "ẞ").upper() for t in self.distinctive(tool) if t in held and "ss" in t][:1]
 
     def sample(self, count: int) -> list[str]:
-        """Return up to `count` queries that something is bound to match: broad words and phrases of descriptions."""
-        phrases = [
-            " ".join(text.split()[:6]) for text in _spread([" ".join(text_of(t)[1:]) for t in self.tools], count // 2)
-        ]
+        """Return up to `count` queries that are bound to match something: broad words and phrases of descriptions."""
+        texts, wanted = [" ".join(text_of(tool)[1:]) for tool in self.tools], count // 2
+        spread = texts[:: max(1, len(texts) // max(1, wanted))][:wanted]
+        phrases = [" ".join(text.split()[:6]) for text in spread]
         return [*self.broad(count - len(phrases)), *filter(None, phrases)]
 
     def _terms(self, tool: JsonObject) -> list[str]:
         return list(dict.fromkeys(term for text in text_of(tool) for term in terms(text)))
 
 
-def _is_telling(term: str) -> bool:
+def _is_specific(term: str) -> bool:
     shortest = _SHORTEST if term < _EAST_ASIAN else _SHORTEST_EAST_ASIAN
     return len(term) >= shortest and term.isalpha() and term not in _COMMON
-
-
-def _spread(items: Sequence[str], count: int) -> list[str]:
-    step = max(1, len(items) // max(1, count))
-    return list(items[::step])[:count]

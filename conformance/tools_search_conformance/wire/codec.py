@@ -14,26 +14,6 @@ from dataclasses import dataclass
 from operator import is_
 from typing import Any, Final
 
-__all__ = [
-    "DEFAULT_LIMITS",
-    "JsonObject",
-    "Limits",
-    "MalformedError",
-    "NotAMessageError",
-    "Spelled",
-    "as_array",
-    "as_object",
-    "decode",
-    "decode_message",
-    "encode",
-    "encode_plain",
-    "id_key",
-    "id_text",
-    "integer",
-    "json_text",
-    "same",
-]
-
 JsonObject = dict[str, Any]
 """A JSON object as Python has it."""
 

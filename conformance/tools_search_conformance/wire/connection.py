@@ -23,12 +23,12 @@ from tools_search_conformance.wire.eras import (
 )
 from tools_search_conformance.wire.http import HttpTransport
 from tools_search_conformance.wire.record import REDACTED, Answer, Exchange, Recorder
-from tools_search_conformance.wire.transport import Transport
-
-__all__ = ["Connection", "RefusedError"]
-
+from tools_search_conformance.wire.stdio import StdioTransport
 
 Value = TypeVar("Value")
+
+Transport = StdioTransport | HttpTransport
+"""Carries messages to one target and brings back what it answers; neither raises for what a target does."""
 
 
 def _present(members: Mapping[str, Value | None]) -> dict[str, Value]:

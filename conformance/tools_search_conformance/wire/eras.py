@@ -1,4 +1,4 @@
-"""The two protocol eras as data: what a client says of itself, and where, before and with each request."""
+"""The two protocol eras and two transports as data, and how a client identifies itself in each era."""
 
 from __future__ import annotations
 
@@ -10,33 +10,22 @@ from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance.wire.codec import JsonObject
 
-__all__ = [
-    "DECLARED",
-    "ERAS",
-    "LEGACY",
-    "LEGACY_REVISIONS",
-    "META_PREFIX",
-    "MODERN",
-    "UNDECLARED",
-    "Era",
-    "envelope",
-    "modern_headers",
-]
-
 Era = Literal["2025-11-25", "2026-07-28"]
 """A protocol revision that cells are run in."""
+
+TransportName = Literal["stdio", "http"]
 
 LEGACY: Final = "2025-11-25"
 """The handshake era: `initialize`, then plain requests."""
 
 MODERN: Final = "2026-07-28"
-"""The era without a handshake: every request says who is asking."""
+"""The era without a handshake: every request identifies its client."""
 
 ERAS: Final[tuple[Era, ...]] = (MODERN, LEGACY)
 """Both, the modern one first."""
 
 LEGACY_REVISIONS: Final = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", LEGACY})
-"""What a server of the handshake era may settle on."""
+"""The revisions that a server of the handshake era may settle on."""
 
 DECLARED: Final[Mapping[str, Any]] = {"extensions": {EXTENSION_ID: {}}}
 """Capabilities of a client that supports the extension."""
@@ -45,7 +34,7 @@ UNDECLARED: Final[Mapping[str, Any]] = {}
 """Capabilities of a client that does not."""
 
 META_PREFIX: Final = "io.modelcontextprotocol/"
-"""What the names of the base protocol begin with in `_meta`."""
+"""The prefix of the base protocol's own members of `_meta`."""
 
 _CLIENT: Final = {"name": "tools-search-conformance", "version": "1"}
 _NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}

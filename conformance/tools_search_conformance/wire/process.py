@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shlex
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import anyio
 from anyio.abc import ByteReceiveStream, Process, TaskGroup
-
-from tools_search_conformance.wire.leftovers import MARK, end_leftovers, new_mark
-
-__all__ = ["STDERR_BYTES", "Grace", "TargetError", "TargetProcess", "environment"]
 
 STDERR_BYTES: Final = 256 * 1024
 """How much of the end of a target's stderr is kept."""
@@ -28,6 +26,12 @@ _PASSED_ON: Final = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TEMP", "TMP", "TERM",
     "SYSTEMROOT", "VIRTUAL_ENV", "JAVA_HOME",
 )  # fmt: skip
+
+
+_MARK: Final = "TOOLS_SEARCH_CONFORMANCE_TARGET"
+"""A variable that every process of one target inherits, by which daemons that left its group are found."""
+_LEFTOVER_ROUNDS: Final = 5
+"""How often to look for leftovers, which may have started others meanwhile."""
 
 
 class TargetError(Exception):
@@ -49,21 +53,32 @@ def last_words(stderr: str) -> str:
     return (errors or lines or [""])[-1].strip()[:_LAST_WORDS]
 
 
-class Grace:
+def _end_leftovers(mark: str) -> None:
+    """Kill every process that was started with `mark`; where the system does not show environments, none is found."""
+    entry = f"{_MARK}={mark}".encode()
+    for _ in range(_LEFTOVER_ROUNDS):
+        found: list[int] = []
+        for environ in Path("/proc").glob("[0-9]*/environ"):
+            with suppress(OSError):  # it has ended, or is another user's
+                if entry in environ.read_bytes().split(b"\0"):
+                    found.append(int(environ.parent.name))
+        if not found:
+            return
+        for pid in found:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+
+class GracePeriod:
     """How long the processes of one program are given to end: long, until one of them had to be killed."""
 
-    def __init__(self) -> None:
-        self.seconds = _GRACE_SECONDS
-
-    def lose(self) -> None:
-        """Learn that a process had to be killed."""
-        self.seconds = _NO_GRACE_SECONDS
+    seconds = _GRACE_SECONDS
 
 
 class TargetProcess:
     """One running target. Its stderr is drained into a ring, so that a chatty target never blocks."""
 
-    def __init__(self, process: Process, argv: Sequence[str], mark: str, grace: Grace) -> None:
+    def __init__(self, process: Process, argv: Sequence[str], mark: str, grace: GracePeriod) -> None:
         self.argv = tuple(argv)
         self._mark = mark
         self._process = process
@@ -79,20 +94,20 @@ class TargetProcess:
         tasks: TaskGroup,
         env: Mapping[str, str],
         cwd: str | None = None,
-        grace: Grace | None = None,
+        grace: GracePeriod | None = None,
     ) -> TargetProcess:
         """Start `argv`; what drains its stderr runs in `tasks` until the process is ended.
 
         Raises:
             TargetError: the program cannot be run.
         """
-        mark = new_mark()
-        inherited = environment(env) | {MARK: mark}
+        mark = secrets.token_hex(8)
+        inherited = environment(env) | {_MARK: mark}
         try:
             process = await anyio.open_process(list(argv), env=inherited, cwd=cwd, start_new_session=True)
         except (OSError, ValueError) as error:
             raise TargetError(f"cannot start `{shlex.join(argv)}`: {error}") from error
-        target = cls(process, argv, mark, grace or Grace())
+        target = cls(process, argv, mark, grace or GracePeriod())
         assert process.stderr is not None  # noqa: S101 - open_process pipes all three by default
         tasks.start_soon(target._keep, process.stderr)
         return target
@@ -112,8 +127,8 @@ class TargetProcess:
         """Return the end of what the target wrote to stderr, at most `size` bytes of it."""
         return bytes(self._stderr[-size:]).decode("utf-8", errors="replace")
 
-    def obituary(self) -> str:
-        """Return how the process ended, and why if it said so, for a message."""
+    def how_it_ended(self) -> str:
+        """Return how the process ended, with the likely reason from its stderr, for a message."""
         if self.returncode is None:
             return "the process closed its stdout"
         words = last_words(self.stderr_tail())
@@ -155,19 +170,14 @@ class TargetProcess:
             if politely:
                 if self._process.returncode is None:
                     self._signal(signal.SIGTERM)
-                await self._wait_then(signal.SIGKILL)
+                with anyio.move_on_after(self._grace.seconds):
+                    await self._process.wait()
+                if self._process.returncode is None:
+                    self._grace.seconds = _NO_GRACE_SECONDS
             self._signal(signal.SIGKILL)
-            end_leftovers(self._mark)  # a daemon leaves the group
+            _end_leftovers(self._mark)  # a daemon leaves the group
             with anyio.move_on_after(_GRACE_SECONDS):
                 await self._process.aclose()
-
-    async def _wait_then(self, number: signal.Signals) -> None:
-        with anyio.move_on_after(self._grace.seconds):
-            await self._process.wait()
-        if self._process.returncode is None:
-            self._signal(number)
-            if number == signal.SIGKILL:
-                self._grace.lose()
 
     def _signal(self, number: signal.Signals) -> None:
         # The process leads its group, so the group's number is its own; it may be empty by now.

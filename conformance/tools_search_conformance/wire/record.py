@@ -12,9 +12,7 @@ from typing import Any, Final
 from weakref import finalize
 
 from tools_search_conformance.wire.codec import JsonObject, as_object, encode, encode_plain, integer
-from tools_search_conformance.wire.large import abridged, memory
-
-__all__ = ["REDACTED", "Answer", "Exchange", "Recorder", "RpcError", "others", "redact"]
+from tools_search_conformance.wire.display import abridged, memory
 
 REDACTED: Final = "[redacted]"
 """What the log shows in place of a secret."""
@@ -153,6 +151,10 @@ class Recorder:
         """Numbers of the exchanges of the current check."""
         self.last: Exchange | None = None
         """The last one of them."""
+        self.judged: list[int] = []
+        """Numbers of the exchanges that expectations of the current check were tested against."""
+        self.deaths: list[tuple[str, Exchange]] = []
+        """How the target ended by itself during the current check, and the exchange that was the last one."""
         self.held = 0
         """About how many bytes the exchanges take that somebody still holds."""
         self._issuing: dict[tuple[str, Any], tuple[Exchange, int]] = {}
@@ -168,6 +170,7 @@ class Recorder:
     def begin(self, check: str) -> None:
         """Start the account of another check."""
         self.check, self.taken, self.last = check, [], None
+        self.judged, self.deaths = [], []
 
     def add(self, sent: JsonObject, headers: Mapping[str, str], answer: Answer, milliseconds: float) -> Exchange:
         """Record one exchange and return it."""

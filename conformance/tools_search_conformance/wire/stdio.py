@@ -20,11 +20,9 @@ from tools_search_conformance.wire.codec import (
     id_key,
     id_text,
 )
+from tools_search_conformance.wire.eras import TransportName
 from tools_search_conformance.wire.process import TargetProcess
 from tools_search_conformance.wire.record import Answer, others
-from tools_search_conformance.wire.transport import TransportName
-
-__all__ = ["StdioTransport"]
 
 
 @dataclass
@@ -98,7 +96,7 @@ class StdioTransport:
         finally:
             self._waiting.pop(key, None)
         if patience.cancelled_caught and self._process.returncode is not None:
-            self._finish(self._process.obituary())  # something that it started holds its stdout open
+            self._finish(self._process.how_it_ended())  # something that it started holds its stdout open
         elif patience.cancelled_caught:
             no_message = self.malformed[-1:] or self.noise[noise:]
             came = f", but {no_message[0][:150]}" if no_message else others(self.strays[strays:])
@@ -132,7 +130,7 @@ class StdioTransport:
                     await self._process.write(encode(message) + b"\n")
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 await self._process.settle()
-                self._finish(self._process.obituary())
+                self._finish(self._process.how_it_ended())
         return self.ended
 
     async def _read(self) -> None:
@@ -148,7 +146,7 @@ class StdioTransport:
             pass
         self._drained.set()
         await self._process.settle()
-        self._finish(self._process.obituary())
+        self._finish(self._process.how_it_ended())
 
     def _take_chunk(self, buffer: bytearray, chunk: bytes) -> str | None:
         *ends, rest = chunk.split(b"\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tools_search_conformance.clients.bench import CLIENT_CHECKS
 from tools_search_conformance.clients.checks import (
     caching,
     concurrency,
@@ -11,10 +12,8 @@ from tools_search_conformance.clients.checks import (
     requests,
     results,
 )
-from tools_search_conformance.clients.registry import declared_client_checks as client_checks
-from tools_search_conformance.clients.registry import select_client_checks
 
-__all__ = [
-    "caching", "client_checks", "concurrency", "federation", "negotiation", "paging", "requests", "results",
-    "select_client_checks",
-]  # fmt: skip
+__all__ = ["CLIENT_CHECKS", "MODULES"]
+
+MODULES = (caching, concurrency, federation, negotiation, paging, requests, results)
+"""The modules that declare the checks."""

@@ -9,10 +9,9 @@ from typing import Any, Final
 
 import anyio
 
-from tools_search_conformance.clients.bench import ClientBench, NotConnectedError, Session
+from tools_search_conformance.clients.bench import ClientBench, NotConnectedError, Session, client_check
 from tools_search_conformance.clients.driver import NoDriverFeatureError
 from tools_search_conformance.clients.peer import TOOLS_CHANGED, params_of
-from tools_search_conformance.clients.registry import client_check
 from tools_search_conformance.clients.script import TOOLS, Reply, Script, found, serves, tool
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.eras import LEGACY, MODERN
@@ -50,7 +49,6 @@ _ONE_PAGE: Final = serves(_cacheable(TOOLS[5]))
 
 
 @client_check(
-    "cache-key",
     title="A cached page answers only its own request",
     sends="Results that may be cached for an hour, of several pages; the client searches for one need, with another "
     "limit, for another need, for all, and for needs that differ in case, white space or form. Elsewhere it searches "
@@ -122,7 +120,6 @@ async def _expect_request(bench: ClientBench, session: Session, case: str, query
 
 
 @client_check(
-    "cache-stale",
     title="A page is requested again when its `ttlMs` is over",
     sends=f"The same search twice, where a result may be cached for no time, once an empty one, and where for {_SHORT} "
     "ms, after that time.",
@@ -144,7 +141,6 @@ async def cache_stale(bench: ClientBench) -> None:
 
 
 @client_check(
-    "cache-hints-malformed",
     title="Missing or malformed cache hints are read as 0 and private",
     sends="The same search twice, where `ttlMs` is absent, negative, `null` or a string; then where `cacheScope` is "
     "absent or no scope, and `ttlMs` is an hour.",
@@ -170,8 +166,7 @@ async def cache_hints_malformed(bench: ClientBench) -> None:
 
 
 @client_check(
-    "cache-private",
-    feature="authorization",
+    driver_feature="authorization",
     title="A private page is not given to another user",
     sends="A result that may be cached for an hour and is `private`; the client searches as one user, then as another.",
     passes="A request for each of them.",
@@ -190,7 +185,6 @@ async def cache_private(bench: ClientBench) -> None:
 
 
 @client_check(
-    "cache-not-crossed",
     title="Search results are not presented as a listing",
     sends="Results that may be cached for an hour; the client searches, then lists.",
     passes="`tools/list` for the listing, unless the client had listed before.",
@@ -207,7 +201,6 @@ async def cache_not_crossed(bench: ClientBench) -> None:
 
 
 @client_check(
-    "list-change-drops-cache",
     title="A list change makes cached results stale",
     sends="A search of two pages that may be cached for an hour, then `notifications/tools/list_changed`, then the "
     "same search.",

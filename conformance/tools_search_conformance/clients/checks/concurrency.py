@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from tools_search_conformance.clients.bench import ClientBench, Session
+from tools_search_conformance.clients.bench import ClientBench, Session, client_check
 from tools_search_conformance.clients.peer import Peer
-from tools_search_conformance.clients.registry import client_check
 from tools_search_conformance.clients.script import HeldSearch, Script, found, tool
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.eras import MODERN
@@ -31,8 +30,7 @@ def _held_search(*before_second: JsonObject) -> HeldSearch:
 
 
 @client_check(
-    "responses-matched",
-    feature="concurrent",
+    driver_feature="concurrent",
     title="Responses are matched to requests by their ids",
     sends="Two searches are begun, and the peer answers the second one first. Over stdio then again, with an answer to "
     "a request that nobody made ahead of the others.",
@@ -58,8 +56,7 @@ async def responses_matched(bench: ClientBench) -> None:
 
 
 @client_check(
-    "cancel-tells-server",
-    feature="cancel",
+    driver_feature="cancel",
     title="A cancelled search is cancelled at the server",
     sends="Two searches are begun and not answered. The client is to cancel the first one, and then has the answer to "
     "the second.",
@@ -80,8 +77,7 @@ async def cancel_tells_server(bench: ClientBench) -> None:
 
 
 @client_check(
-    "cancel-tells-every-server",
-    feature="federation",
+    driver_feature="federation",
     title="A cancelled search of several servers is cancelled at each of them",
     sends="A search of two peers is begun and not answered, and the client is to cancel it.",
     passes="`notifications/cancelled` with the id of its request to each of the two, or the response stream closed; no "
@@ -109,8 +105,7 @@ async def cancel_tells_every_server(bench: ClientBench) -> None:
 
 
 @client_check(
-    "cancel-that-one-only",
-    feature="cancel",
+    driver_feature="cancel",
     title="Cancelling a search cancels no other",
     sends="Two searches are begun and not answered. The client is to cancel the first one; then the peer answers the "
     "first all the same, and the second.",

@@ -9,10 +9,9 @@ from typing import Any, Final
 
 from tools_search_spec import EXTENSION_ID
 
-from tools_search_conformance.clients.bench import ClientBench, NotConnectedError, Session
+from tools_search_conformance.clients.bench import ClientBench, NotConnectedError, Session, client_check
 from tools_search_conformance.clients.driver import DriverError, Outcome
 from tools_search_conformance.clients.peer import params_of
-from tools_search_conformance.clients.registry import client_check
 from tools_search_conformance.clients.script import Script, found, refuses, serves, tool
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.eras import MODERN
@@ -46,8 +45,7 @@ def _finds(*hits: JsonObject, only: str | None = None) -> Script:
 
 
 @client_check(
-    "federation-asks-all",
-    feature="federation",
+    driver_feature="federation",
     title="Each of several servers is asked",
     sends="Three peers: two that offer the search, one that does not. The client is to find ten tools, then one.",
     passes="`tools/search` to the two, `tools/list` to the third, each time.",
@@ -67,8 +65,7 @@ async def federation_asks_all(bench: ClientBench) -> None:
 
 
 @client_check(
-    "federation-scores-not-compared",
-    feature="federation",
+    driver_feature="federation",
     title="Scores of different servers are not compared",
     sends="Two peers that each find tools which are much the same; one gives high scores, one gives low ones. Then the "
     "scores are exchanged. The peer with the high scores answers last.",
@@ -102,8 +99,7 @@ def _scored(server: str, best: float) -> list[JsonObject]:
 
 
 @client_check(
-    "federation-names-unique",
-    feature="federation",
+    driver_feature="federation",
     title="Each name stands for one tool of one server",
     sends="Five peers whose names and tools are much alike: `a` has `b_courier`, and `a_b` has `courier`. First all of "
     "them find tools, then one alone.",
@@ -130,8 +126,7 @@ async def federation_names_unique(bench: ClientBench) -> None:
 
 
 @client_check(
-    "federation-calls-named",
-    feature="federation",
+    driver_feature="federation",
     title="A name calls the tool that it stands for",
     sends="Three peers that each find a tool of the same name. The client is to call each of them by the name that it "
     "has given to it.",
@@ -178,8 +173,7 @@ def _expect_rest(bench: ClientBench, session: Session, outcome: Outcome, way: st
 
 
 @client_check(
-    "federation-tells-failures",
-    feature="federation",
+    driver_feature="federation",
     title="Failed servers are reported to the host",
     sends=_SENDS_BROKEN,
     passes="That one, and no other, among those that failed.",
@@ -193,8 +187,7 @@ async def federation_tells_failures(bench: ClientBench) -> None:
 
 
 @client_check(
-    "federation-returns-rest",
-    feature="federation",
+    driver_feature="federation",
     title="The results of the other servers are returned",
     sends=_SENDS_BROKEN,
     passes="The tools of the other two.",
@@ -207,8 +200,7 @@ async def federation_returns_rest(bench: ClientBench) -> None:
 
 
 @client_check(
-    "federation-bears-silence",
-    feature="federation",
+    driver_feature="federation",
     title="A silent server is reported as failed, and the results of the others are returned",
     sends="Three peers, of which one is silent when it is asked for its tools.",
     passes="That one, and no other, among those that failed, and the tools of the other two. A client that waits for "
@@ -222,7 +214,7 @@ async def federation_bears_silence(bench: ClientBench) -> None:
             outcome = await session.search(_NEED, limit=10)
         except DriverError as error:
             if isinstance(error.__cause__, TimeoutError):
-                bench.deaths.clear()
+                bench.recorder.deaths.clear()
                 bench.applies(False, f"the client waits for a silent server: {error}")
             raise
         _expect_failure_reported(bench, session, outcome, "did not answer")

@@ -9,10 +9,9 @@ from typing import Any, Final
 
 from tools_search_spec import METHOD
 
-from tools_search_conformance.clients.bench import ClientBench, NotConnectedError
+from tools_search_conformance.clients.bench import ClientBench, NotConnectedError, client_check
 from tools_search_conformance.clients.generated import json_values, unknown_members
 from tools_search_conformance.clients.peer import declared_in, params_of
-from tools_search_conformance.clients.registry import client_check
 from tools_search_conformance.clients.script import SETTINGS, TOOLS, Pages, Script
 from tools_search_conformance.target.properties import explore
 from tools_search_conformance.wire.codec import JsonObject, integer
@@ -51,7 +50,6 @@ async def _expect_search(
 
 
 @client_check(
-    "advertisement-not-object",
     title="An advertisement that is no object is ignored, or refused",
     sends="Peers with `true`, `null`, a string, a number or an array at the extension identifier, and generated ones.",
     passes="No `tools/search`. A client that refuses the message with an error, and so does not connect, passes too.",
@@ -73,7 +71,6 @@ async def advertisement_not_object(bench: ClientBench) -> None:
 
 
 @client_check(
-    "advertisement-either-place",
     title="A legacy advertisement is found in either place",
     sends="Legacy peers that advertise under `capabilities.extensions` only, or under `experimental` only; the other "
     "place has nothing, or `true`.",
@@ -91,7 +88,6 @@ async def advertisement_either_place(bench: ClientBench) -> None:
 
 
 @client_check(
-    "settings-unknown-members",
     title="Unknown settings are ignored",
     sends="Peers whose settings have members that this draft does not know, some of them generated.",
     passes="The client searches as ever.",
@@ -108,7 +104,6 @@ async def settings_unknown_members(bench: ClientBench) -> None:
 
 
 @client_check(
-    "settings-malformed",
     title="Malformed settings do not disable the search",
     sends="Peers whose `maxLimit` or `topics` have a wrong type or range; the client is to find five tools.",
     passes="The client searches as ever, with a valid `limit`, or none.",
@@ -125,7 +120,6 @@ async def settings_malformed(bench: ClientBench) -> None:
 
 
 @client_check(
-    "never-probes",
     title="A server that does not advertise the extension is never searched",
     sends="A peer that advertises other extensions and not this one, and would answer `tools/search` if it were asked.",
     passes="No `tools/search`, whether the client searches for a little, for all, or lists.",
@@ -144,7 +138,6 @@ async def never_probes(bench: ClientBench) -> None:
 
 
 @client_check(
-    "declares-in-every-request",
     title="Every modern search declares the extension",
     sends="An ordinary modern peer; the client searches two pages.",
     passes="An object at the extension's key under `extensions` of the client capabilities of each `tools/search`.",
@@ -160,7 +153,6 @@ async def declares_in_every_request(bench: ClientBench) -> None:
 
 
 @client_check(
-    "declares-in-initialize",
     title="A legacy handshake declares the extension",
     sends="An ordinary legacy peer.",
     passes="An object at the extension's key under `extensions` or `experimental` of the capabilities in `initialize`.",

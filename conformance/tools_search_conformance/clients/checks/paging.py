@@ -9,11 +9,10 @@ from typing import Final
 from hypothesis import strategies as st
 from tools_search_spec import EXTENSION_ID
 
-from tools_search_conformance.clients.bench import ClientBench, Session
+from tools_search_conformance.clients.bench import ClientBench, Session, client_check
 from tools_search_conformance.clients.driver import Outcome
 from tools_search_conformance.clients.generated import PageSizes, SwitchedSearch, cursors, page_sizes
 from tools_search_conformance.clients.peer import params_of
-from tools_search_conformance.clients.registry import client_check
 from tools_search_conformance.clients.script import TOOLS, Pages, RefusalError, Reply, Script, found, tool
 from tools_search_conformance.target.properties import explore, texts
 from tools_search_conformance.wire.codec import JsonObject
@@ -43,7 +42,6 @@ _CACHEABLE: Final[JsonObject] = {"ttlMs": 3_600_000, "cacheScope": "public"}
 
 
 @client_check(
-    "query-repeated",
     title="The query is repeated unchanged with every cursor",
     sends="A search of three pages, for a query with white space at its ends, for queries that are not normalized, "
     "hold control characters, or are long, and for generated ones.",
@@ -79,7 +77,6 @@ async def _expect_repeated(bench: ClientBench, session: Session, query: str) -> 
 
 
 @client_check(
-    "empty-page-not-end",
     title="An empty page is not the end",
     sends="Searches with an empty first page, with two empty pages in the middle, and with generated pages of no tool "
     "to three.",
@@ -113,7 +110,6 @@ def _expect_all_tools(bench: ClientBench, session: Session, outcome: Outcome, si
 
 
 @client_check(
-    "scores-not-compared",
     title="Scores of different pages are not compared",
     sends="The same search of two pages twice: once the tools of the first page have the higher scores, once those of "
     "the second. All else is equal.",
@@ -138,7 +134,6 @@ def _scored(tools: Sequence[JsonObject], score: float) -> list[JsonObject]:
 
 
 @client_check(
-    "cursor-verbatim",
     title="A cursor is sent back exactly as it was issued",
     sends="Searches of three pages whose cursors have white space at their ends, look like numbers, addresses or "
     "base64, hold control characters, are not normalized, or are long; and generated ones.",
@@ -172,7 +167,6 @@ async def _expect_cursors(
 
 
 @client_check(
-    "empty-cursor-followed",
     title="An empty `nextCursor` is a cursor",
     sends="A search whose first page has an empty string as `nextCursor`.",
     passes='A request with `"cursor": ""`, before the client is done with it.',
@@ -186,7 +180,6 @@ async def empty_cursor_followed(bench: ClientBench) -> None:
 
 
 @client_check(
-    "last-page-ends",
     title="A page without `nextCursor` is the last one",
     sends="Searches of one page, and of two.",
     passes="No further request for the same `query`.",
@@ -202,7 +195,6 @@ async def last_page_ends(bench: ClientBench) -> None:
 
 
 @client_check(
-    "cursor-loop",
     title="A search whose cursors form a loop ends",
     sends="Searches whose pages lead to themselves, or to each other in a circle of two or three; after "
     f"{_LOOP_END} requests the peer ends them.",
@@ -232,7 +224,6 @@ async def _expect_end_of_loop(bench: ClientBench, length: int) -> None:
 
 
 @client_check(
-    "refused-cursor-discards",
     title="The pages before a refused cursor are discarded",
     sends="A search whose second page is refused with -32602, since the catalog has changed; a new search finds "
     "another tool. Once more, where the first page may be cached for an hour.",
@@ -266,7 +257,6 @@ async def _expect_discarded(bench: ClientBench, hints: JsonObject) -> bool:
 
 
 @client_check(
-    "refused-cursor-once",
     title="After a refused cursor a search starts over at most once",
     sends="A search whose first page has a `nextCursor`, with every cursor refused, until it was begun "
     f"{_STARTS_END} times. Once more, where the first page may be cached for an hour.",

@@ -12,10 +12,9 @@ from urllib.parse import unquote_plus
 
 from tools_search_spec import METHOD
 
-from tools_search_conformance.clients.bench import ClientBench, Session
+from tools_search_conformance.clients.bench import ClientBench, Session, client_check
 from tools_search_conformance.clients.driver import NoDriverFeatureError
 from tools_search_conformance.clients.peer import params_of
-from tools_search_conformance.clients.registry import client_check
 from tools_search_conformance.clients.script import TOOLS, Pages, Script, tool
 from tools_search_conformance.target.vocabulary import WHITE_SPACE
 from tools_search_conformance.wire.codec import JsonObject, integer
@@ -29,7 +28,6 @@ _HEX: Final = re.compile(r"[0-9A-Fa-f]{8,}")
 
 
 @client_check(
-    "request-ids",
     title="Every request has its own id",
     sends="An ordinary peer; the client searches two pages, and once more.",
     passes="Each id is a string or an integer; on a legacy connection no two requests have the same.",
@@ -51,7 +49,6 @@ async def request_ids(bench: ClientBench) -> None:
 
 
 @client_check(
-    "request-params",
     title="Every search has valid params",
     sends="An ordinary peer; the client searches two pages, once with a limit, and once without.",
     passes="`query` is text that is not blank; `limit` is an integer of at least 1, or absent; `cursor` is one of the "
@@ -87,7 +84,6 @@ def _tool(name: str, **properties: Mapping[str, Any]) -> JsonObject:
 
 
 @client_check(
-    "http-method-header",
     title="`Mcp-Method` names the method",
     sends="An ordinary modern peer over Streamable HTTP, with a search of two pages.",
     passes=f"`Mcp-Method: {METHOD}` on every search.",
@@ -104,7 +100,6 @@ async def http_method_header(bench: ClientBench) -> None:
 
 
 @client_check(
-    "http-query-not-in-headers",
     title="The query appears in no header",
     sends="Peers over Streamable HTTP, one with a search of two pages, one without the extension; the client searches "
     "for two words that nobody else would send.",
@@ -136,7 +131,6 @@ def _readings(value: str) -> list[str]:
 
 
 @client_check(
-    "http-invalid-tool-left-out",
     title="A found tool with an invalid `x-mcp-header` is left out",
     sends="A search of two pages. Tools of each have an `x-mcp-header` that is empty, no token or no string, stands "
     "twice, or stands on a number, an object or the items of an array; one tool is valid.",
@@ -175,7 +169,6 @@ def _invalid_tools() -> list[JsonObject]:
 
 
 @client_check(
-    "http-param-headers",
     title="A call has the headers of the definition that was found",
     sends="A tool with `x-mcp-header` on three of its parameters, on the second page of a search; the client calls it "
     "without having listed it, and after a listing, before the search, in which it had another header.",

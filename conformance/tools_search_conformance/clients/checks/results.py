@@ -7,11 +7,10 @@ from typing import Any, Final
 
 from tools_search_spec import EXTENSION_ID, METHOD
 
-from tools_search_conformance.clients.bench import ClientBench
+from tools_search_conformance.clients.bench import ClientBench, client_check
 from tools_search_conformance.clients.driver import Outcome
 from tools_search_conformance.clients.generated import SwitchedSearch, unknown_members
 from tools_search_conformance.clients.peer import params_of
-from tools_search_conformance.clients.registry import client_check
 from tools_search_conformance.clients.script import (
     SETTINGS,
     TOOLS,
@@ -50,7 +49,6 @@ async def _expect_found(bench: ClientBench, result: JsonObject, case: str) -> Ou
 
 
 @client_check(
-    "result-unknown-members",
     title="Unknown members of a result are ignored",
     sends=f"A result of `{METHOD}` with members that this draft does not know, some of them generated, and a "
     "tool that has some.",
@@ -76,7 +74,6 @@ async def result_unknown_members(bench: ClientBench) -> None:
 
 
 @client_check(
-    "legacy-members-ignored",
     title="The modern members of a legacy result are ignored",
     sends="Legacy results with an invalid `resultType`, `ttlMs` or `cacheScope`; then the same search twice, without a "
     "`ttlMs`, with one of an hour, and with one of 0.",
@@ -124,7 +121,6 @@ async def _expect_fallback(
 
 
 @client_check(
-    "fallback-not-advertised",
     title="Without the extension, all tools are listed and ranked",
     sends="Peers that do not advertise the extension and list their tools on three pages, one of them after an empty "
     "page.",
@@ -140,7 +136,6 @@ async def fallback_not_advertised(bench: ClientBench) -> None:
 
 
 @client_check(
-    "fallback-after-refusal",
     title="After -32601 or -32021, all tools are listed",
     sends="Peers that advertise the extension and refuse the search with error -32601, and with -32021.",
     passes="Requests for all pages of `tools/list`, and the tool on the last page, which alone fits, is found.",
@@ -152,7 +147,6 @@ async def fallback_after_refusal(bench: ClientBench) -> None:
 
 
 @client_check(
-    "fallback-after-invalid-result",
     title="After an unusable result, all tools are listed",
     sends="Results without `tools`, with `tools` that is not an array, or with a `nextCursor` that is neither a string "
     "nor `null`; a modern result that asks for input. Elsewhere a page with one valid tool among entries that are not.",
@@ -189,7 +183,6 @@ async def _expect_valid_tool_only(bench: ClientBench) -> None:
 
 
 @client_check(
-    "busy-not-listed",
     title="A server that is too busy is not listed instead",
     sends=f"Peers that answer {_BUSY} searches, or as many requests for a second page, with error -32603 and "
     "`data.retryAfterMs`; they advertise a large catalog, then a small one. The client searches for several needs.",
@@ -234,7 +227,6 @@ def _busy(times: int, *, later: bool = False) -> Search:
 
 
 @client_check(
-    "large-catalog-searched",
     title="A large catalog is searched",
     sends="Peers that list 2,000 tools: one advertises a million, the other an empty object.",
     passes="`tools/search`, at once or when the listing turns out long.",

@@ -1,0 +1,146 @@
+"""No server is found wanting for doing what the draft permits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import anyio
+import pytest
+from tools_search_conformance import catalogs
+from tools_search_conformance.catalogs import document, made_tool
+from tools_search_conformance.report.verdict import exit_status
+from tools_search_conformance.run.options import Options
+from tools_search_conformance.target.judge import judge_server
+from tools_search_conformance.wire.eras import MODERN
+
+pytestmark = pytest.mark.anyio
+
+Command = Callable[..., tuple[str, ...]]
+
+VARIANTS: Final = (
+    "all-terms-wanted",
+    "busy-at-times",
+    "everything-matches",
+    "fewer-than-asked-for",
+    "first-page-empty",
+    "folds-coarser",
+    "one-at-once",
+    "one-tool-a-page",
+    "parameters-first",
+    "strict",
+    "talkative",
+    "without-legacy-output-schemas",
+)
+
+
+ON_THE_WIRE: Final = (
+    "concurrent-searches", "http-content-type", "id-echoed", "limit-honored", "notification-unanswered", "valid-json",
+    "pages-complete", "query-missing", "response-shape", "result-schema", "stdin-closed-exits", "stdout-messages-only",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+async def test_a_server_that_uses_its_freedom_is_green(variant: str, target: Command, options: Callable[..., Options]):
+    with anyio.fail_after(120):
+        run = await judge_server(options(argv=target("miniature", "--variant", variant)))
+    assert [(r.check, r.cell.name, r.message) for r in run.of("fail", "warn", "unverified", "error")] == []
+    assert [cell.name for cell in run.cells] == ["stdio-2026-07-28", "stdio-2025-11-25"]
+    assert exit_status(run) == 0
+
+
+@pytest.mark.parametrize(
+    ("variant", "checks"),
+    [
+        ("otherwise-on-the-wire", ON_THE_WIRE),
+        ("few-at-once", ("busy-refusal", "concurrent-searches", "id-echoed")),
+        ("one-at-once", ("busy-refusal", "concurrent-searches", "id-echoed")),
+        ("nearest-few", ("no-match-count",)),
+    ],
+)
+async def test_neither_is_one_that_uses_it_on_the_wire(
+    variant: str, checks: tuple[str, ...], target: Command, options: Callable[..., Options]
+):
+    argv = target("miniature", "--variant", variant)
+    chosen = options(*checks, argv=argv, http_argv=(*argv, "--http"))
+    with anyio.fail_after(60):
+        run = await judge_server(chosen)
+    assert [(r.check, r.cell.name, r.message) for r in run.of("fail", "warn", "unverified", "error")] == []
+    assert len(run.cells) == 4
+    assert exit_status(run) == 0
+
+
+async def test_a_server_that_is_always_too_busy_is_told_so_and_found_wanting_in_nothing(
+    target: Command, options: Callable[..., Options]
+):
+    chosen = options(argv=target("miniature", "--variant", "always-busy"), era=MODERN)
+    with anyio.fail_after(120):
+        run = await judge_server(chosen)
+    assert [(r.check, r.message) for r in run.of("fail", "warn", "error")] == []
+    busy = {r.check.removeprefix("tools-search-server-") for r in run.of("unverified") if "too busy" in r.message}
+    assert {"busy-refusal", "exact-name-first", "limit-clamped", "no-match-empty", "query-blank"} <= busy
+    assert exit_status(run) == 1
+
+
+@pytest.mark.parametrize("catalog", ["single", "empty"])
+@pytest.mark.parametrize("variant", VARIANTS)
+async def test_neither_is_one_with_next_to_no_tools(
+    variant: str, catalog: str, target: Command, options: Callable[..., Options], tmp_path: Path
+):
+    variable = {"TOOLS_SEARCH_CATALOG": str(catalogs.write(catalog, tmp_path))}
+    chosen = options(argv=target("miniature", "--variant", variant), profile="live", env=variable)
+    with anyio.fail_after(60):
+        run = await judge_server(chosen)
+    assert [(r.check, r.cell.name, r.message) for r in run.of("fail", "warn", "unverified", "error")] == []
+    assert exit_status(run) == 0
+
+
+async def test_an_empty_cursor_of_a_single_tool_is_told_once(
+    target: Command, options: Callable[..., Options], tmp_path: Path
+):
+    variable = {"TOOLS_SEARCH_CATALOG": str(catalogs.write("single", tmp_path))}
+    chosen = options(argv=target("miniature", "--fault", "last-cursor-empty"), profile="live", env=variable)
+    with anyio.fail_after(60):
+        run = await judge_server(chosen)
+    assert [r.check for r in run.of("advice")] == ["tools-search-server-cursor-nonempty"] * 2
+    assert run.of("fail", "warn", "unverified", "error") == []
+    assert exit_status(run) == 0
+
+
+@pytest.mark.parametrize(
+    "descriptions",
+    [
+        ("发送 发票 给客户", "检索 发票", "天气 预报 今天 发票", "翻译 文本", "发送 邮件"),
+        tuple(f"everything about topic{''.join(chr(97 + int(d)) for d in str(n // 3))}" for n in range(400)),
+    ],
+    ids=["two-character words", "words of many tools"],
+)
+async def test_a_server_with_tools_of_its_own_kind_is_judged_by_all_that_applies(
+    descriptions: tuple[str, ...], target: Command, options: Callable[..., Options], tmp_path: Path
+):
+    schema = {"type": "object"}
+    tools = [{"name": f"t{n}", "description": text, "inputSchema": schema} for n, text in enumerate(descriptions)]
+    (tmp_path / "own.json").write_text(json.dumps({"tools": tools}), encoding="utf-8")
+    variable = {"TOOLS_SEARCH_CATALOG": str(tmp_path / "own.json")}
+    chosen = options(
+        "all-terms-match", "pages-complete", "cursor-forged", argv=target("miniature"), profile="live", env=variable
+    )
+    with anyio.fail_after(60):
+        run = await judge_server(chosen)
+    assert {r.status for r in run.results} == {"pass"}
+
+
+async def test_a_server_of_which_thousands_of_tools_match_is_not_told_that_it_loses_those_that_nobody_read(
+    target: Command, options: Callable[..., Options], tmp_path: Path
+):
+    tools = [made_tool(f"thing{number}") for number in range(2700)]
+    (tmp_path / "own.json").write_text(json.dumps(document(tools)), encoding="utf-8")
+    variable = {"TOOLS_SEARCH_CATALOG": str(tmp_path / "own.json")}
+    own = options(
+        "pages-complete", argv=target("miniature"), profile="live", env=variable, era=MODERN, brief=True, timeout=30
+    )
+    with anyio.fail_after(120):
+        run = await judge_server(own)
+    assert {r.status for r in run.results} == {"pass"}

@@ -1,0 +1,377 @@
+"""Reports: valid by their schema, readable by the official tools, harmless on a terminal."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from jsonschema import Draft202012Validator
+from tools_search_conformance.checks import SERVER_CHECKS
+from tools_search_conformance.model import Cell, Evidence, Result, Run, Status, UnavailableCell
+from tools_search_conformance.report.ci import badge_json, badge_svg, junit
+from tools_search_conformance.report.document import report, report_schema
+from tools_search_conformance.report.files import official_checks, write_reports
+from tools_search_conformance.report.pages import page, summary
+from tools_search_conformance.report.terminal import print_run
+from tools_search_conformance.report.verdict import exit_status, verdict_line
+from tools_search_conformance.wire.eras import DECLARED, LEGACY, MODERN, envelope
+from tools_search_conformance.wire.record import Answer, Exchange
+
+FIRST, SECOND = Cell(transport="stdio", era=MODERN), Cell(transport="http", era=LEGACY)
+EVIL = '\x1b[2J</script>\u202e[red]\ud800"\n'
+
+
+def result(
+    status: Status, *, cell: Cell = FIRST, rule: str = "limit-honored", level: Any = "MUST", size: int = 1
+) -> Result:
+    message = {"jsonrpc": "2.0", "id": 1, "result": {"tools": [EVIL] * size}}
+    exchange = Exchange(
+        number=3,
+        cell=cell.name,
+        check=rule,
+        sent={"id": 1, "query": EVIL},
+        answer=Answer(message=message, status=200),
+        milliseconds=1,
+    )
+    decided = status not in {"pass", "skip"}
+    return Result(
+        check=f"tools-search-server-{rule}",
+        level=level,
+        cell=cell,
+        status=status,
+        message="" if status == "pass" else f"what happened {EVIL}",
+        skip="era" if status == "skip" else None,
+        evidence=Evidence(
+            observations=1, exchanges=(3,), decisive=exchange if decided else None, case=EVIL if decided else None
+        ),
+    )
+
+
+def run_of(*results: Result, profile: Any = "fixture", **rest: Any) -> Run:
+    return Run(
+        target={"servers": [{"transport": "stdio", "argv": ["server", EVIL]}]},
+        profile=profile,
+        effort="quick",
+        seed=1,
+        started="2026-11-20T12:00:00+00:00",
+        seconds=1.5,
+        checks=SERVER_CHECKS.all,
+        cells=(FIRST, SECOND),
+        unavailable=(UnavailableCell(cell=Cell(transport="http", era=MODERN), reason=EVIL),),
+        results=results,
+        **rest,
+    )
+
+
+ADVICE = (
+    result("advice", rule="cursor-nonempty", level="ADVICE"),
+    result("advice", rule="last-page-nonempty", level="ADVICE"),
+    result("advice", rule="last-page-nonempty", level="ADVICE", cell=SECOND),
+    result("unverified", rule="surrogates-survived", level="ADVICE"),
+)
+RULES = ("cursor-nonempty", "last-page-nonempty", "surrogates-survived")
+EVERY: tuple[Status, ...] = ("pass", "fail", "warn", "advice", "unverified", "skip", "info", "error")
+
+
+@pytest.mark.parametrize("status", EVERY)
+def test_a_report_is_valid_by_its_schema(status: Status, tmp_path: Path):
+    write_reports(run_of(result(status), result("pass", cell=SECOND)), tmp_path)
+    written = json.loads((tmp_path / "report.json").read_text(encoding="ascii"))
+    Draft202012Validator.check_schema(report_schema())
+    Draft202012Validator(report_schema()).validate(written)  # pyright: ignore[reportUnknownMemberType] - untyped
+    assert written["results"][0]["requirements"][0].startswith("R-")
+    assert written["cells"][0]["counts"] == {"MUST": {status: 1}, "SHOULD": {}, "ADVICE": {}}
+
+
+def test_of_an_exchange_beyond_all_bounds_the_beginning_is_shown():
+    shown = report(run_of(result("fail", size=10_000)))["results"][0]["exchange"]
+    assert shown["number"] == 3
+    assert "very large" in shown["abridged"]
+    assert len(json.dumps(shown)) < 64 * 1024
+
+
+@pytest.mark.parametrize(
+    ("status", "level", "profile", "expected"),
+    [
+        ("pass", "MUST", "fixture", 0),
+        ("fail", "MUST", "live", 1),
+        ("warn", "SHOULD", "fixture", 0),
+        ("unverified", "MUST", "fixture", 1),
+        ("unverified", "MUST", "live", 0),
+        ("unverified", "SHOULD", "fixture", 0),
+        ("advice", "ADVICE", "fixture", 0),
+        ("unverified", "ADVICE", "fixture", 0),
+        ("skip", "MUST", "fixture", 0),
+        ("info", "MUST", "fixture", 0),
+        ("error", "MUST", "live", 4),
+    ],
+)
+def test_the_exit_status_follows_from_the_results(status: Status, level: str, profile: str, expected: int):
+    run = run_of(result(status, level=level), profile=profile)
+    assert exit_status(run) == expected
+    assert verdict_line(run).startswith({0: "CONFORMANT", 1: "NOT CONFORMANT", 4: "NO VERDICT"}[expected])
+
+
+@pytest.mark.parametrize(
+    ("status", "level", "official"),
+    [
+        ("pass", "MUST", "SUCCESS"),
+        ("fail", "MUST", "FAILURE"),
+        ("warn", "SHOULD", "WARNING"),
+        ("unverified", "MUST", "FAILURE"),
+        ("unverified", "SHOULD", "WARNING"),
+        ("advice", "ADVICE", "INFO"),
+        ("unverified", "ADVICE", "INFO"),
+        ("skip", "MUST", "SKIPPED"),
+        ("info", "MUST", "INFO"),
+        ("error", "MUST", "FAILURE"),
+    ],
+)
+def test_a_check_is_told_as_the_official_suite_tells_it(status: Status, level: str, official: str):
+    (entry,) = official_checks(run_of(result("pass", cell=SECOND, level=level), result(status, level=level)))
+    assert entry["status"] == official
+    assert {"id", "name", "description", "timestamp", "specReferences", "details"} <= entry.keys()
+    assert entry["details"]["cells"] == {"stdio-2026-07-28": status, "http-2025-11-25": "pass"}
+    assert entry["details"].get("untestable", False) is (status == "unverified")
+    assert entry["details"].get("harnessError", False) is (status == "error")
+    assert ("errorMessage" in entry) is (official in {"FAILURE", "WARNING"})
+
+
+@pytest.mark.parametrize("status", EVERY)
+def test_nothing_that_a_target_sent_reaches_the_terminal_as_it_is(
+    status: Status, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    print_run(run_of(result(status), result(status, cell=SECOND), result("pass", rule="advertised")), tmp_path)
+    shown = capsys.readouterr().out
+    assert not {"\x1b", "\u202e", "\ud800"} & set(shown)
+    assert "CONFORMANT" in shown or "NO VERDICT" in shown
+    assert (status.upper() + "  tools-search-server-limit-honored" in shown) is (
+        status in {"fail", "warn", "advice", "unverified", "error"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("results", "line"),
+    [
+        ([result("pass"), result("fail", cell=SECOND)], "NOT CONFORMANT: 1 check failed, in 2 cells"),
+        (
+            [result("fail"), result("unverified", rule="query-long"), result("pass", rule="callable")],
+            "NOT CONFORMANT: 1 check failed, 1 check could not be verified, 1 MUST check passed, in 2 cells",
+        ),
+        (
+            [result("warn", rule="error-data", level="SHOULD"), result("pass")],
+            "CONFORMANT: 1 recommendation not followed, 1 MUST check passed, in 2 cells",
+        ),
+        ([result("error"), result("fail", rule="callable")], "NO VERDICT: 1 check hit a fault of the suite, 1 check"),
+        ([*ADVICE, result("pass")], "CONFORMANT: 1 MUST check passed, 2 pieces of advice not taken, in 2 cells"),
+        ([ADVICE[0], result("fail")], "NOT CONFORMANT: 1 check failed, 1 piece of advice not taken, in 2 cells"),
+        ([result("pass", level="ADVICE")], "CONFORMANT: 1 check passed, in 2 cells"),
+    ],
+)
+def test_the_verdict_counts_each_check_once_as_the_worst_it_came_to(results: list[Result], line: str):
+    assert verdict_line(run_of(*results)).startswith(line)
+
+
+def test_advice_counts_against_nobody_in_a_strict_run_either(tmp_path: Path):
+    run = run_of(*ADVICE, result("pass"), strict=True)
+    assert exit_status(run) == 0
+    assert verdict_line(run).startswith("CONFORMANT (--strict): 1 MUST check passed, 2 pieces of advice not taken")
+    assert 'failures="0"' in junit(report(run))
+
+
+def test_advice_is_shown_apart_and_after_what_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    print_run(run_of(*ADVICE, result("warn", rule="error-data", level="SHOULD"), result("fail")), tmp_path)
+    shown = capsys.readouterr().out
+    assert shown.index("FAIL  ") < shown.index("WARN  ") < shown.index("ADVICE  tools-search-server-cursor-nonempty")
+    assert '"Do not issue an empty string as a cursor: some clients take it for the end."' in shown
+    assert "spec/guides/servers.md#cursors (R-PAG-05)" in shown
+    assert "UNVERIFIED" not in shown
+    (counts,) = (line for line in shown.splitlines() if line.startswith(f"{FIRST.name} "))
+    assert counts.split("   ")[-1] == "ADVICE 1 unverified, 2 not taken"
+
+
+def test_the_summary_and_the_page_have_advice_apart():
+    document = report(run_of(*ADVICE, result("fail")))
+    wrong, apart = summary(document).split("Advice of the guides that was not taken")
+    assert "| fail | tools-search-server-limit-honored |" in wrong
+    assert "nonempty" not in wrong
+    assert apart.index("tools-search-server-cursor-nonempty") < apart.index("tools-search-server-last-page-nonempty")
+    assert "surrogates-survived" not in apart
+    assert "| stdio-2026-07-28 | 1 fail | none | 1 unverified, 2 advice |" in wrong
+    shown = page(document)
+    assert (shown.count('<tr class="advice settled">'), shown.count('<tr class="must ">')) == (3, 1)
+    problems, advice = shown.split('id="problems"')[1].split('id="checks"')[0].split('id="advice"')
+    assert problems.count("<article") == 1
+    assert [advice.count(f'<article id="tools-search-server-{rule}"') for rule in RULES] == [1, 1, 0]
+
+
+def test_a_fault_of_the_suite_is_never_taken_for_advice(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    run = run_of(result("error", rule="cursor-nonempty", level="ADVICE"))
+    assert exit_status(run) == 4
+    print_run(run, tmp_path)
+    assert "ERROR  tools-search-server-cursor-nonempty" in capsys.readouterr().out
+    assert "| error | tools-search-server-cursor-nonempty |" in summary(report(run))
+    assert 'id="problems"' in page(report(run))
+
+
+def test_an_interrupted_run_has_no_verdict():
+    run = run_of(result("pass"), interrupted=2)
+    assert exit_status(run) == 130
+    assert verdict_line(run) == "INTERRUPTED, NO VERDICT: until then, 1 MUST check passed, in 2 cells"
+    assert verdict_line(run_of(interrupted=15)) == "INTERRUPTED, NO VERDICT: until then, no check was run"
+
+
+def test_one_reason_of_many_failures_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    rules = ["limit-honored", "query-long", "callable", "no-duplicates"]
+    gone = [replace(result("fail", rule=rule), message="the target is gone") for rule in rules]
+    print_run(run_of(*gone, result("fail", rule="advertised")), tmp_path)
+    shown = capsys.readouterr().out
+    assert shown.count("the target is gone") == 1
+    assert shown.count("FAIL") == 2
+    assert all(f"tools-search-server-{rule}" in shown for rule in rules)
+
+
+def test_what_every_request_carries_is_left_out_of_what_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    def sending(capabilities: dict[str, Any], rule: str) -> Result:
+        shown = result("fail", rule=rule)
+        assert shown.evidence.decisive is not None
+        sent = {"id": 1, "params": {"query": "x", "_meta": envelope(capabilities)}}
+        return replace(shown, evidence=replace(shown.evidence, decisive=replace(shown.evidence.decisive, sent=sent)))
+
+    print_run(run_of(sending(dict(DECLARED), "query-long"), sending({}, "undeclared-client-refused")), tmp_path)
+    shown = capsys.readouterr().out
+    assert 'sent     {"id": 1, "params": {"query": "x"}}' in shown
+    assert '"io.modelcontextprotocol/clientCapabilities": {}' in shown
+
+
+def test_the_worst_comes_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    print_run(
+        run_of(result("warn", rule="error-data", level="SHOULD"), result("fail"), result("error", rule="advertised")),
+        tmp_path,
+    )
+    shown = capsys.readouterr().out
+    assert shown.index("ERROR") < shown.index("FAIL") < shown.index("WARN") < shown.index("NO VERDICT")
+
+
+def test_every_report_is_written(tmp_path: Path):
+    write_reports(run_of(result("fail")), tmp_path)
+    written = {"report.json", "checks.json", "badge.json", "badge.svg", "junit.xml", "report.html", "summary.md"}
+    written.add("failures")
+    assert {path.name for path in tmp_path.iterdir()} == written
+
+
+@pytest.mark.parametrize("status", EVERY)
+def test_the_page_shows_what_a_target_sent_as_text_and_asks_for_nothing(status: Status):
+    shown = page(report(run_of(result(status), result("pass", cell=SECOND))))
+    read = Page(shown)
+    assert read.balanced
+    assert read.tags.isdisjoint({"script", "link", "img", "iframe", "object", "embed", "base", "form"})
+    assert read.addresses == []
+    assert "default-src 'none'" in shown
+    assert not {"\x1b", "\u202e", "\ud800"} & set(shown)
+    assert "&lt;/script&gt;" in shown
+    assert ('id="problems"' in shown) is (status in {"fail", "warn", "unverified", "error"})
+    assert ('id="advice"' in shown) is (status == "advice")
+
+
+class Page(HTMLParser):
+    """Which elements a page has, whether they are closed, and what it would load."""
+
+    EMPTY = frozenset({"meta", "br", "input"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.addresses: list[str | None] = []
+        self.balanced = True
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        self.balanced &= not self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.addresses += [value for name, value in attrs if name in {"src", "href", "action", "style"}]
+        if tag not in self.EMPTY:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        self.balanced &= bool(self._open) and self._open.pop() == tag
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
+@pytest.mark.parametrize("width", [400, 1200])
+def test_a_browser_shows_the_verdict_first_and_nothing_beyond_the_edge(width: int, tmp_path: Path):
+    write_reports(run_of(result("fail"), result("pass", cell=SECOND)), tmp_path)
+    measuring = (
+        "document.title = [document.documentElement.scrollWidth <= innerWidth, document.querySelector('h1').innerText]"
+    )
+    copy = tmp_path / "measured.html"
+    shown = (tmp_path / "report.html").read_text(encoding="utf-8")
+    allowed = shown.replace("style-src 'unsafe-inline'", "style-src 'unsafe-inline'; script-src 'unsafe-inline'")
+    copy.write_text(allowed.replace("</body>", f"<script>{measuring}</script></body>"), encoding="utf-8")
+    browser = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},900", "--dump-dom"]
+    dumped = subprocess.run([*browser, copy.as_uri()], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "<title>true,NOT CONFORMANT: 1 check failed" in dumped
+
+
+def test_junit_counts_what_counts_against_the_target():
+    run = run_of(
+        result("fail"),
+        result("unverified", rule="query-long"),
+        result("unverified", rule="error-data", level="SHOULD"),
+        result("warn", rule="default-limit", level="SHOULD"),
+        result("skip", rule="callable"),
+        *ADVICE[:2],
+        ADVICE[-1],
+        result("error", rule="no-duplicates"),
+        result("pass", rule="query-type"),
+        result("pass", cell=SECOND),
+    )
+    tree = ElementTree.fromstring(junit(report(run)))  # noqa: S314 - our own
+    first, second, missing = tree.findall("testsuite")
+    assert {name: first.get(name) for name in ("name", "tests", "failures", "errors", "skipped")} == {
+        "name": "stdio-2026-07-28", "tests": "10", "failures": "2", "errors": "1", "skipped": "6",
+    }  # fmt: skip
+    assert (second.get("tests"), second.get("failures")) == ("1", "0")
+    assert missing.get("name") == "http-2026-07-28"
+    assert "what happened \\u001b" in junit(report(run))
+
+
+def test_junit_of_a_live_server_fails_nothing_that_could_not_be_verified():
+    tree = ElementTree.fromstring(junit(report(run_of(result("unverified"), profile="live"))))  # noqa: S314 - our own
+    assert (tree.get("failures"), tree.get("skipped")) == ("0", "2")
+
+
+def test_the_summary_says_what_is_wrong_in_text_that_markdown_leaves_alone():
+    text = summary(report(run_of(result("fail"), result("fail", cell=SECOND), result("pass", rule="callable"))))
+    assert "| stdio-2026-07-28 | 1 pass, 1 fail | none | none |" in text
+    (row,) = (line for line in text.splitlines() if line.startswith("| fail"))
+    assert row.endswith("| stdio-2026-07-28, http-2025-11-25 |")
+    assert "\\<" in row
+    assert "<" not in row.replace("\\<", "")
+
+
+@pytest.mark.parametrize(
+    ("run", "message", "colour"),
+    [
+        (run_of(result("pass"), result("skip", rule="callable")), "1/1 MUST", "2e7d32"),
+        (run_of(result("pass"), result("fail", cell=SECOND)), "0/1 MUST", "c62828"),
+        (run_of(result("pass"), result("unverified", rule="callable"), profile="live"), "1/2 MUST", "616161"),
+        (run_of(result("pass"), *ADVICE), "1/1 MUST", "2e7d32"),
+        (run_of(result("pass"), partial=True), "1/1 MUST", "616161"),
+        (run_of(interrupted=2), "0/0 MUST", "616161"),
+    ],
+)
+def test_the_badge_is_green_only_where_nothing_is_missing(run: Run, message: str, colour: str):
+    document = report(run)
+    assert (badge_json(document)["message"], badge_json(document)["color"]) == (message, colour)
+    image = ElementTree.fromstring(badge_svg(document))  # noqa: S314 - our own
+    assert image.get("aria-label") == f"tools/search: {message}"

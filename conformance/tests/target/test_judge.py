@@ -1,0 +1,88 @@
+"""How a run goes about its cells: side by side where it can, and with one start of a server where it is to be brief."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from tools_search_conformance import catalogs
+from tools_search_conformance.model import Result, Run
+from tools_search_conformance.report.verdict import exit_status, verdict_line
+from tools_search_conformance.run.options import Options
+from tools_search_conformance.target.judge import judge_server
+
+pytestmark = pytest.mark.anyio
+
+Build = Callable[..., Options]
+Command = Callable[..., tuple[str, ...]]
+
+COUNTED = "echo start >> {file}; exec {command}"
+MEETING = "touch {mine}; until [ -e {other} ]; do :; done; exec {command}"
+
+
+def through_shell(script: str, command: tuple[str, ...], **files: Path) -> tuple[str, ...]:
+    named = {name: shlex.quote(str(file)) for name, file in files.items()}
+    return ("sh", "-c", script.format(command=shlex.join(command), **named))
+
+
+async def judge(options: Options) -> Run:
+    with anyio.fail_after(120):
+        return await judge_server(options)
+
+
+def left_out(run: Run) -> list[Result]:
+    return [result for result in run.results if result.skip == "effort"]
+
+
+async def test_a_quick_run_starts_a_server_once_a_cell_and_its_verdict_says_that_it_leaves_checks_out(
+    options: Build, target: Command, tmp_path: Path
+):
+    argv = through_shell(COUNTED, target("miniature"), file=tmp_path / "starts")
+    run = await judge(options(argv=argv, brief=None))
+    assert (tmp_path / "starts").read_text().count("start") == len(run.cells) == 2
+    assert {"search-unlisted", "stdin-closed-exits"} < {
+        r.check.removeprefix("tools-search-server-") for r in left_out(run)
+    }
+    assert exit_status(run) == 0
+    assert verdict_line(run).startswith("PASSED, BUT --effort quick LEAVES CHECKS OUT: ")
+
+
+async def test_a_quick_run_asks_over_http_what_takes_no_other_start(options: Build, target: Command):
+    rules = ("search-unlisted", "no-match-empty", "max-limit-honored")
+    run = await judge(options(*rules, http_argv=target("miniature", "--http"), era="2026-07-28", brief=None))
+    assert [result.status for result in run.results if result.check.endswith(rules[0])] == ["pass"]
+    assert [result.check.removeprefix("tools-search-server-") for result in left_out(run)] == ["max-limit-honored"]
+
+
+async def test_fixtures_are_judged_over_both_transports_side_by_side_and_reported_one_after_the_other(
+    options: Build, target: Command, tmp_path: Path
+):
+    # Each of the two programs serves once the other one has been started.
+    stdio, http = tmp_path / "stdio", tmp_path / "http"
+    both: dict[str, Any] = {
+        "argv": through_shell(MEETING, target("miniature"), mine=stdio, other=http),
+        "http_argv": through_shell(MEETING, target("miniature", "--http"), mine=http, other=stdio),
+    }
+    run = await judge(options("query-type", "cursor-type", **both))
+    cells = ["stdio-2026-07-28", "stdio-2025-11-25", "http-2026-07-28", "http-2025-11-25"]
+    assert [cell.name for cell in run.cells] == cells
+    assert [result.cell.name for result in run.results] == [cell for cell in cells for _ in range(2)]
+    assert exit_status(run) == 0
+
+
+async def test_servers_with_tools_of_their_own_are_never_running_at_once(
+    options: Build, target: Command, tmp_path: Path
+):
+    # A second one finds the folder there, and ends.
+    script = "mkdir {file} || exit 9; {command}; rmdir {file}"
+    file = tmp_path / "running"
+    catalog = Path(catalogs.__file__).with_name("core.json")
+    argv = through_shell(script, target("miniature"), file=file)
+    http = through_shell(script, target("miniature", "--http"), file=file)
+    env = {"TOOLS_SEARCH_CATALOG": str(catalog)}
+    run = await judge(options("query-type", argv=argv, http_argv=http, profile="live", env=env))
+    assert [result.status for result in run.results] == ["pass"] * 4

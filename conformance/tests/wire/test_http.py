@@ -1,0 +1,227 @@
+"""Streamable HTTP, with a real endpoint that answers as it was set up, and its bodies, cut anywhere."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Generator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tools_search_conformance.wire.codec import Limits, MalformedError
+from tools_search_conformance.wire.http import BodyReader, EventReader, HttpTransport, check_address
+from tools_search_conformance.wire.process import TargetError
+
+pytestmark = pytest.mark.anyio
+
+REQUEST: Final[dict[str, Any]] = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+RESPONSE: Final[dict[str, Any]] = {"jsonrpc": "2.0", "id": 1, "result": {}}
+PLAIN: Final = {"Content-Type": "application/json; charset=utf-8"}
+EVENTS: Final = {"Content-Type": "text/event-stream"}
+
+
+class Endpoint(ThreadingHTTPServer):
+    """Answers each request with the same bytes, and keeps what it was sent."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.status, self.headers, self.chunks = 200, dict[str, str](), [b""]
+        self.seen: list[dict[str, str]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/mcp"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Endpoint  # pyright: ignore[reportIncompatibleVariableOverride] - the only server it is used with
+
+    def do_POST(self) -> None:
+        self.server.seen.append({name.lower(): value for name, value in self.headers.items()} | {"verb": self.command})
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.send_response(self.server.status)
+        for name, value in self.server.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        try:
+            for chunk in self.server.chunks:
+                self.wfile.write(chunk)
+        except OSError:
+            return
+
+    do_DELETE = do_POST
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
+        """Say nothing."""
+
+
+@pytest.fixture
+def endpoint() -> Generator[Endpoint]:
+    with Endpoint() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+Respond = Callable[..., None]
+
+
+@pytest.mark.parametrize("status", [200, 400, 404, 500])
+async def test_a_body_is_read_at_any_status(endpoint: Endpoint, status: int):
+    endpoint.status, endpoint.headers, endpoint.chunks = status, PLAIN, [json.dumps(RESPONSE).encode()]
+    async with HttpTransport(endpoint.url) as transport:
+        answer = await transport.request(REQUEST, {"Mcp-Method": "ping"}, 5)
+    assert (answer.status, answer.message, answer.fault) == (status, RESPONSE, None)
+    assert endpoint.seen[0]["mcp-method"] == "ping"
+    assert endpoint.seen[0]["accept"] == "application/json, text/event-stream"
+    assert endpoint.seen[0]["accept-encoding"] == "identity"
+
+
+async def test_the_response_is_found_among_events(endpoint: Endpoint):
+    note = b'data: {"jsonrpc":"2.0","method":"notifications/progress","params":{}}\n\n'
+    other = b'data: {"jsonrpc":"2.0","id":2,"result":{}}\n\n'
+    endpoint.headers, endpoint.chunks = (
+        EVENTS,
+        [b": hi\n\n", note, other, b"data: " + json.dumps(RESPONSE).encode(), b"\n\n"],
+    )
+    async with HttpTransport(endpoint.url) as transport:
+        assert (await transport.request(REQUEST, {}, 5)).message == RESPONSE
+
+
+async def test_an_error_that_names_no_request_answers_the_only_one(endpoint: Endpoint):
+    refusal = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "no"}}
+    endpoint.status, endpoint.headers, endpoint.chunks = 400, PLAIN, [json.dumps(refusal).encode()]
+    async with HttpTransport(endpoint.url) as transport:
+        assert (await transport.request(REQUEST, {}, 5)).message == refusal
+
+
+async def test_a_response_to_nothing_is_kept_apart(endpoint: Endpoint):
+    endpoint.headers, endpoint.chunks = PLAIN, [b'{"jsonrpc":"2.0","id":null,"result":{}}']
+    async with HttpTransport(endpoint.url) as transport:
+        notification = {name: value for name, value in REQUEST.items() if name != "id"}
+        answer = await transport.notify(notification, {}, 5)
+        assert (answer.message, answer.status) == (None, 200)
+        assert [stray["id"] for stray in transport.strays] == [None]
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "fault"),
+    [
+        (PLAIN, b"", "HTTP 200 without a response"),
+        (PLAIN, b'{"jsonrpc":"2.0","id":7,"result":{}}', "HTTP 200 without a response"),
+        (PLAIN, b"[1]", "no object"),
+        (PLAIN, b"{", "no JSON"),
+        ({"Content-Type": "text/html"}, b"<html>", "no JSON"),
+        (EVENTS, b"data: nonsense\n\n", "no JSON"),
+        (EVENTS, b"data: lost", "HTTP 200 without a response"),
+    ],
+)
+async def test_what_is_no_response_is_a_fault(endpoint: Endpoint, headers: dict[str, str], body: bytes, fault: str):
+    endpoint.headers, endpoint.chunks = headers, [body]
+    async with HttpTransport(endpoint.url) as transport:
+        answer = await transport.request(REQUEST, {}, 5)
+        assert answer.message is None
+        assert fault in str(answer.fault)
+        assert bool(transport.malformed) == (
+            ("JSON" in fault and "html" not in headers["Content-Type"]) or "object" in fault
+        )
+
+
+@pytest.mark.parametrize(
+    ("limits", "headers", "chunk"),
+    [
+        (Limits(message_bytes=1000), PLAIN, b"x" * 500),
+        (Limits(message_bytes=1000), EVENTS, b"data: " + b"x" * 500),
+        (Limits(total_bytes=1000), EVENTS, b": x\n\n" * 100),
+        (Limits(messages=10), EVENTS, b'data: {"jsonrpc":"2.0","method":"m"}\n\n'),
+    ],
+)
+async def test_a_flood_is_cut_off(endpoint: Endpoint, limits: Limits, headers: dict[str, str], chunk: bytes):
+    endpoint.headers, endpoint.chunks = headers, [chunk] * 1000
+    async with HttpTransport(endpoint.url, limits=limits) as transport:
+        assert "more than 10" in str((await transport.request(REQUEST, {}, 5)).fault)
+
+
+async def test_redirects_are_not_followed(endpoint: Endpoint):
+    endpoint.status, endpoint.headers = 307, {"Location": endpoint.url}
+    async with HttpTransport(endpoint.url) as transport:
+        assert (await transport.request(REQUEST, {}, 5)).status == 307
+    assert len(endpoint.seen) == 1
+
+
+async def test_an_endpoint_that_is_not_there_is_a_fault():
+    async with HttpTransport("http://127.0.0.1:9/mcp") as transport:
+        assert "ConnectError" in str((await transport.request(REQUEST, {}, 5)).fault)
+        await transport.leave({}, 1)
+        assert (await transport.notify(REQUEST, {}, 5)).message is None
+    assert transport.ended == "the connection was closed"
+
+
+async def test_a_session_is_left(endpoint: Endpoint):
+    async with HttpTransport(endpoint.url, headers={"Authorization": "Bearer x"}) as transport:
+        await transport.leave({"Mcp-Session-Id": "s"}, 5)
+    assert endpoint.seen[0]["verb"] == "DELETE"
+    assert endpoint.seen[0]["authorization"] == "Bearer x"
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:1/mcp", "http://localhost/mcp", "https://[::1]:2/", "http://a.localhost/"]
+)
+def test_this_machine_may_be_spoken_to(url: str):
+    check_address(url, allow_remote=False)
+
+
+def test_another_machine_only_if_that_was_asked_for():
+    with pytest.raises(TargetError, match="--allow-remote"):
+        check_address("http://example.com/mcp", allow_remote=False)
+    check_address("http://example.com/mcp", allow_remote=True)
+
+
+@pytest.mark.parametrize("url", ["", "mcp", "ftp://127.0.0.1/", "http://", "http://[::1", "file:///etc/passwd"])
+def test_what_is_no_address_is_refused(url: str):
+    with pytest.raises(TargetError, match="no "):
+        check_address(url, allow_remote=True)
+
+
+STREAM = b": hello\r\n\r\nevent: message\nid: 1\ndata: one\ndata:  two\n\nretry: 5\rdata:three\r\rdata\n\ndata: lost"
+COMPLETED = [b"one\n two", b"three"]
+
+
+@given(st.lists(st.integers(min_value=0, max_value=len(STREAM))))
+def test_events_are_the_same_however_the_stream_is_cut(cuts: list[int]):
+    reader, places = EventReader(), [0, *sorted(cuts), len(STREAM)]
+    chunks = [STREAM[a:b] for a, b in pairwise(places)]
+    assert [event for chunk in chunks for event in reader.feed(chunk)] == COMPLETED
+    assert reader.finish() == []
+
+
+@pytest.mark.parametrize("data", [b"x" * 20, b"data: " + b"x" * 20, b"data: xxxx\n" * 5])
+def test_an_event_beyond_the_bound_is_refused(data: bytes):
+    with pytest.raises(MalformedError):
+        EventReader(Limits(message_bytes=10)).feed(data)
+
+
+def test_a_body_is_whole_at_its_end():
+    reader = BodyReader()
+    assert reader.feed(b'{"a"') == []
+    assert reader.feed(b":1}") == []
+    assert reader.finish() == [b'{"a":1}']
+
+
+def test_an_empty_body_is_no_message():
+    reader = BodyReader()
+    reader.feed(b" \r\n")
+    assert reader.finish() == []
+
+
+def test_a_body_beyond_the_bound_is_refused():
+    with pytest.raises(MalformedError):
+        BodyReader(Limits(message_bytes=10)).feed(b"x" * 11)

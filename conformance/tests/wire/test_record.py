@@ -1,0 +1,112 @@
+"""What the wire log holds, and what it hides."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tools_search_conformance.wire import record
+from tools_search_conformance.wire.record import REDACTED, Answer, Exchange, Recorder, redact
+
+
+def exchange(message: dict[str, Any] | None, fault: str | None = None) -> Exchange:
+    answer = Answer(message=message, fault=fault)
+    return Exchange(number=1, cell="c", check="k", sent={"id": 1}, answer=answer, milliseconds=1)
+
+
+def test_secrets_are_hidden_whatever_their_case():
+    headers = {"AUTHORIZATION": "Bearer x", "X-Key": "k", "Accept": "a", "Mcp-Session-Id": "s"}
+    assert redact(headers, frozenset({"x-key"})) == {
+        "AUTHORIZATION": REDACTED,
+        "X-Key": REDACTED,
+        "Accept": "a",
+        "Mcp-Session-Id": REDACTED,
+    }
+
+
+def test_every_exchange_is_logged_under_its_check(tmp_path: Path):
+    log = tmp_path / "cell.jsonl"
+    recorder = Recorder("cell", log)
+    recorder.begin("check-a")
+    recorder.add({"id": 1, "method": "m"}, {"Cookie": "c"}, Answer(message={"x": "\u2028"}), 1.26)
+    recorder.note("something stray")
+    recorder.close()
+    first, second = (json.loads(line) for line in log.read_text(encoding="utf-8").splitlines())
+    assert first["number"] == 1
+    assert first["check"] == "check-a"
+    assert first["headers"] == {"Cookie": REDACTED}
+    assert first["answer"]["message"] == {"x": "\u2028"}
+    assert second["note"] == "something stray"
+
+
+def test_what_is_said_after_the_end_of_a_log_is_kept_no_more(tmp_path: Path):
+    log = tmp_path / "cell.jsonl"
+    recorder = Recorder("cell", log)
+    recorder.note("in time")
+    recorder.close()
+    recorder.note("last words of a process that ends while the next cell is judged already")
+    assert [json.loads(line)["note"] for line in log.read_text().splitlines()] == ["in time"]
+
+
+def test_a_huge_exchange_is_logged_as_its_size(tmp_path: Path):
+    log = tmp_path / "cell.jsonl"
+    recorder = Recorder("cell", log)
+    recorder.add({"id": 1, "method": "m", "params": {}}, {}, Answer(message={"x": "y" * 1_000_000}), 1)
+    recorder.close()
+    entry = json.loads(log.read_text())
+    assert entry["sent"] == {"id": 1, "method": "m"}
+    assert "bytes, not logged" in entry["answer"]["fault"]
+    assert log.stat().st_size < 1000
+
+
+def test_without_a_log_exchanges_are_counted_all_the_same():
+    recorder = Recorder("cell")
+    recorder.add({"id": 1}, {}, Answer(), 1)
+    recorder.begin("next")
+    assert recorder.add({"id": 2}, {}, Answer(), 1).number == 2
+    assert len(recorder.taken) == 1
+    recorder.close()
+
+
+@pytest.mark.parametrize(
+    ("message", "described"),
+    [
+        ({"result": {}}, "a result"),
+        ({"error": {"code": -32602, "message": "no"}}, "error -32602"),
+        ({"error": {"code": "-32602"}}, "error -32602"),  # response-shape alone names it
+        ({"error": {"code": "no number"}}, "a response with neither a result object nor a readable error"),
+        ({"error": {"code": True}}, "a response with neither a result object nor a readable error"),
+        ({"result": []}, "a response with neither a result object nor a readable error"),
+        ({}, "a response with neither a result object nor a readable error"),
+        (None, "no response (silence)"),
+    ],
+)
+def test_an_answer_is_described_as_what_it_is(message: dict[str, Any] | None, described: str):
+    assert exchange(message).describe() == described
+
+
+def test_an_error_without_a_message_can_still_be_read():
+    found = exchange({"error": {"code": 1, "message": None, "data": {"x": 1}}}).error
+    assert found is not None
+    assert (found.code, found.message, found.data) == (1, "", {"x": 1})
+
+
+def test_exchanges_that_nobody_holds_any_more_take_no_memory():
+    recorder = Recorder("cell")
+    held = recorder.add({"id": 1}, {}, Answer(message={"x": "y" * 100_000}), 1)
+    recorder.begin("next")
+    assert recorder.held > 100_000
+    del held
+    assert recorder.held == 0
+
+
+def test_a_log_ends_after_its_bound_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(record, "_LOG_BYTES", 1000)
+    recorder = Recorder("cell", log := tmp_path / "cell.jsonl")
+    for _ in range(100):
+        recorder.note("x" * 100)
+    recorder.close()
+    assert log.stat().st_size < 1500
+    assert "ends after 1000 bytes" in json.loads(log.read_text().splitlines()[-1])["note"]

@@ -1,0 +1,172 @@
+"""Generated catalogs: odd, vast, of one tool or none, and yet such that every fixture can serve them.
+
+Names stay within what the base protocol recommends: 1 to 128 of the letters and digits of ASCII, `_`, `-` and `.`.
+Numbers stay within what every JSON library keeps.
+"""
+
+from __future__ import annotations
+
+import string
+import zlib
+from collections.abc import Sequence
+from typing import Any, Final
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from tools_search_conformance.wire.codec import JsonObject
+
+VAST: Final = 2000
+"""How many tools the largest catalogs have."""
+
+_NAME: Final = string.ascii_letters + string.digits + "_-."
+_LONGEST_NAME: Final = 128
+_WORDS: Final = (
+    "shared", "common", "record", "ledger", "Straße", "İstanbul", "cafe\u0301", "caf\u00e9", "data-set", "v2", "1,000",
+    "検索", "工具", "发票", "도구", "أداة", "فاتورة", "כלי", "ταξινόμηση", "Поиск", "เครื่องมือ", "उपकरण", "🧑\u200d🔧",
+)  # fmt: skip
+_BETWEEN: Final = (" ", ", ", "\n", "\t", "\u00a0", " \u200f", "\u200e ", "\u061c ", " \u202b", "\u202c ", "\u2067")
+_RIGHT_TO_LEFT: Final = "\u200f\u05db\u05dc\u05d9\u200f \u061c\u0623\u062f\u0627\u0629\u202c shared"
+_VALUES: Final[list[Any]] = [None, True, 0, -7, 0.25, "", "e\u0301", _RIGHT_TO_LEFT, [], {}, [1, [None]]]
+_SUPPRESSED: Final = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
+_PROPERTY_NAMES: Final = ("id", "$kind", "a b", "größe", "gro\u0308ße", "名前", "שם", "x.y/z~1", "ID", "type", "items")
+
+
+def _texts(most: int) -> st.SearchStrategy[str]:
+    part = st.tuples(st.sampled_from(_WORDS), st.sampled_from(_BETWEEN)).map("".join)
+    return st.lists(part, min_size=1, max_size=most).map("".join)
+
+
+def _extras() -> st.SearchStrategy[JsonObject]:
+    """Return objects of members that no schema knows, nested, with every kind of value."""
+    value: st.SearchStrategy[Any] = st.sampled_from(_VALUES)
+    return st.dictionaries(
+        st.sampled_from(["x-a", "x-b", "vendor", "null"]), value | st.fixed_dictionaries({"x-c": value})
+    )
+
+
+_LEAVES: Final[tuple[JsonObject, ...]] = (
+    {"type": "string", "format": "date", "x-hint": {"order": 1, "unit": None}},
+    {"type": ["integer", "null"], "minimum": -1, "default": None},
+    {"enum": ["A", "a", None, 1.5, {"b": []}]},
+    {"const": "e\u0301"},
+    {"$ref": "#/$defs/node"},
+    {"$ref": "#/$defs/node", "description": "with a sibling", "x-sibling": {"$ref": "no reference"}},
+    {"anyOf": [{"type": "string", "pattern": "^[a-z]+$"}, {"$ref": "#/$defs/deep/properties/leaf"}]},
+    {"type": "array", "prefixItems": [{"type": "number"}], "items": False},
+)
+_DEFS: Final[JsonObject] = {
+    "node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}, "x-kept": {"deep": {"er": None}}},
+    "deep": {"$anchor": "deep", "properties": {"leaf": {"type": "boolean", "$comment": "\u202aנ\u202c"}}},
+}
+
+
+def _schemas() -> st.SearchStrategy[JsonObject]:
+    properties = st.dictionaries(st.sampled_from(_PROPERTY_NAMES), st.sampled_from(_LEAVES), max_size=4)
+    return st.fixed_dictionaries(
+        {"type": st.just("object"), "properties": properties, "$defs": st.just(_DEFS)},
+        optional={
+            "additionalProperties": st.sampled_from([True, False, {"$ref": "#/$defs/node"}]),
+            "$schema": st.just("https://json-schema.org/draft/2020-12/schema"),
+            "dependentRequired": st.just({"id": ["a b"]}),
+            "patternProperties": st.just({"^x-": {"type": "string"}}),
+            "x-form": _extras(),
+        },
+    )
+
+
+def _tools() -> st.SearchStrategy[JsonObject]:
+    annotations = {"title": _texts(2), "readOnlyHint": st.booleans(), "destructiveHint": st.booleans()}
+    icon = {"src": "data:image/png;base64,iVBORw0KGgo=", "mimeType": "image/png", "sizes": ["48x48", "any"]}
+    return st.fixed_dictionaries(
+        {"name": st.text(_NAME, min_size=1, max_size=30), "description": _texts(10), "inputSchema": _schemas()},
+        optional={
+            "title": _texts(3),
+            "outputSchema": st.fixed_dictionaries({"type": st.just("object"), "x-form": _extras()}),
+            "annotations": st.fixed_dictionaries({}, optional=annotations),
+            "icons": st.just([icon]),
+            "_meta": st.fixed_dictionaries({"com.example/kept": _extras()}),
+            "x-unknown": _extras(),
+        },
+    )
+
+
+def _odd() -> st.SearchStrategy[list[JsonObject]]:
+    """Return catalogs of about twenty tools, in which everything rare occurs."""
+    return st.lists(_tools(), min_size=8, max_size=12).map(_with_rarities)
+
+
+def _with_rarities(drawn: list[JsonObject]) -> list[JsonObject]:
+    one, other, *rest = drawn
+    wide = {f"property_{number}": {"type": "string", "description": "shared " * 20} for number in range(150)}
+    referring = {"type": "object", "properties": dict(zip(_PROPERTY_NAMES, _LEAVES, strict=False)), "$defs": _DEFS}
+    rare = [
+        {**one, "name": "CaseMatters.Name"},
+        {**other, "name": "casematters.name"},
+        {**one, "name": (str(other["name"]) + "-._9" * _LONGEST_NAME)[:_LONGEST_NAME]},
+        {**other, "name": "7"},
+        {"name": "wide", "description": "shared common record", "inputSchema": {"type": "object", "properties": wide}},
+        {"name": "refers", "description": "shared", "inputSchema": referring},
+        {"name": "right_to_left", "description": _RIGHT_TO_LEFT, "inputSchema": {"type": "object"}},
+        {"name": "bare", "inputSchema": {"type": "object"}},
+    ]
+    return _distinct([*rest, *rare, one, other])
+
+
+def _vast() -> st.SearchStrategy[list[JsonObject]]:
+    """Return catalogs of `VAST` small tools made of a few, of which neighbours differ by the case of their names."""
+    return st.tuples(
+        st.lists(_tools(), min_size=3, max_size=3), st.text(string.ascii_lowercase, min_size=1, max_size=8)
+    ).map(lambda drawn: [_numbered(number, *drawn) for number in range(VAST)])
+
+
+def _numbered(number: int, drawn: Sequence[JsonObject], stem: str) -> JsonObject:
+    tool, name = drawn[number % len(drawn)], f"{stem}_{number // 2}"
+    schema = {"type": "object", "properties": {"id": {"$ref": "#/$defs/id"}}, "$defs": {"id": {"type": "string"}}}
+    return {
+        "name": name.upper() if number % 2 else name,
+        "description": f"{tool['description']} shared {_spelled(number)}",
+        "inputSchema": schema,
+    }
+
+
+def _spelled(number: int) -> str:
+    return "".join(string.ascii_lowercase[int(digit)] for digit in f"{number:04}") + "ling"
+
+
+def _distinct(tools: Sequence[JsonObject]) -> list[JsonObject]:
+    """Return the tools with names of which none occurs twice."""
+    by_name: dict[str, JsonObject] = {}
+    for number, tool in enumerate(tools):
+        name: str = tool["name"]
+        name = f"{name[: _LONGEST_NAME - 5]}.{number}" if name in by_name else name
+        by_name[name] = {**tool, "name": name}
+    return list(by_name.values())
+
+
+_KINDS: Final[dict[str, st.SearchStrategy[list[JsonObject]]]] = {
+    "odd": _odd(),
+    "vast": _vast(),
+    "single": _tools().map(lambda tool: [tool]),
+    "empty": st.just([]),
+}
+
+
+def kinds(count: int) -> list[str]:
+    """Return the kinds of the first `count` catalogs of a run: one of each, then odd ones."""
+    return [*_KINDS, *["odd"] * count][:count]
+
+
+def catalog(kind: str, name: str) -> JsonObject:
+    """Return the catalog of a kind that `name`, a seed in words, stands for."""
+    drawn: list[list[JsonObject]] = []
+
+    @seed(zlib.crc32(name.encode()))
+    @settings(max_examples=2, deadline=None, database=None, phases=(Phase.generate,), suppress_health_check=_SUPPRESSED)
+    @given(_KINDS[kind])
+    def keep(tools: list[JsonObject]) -> None:
+        drawn.append(tools)
+
+    keep()
+    found: list[Any] = drawn[-1]  # the first one is the simplest there is
+    return {"tools": found}

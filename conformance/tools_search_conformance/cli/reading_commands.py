@@ -1,0 +1,180 @@
+"""The commands that only read: `list`, `explain`, `trace`, `docs`, and `report`, which makes others of a report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from tools_search_conformance.checks import SERVER_CHECKS
+from tools_search_conformance.cli.options import writable_folder
+from tools_search_conformance.clients.checks import CLIENT_CHECKS
+from tools_search_conformance.report.checks_page import checks_page
+from tools_search_conformance.report.ci import outputs
+from tools_search_conformance.report.document import ReportError, read_report
+from tools_search_conformance.report.explain import (
+    documents,
+    explain_check,
+    list_checks,
+    sep_file,
+    trace,
+    trace_text,
+)
+from tools_search_conformance.report.mutants import MutantsError, read_power
+from tools_search_conformance.report.pages import matrix_markdown, matrix_page
+from tools_search_conformance.run.baseline import baseline_for
+from tools_search_conformance.run.registry import UnknownCheckError, choose_checks
+from tools_search_conformance.wire.display import plain
+
+_REPORT: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+def _examples(*lines: str) -> str:
+    return "\n".join(("\b\nExamples:", *(f"  tools-search-conformance {line}" for line in lines)))
+
+
+def _report_at(path: Path) -> dict[str, Any]:
+    try:
+        return read_report(path)
+    except ReportError as error:
+        raise click.UsageError(str(error)) from error
+
+
+@click.command("list", epilog=_examples("list", "list --json | jq -r '.[].id'"))
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@click.option("--markdown", is_flag=True, help="Print the page conformance/CHECKS.md, with the sentences of the draft.")
+@click.option(
+    "--mutants",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Show on that page which mutants the checks find; conformance/tests/mutants of the sources.",
+)
+def list_command(as_json: bool, markdown: bool, mutants: Path | None) -> None:
+    """List the checks: id, level and title."""
+    every = (*SERVER_CHECKS.all, *CLIENT_CHECKS.all)
+    if markdown:
+        try:
+            click.echo(checks_page(every, read_power(mutants) if mutants else None), nl=False)
+        except MutantsError as error:
+            raise click.UsageError(str(error)) from error
+    elif as_json:
+        click.echo(json.dumps(list_checks(every), indent=2, ensure_ascii=False))
+    else:
+        for check in every:
+            click.echo(f"{check.level:6}  {check.id}\n        {check.title}")
+
+
+@click.command(
+    epilog=_examples("explain limit-invalid", "explain 'cursor-*'"),
+    short_help="Explain a check, with the sentences behind it.",
+)
+@click.argument("check")
+def explain(check: str) -> None:
+    """Explain a check: the sentences of the draft or a guide behind it, what is sent, what passes."""
+    try:
+        found = choose_checks([check], (*SERVER_CHECKS.all, *CLIENT_CHECKS.all))
+    except UnknownCheckError as error:
+        raise click.UsageError(str(error)) from error
+    for each in found:
+        click.echo(explain_check(each))
+    click.echo(f"\nThe draft: {documents()['draft'][0]}  (tools-search-conformance docs draft)")
+
+
+@click.command(
+    "trace",
+    epilog=_examples("trace", "trace conformance-report/report.json --json"),
+    short_help="Show what decides each sentence of the draft.",
+)
+@click.argument("report", required=False, type=_REPORT)
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@click.option(
+    "--sep", type=click.IntRange(min=1), metavar="N", help="Print the rows as the official suite's sep-N.yaml."
+)
+def trace_command(report: Path | None, as_json: bool, sep: int | None) -> None:
+    """Show which checks decide each sentence of the draft, rule of the base protocol and piece of advice.
+
+    With a REPORT.json, show the outcome as well.
+    """
+    if sep is not None:
+        click.echo(sep_file(sep), nl=False)
+        return
+    rows = trace(_report_at(report) if report else None)
+    click.echo(json.dumps(rows, indent=2, ensure_ascii=False) if as_json else trace_text(rows))
+
+
+@click.command(
+    "docs",
+    epilog=_examples(
+        "docs                            the names, and where each is",
+        "docs draft | less",
+        "docs skeleton > my_driver.py",
+    ),
+    short_help="Print the draft, the driver's contract or an example.",
+)
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print names, paths and purposes as JSON.")
+def docs(name: str | None, as_json: bool) -> None:
+    """Print a text or an example that is installed with the suite.
+
+    Without NAME, list them with their paths.
+    """
+    found = documents()
+    if name is None and as_json:
+        entries = {each: {"path": str(path), "purpose": purpose} for each, (path, purpose) in found.items()}
+        click.echo(json.dumps(entries, indent=2))
+    elif name is None:
+        for each, (path, purpose) in found.items():
+            click.echo(f"{each:18}{purpose}\n{'':18}{path}")
+    elif name in found:
+        click.echo(found[name][0].read_text(encoding="utf-8"), nl=False)
+    else:
+        raise click.UsageError(f"{name!r} is none of them. There are: {', '.join(found)}.")
+
+
+_MERGE: Final = "report merge mine=conformance-report/report.json theirs=other/report.json"
+_BASELINE: Final = "report baseline conformance-report/report.json > known.yaml"
+_OUTPUTS: Final = 'report outputs conformance-report/report.json >> "$GITHUB_OUTPUT"'
+
+
+@click.group("report", epilog=_examples(_MERGE, _BASELINE, _OUTPUTS))
+def report_group() -> None:
+    """Make other reports from `report.json`."""
+
+
+@report_group.command("merge", epilog=_examples(_MERGE), short_help="Put many implementations on one page.")
+@click.argument("reports", nargs=-1, required=True, metavar="[NAME=]REPORT.json…")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("conformance-matrix"), show_default=True,
+    help="Folder for matrix.html and matrix.md.",
+)  # fmt: skip
+def merge(reports: tuple[str, ...], out: Path) -> None:
+    """Put many implementations on one page, each check against each of them."""
+    by_name: dict[str, dict[str, Any]] = {}
+    for given in reports:
+        name, _, path = given.rpartition("=")
+        name = name or Path(path).resolve().parent.name
+        if name in by_name:
+            raise click.UsageError(f"two reports are named {name!r}; name them, such as mine={path}")
+        by_name[name] = _report_at(Path(path))
+    writable_folder(out)
+    (out / "matrix.html").write_text(matrix_page(by_name), encoding="utf-8")
+    (out / "matrix.md").write_text(matrix_markdown(by_name), encoding="utf-8")
+    click.echo(f"{plain(str(out / 'matrix.html'))} shows {len(by_name)} implementations")
+
+
+@report_group.command(
+    "baseline", epilog=_examples(_BASELINE), short_help="Print a baseline of the checks that did not pass."
+)
+@click.argument("path", metavar="REPORT.json", type=_REPORT)
+def baseline_command(path: Path) -> None:
+    """Print a baseline of the checks that did not pass, to be given reasons and put into a file."""
+    click.echo(baseline_for(_report_at(path)), nl=False)
+
+
+@report_group.command("outputs", epilog=_examples(_OUTPUTS), short_help="Print the outputs of a step of a CI job.")
+@click.argument("path", metavar="REPORT.json", type=_REPORT)
+def outputs_command(path: Path) -> None:
+    """Print the outputs of a CI job's step: verdict, must-passed, must-total, report."""
+    click.echo(outputs(_report_at(path), path), nl=False)

@@ -1,0 +1,160 @@
+"""Checks and rows for people and programs: the list, a check's page, the trace from each row to its checks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import Any, Final
+
+import yaml
+from tools_search_spec import Requirement, requirements
+
+from tools_search_conformance.model import SERVER_PREFIX, SEVERITY, Check
+from tools_search_conformance.run.rows import DRAFT, Row, every_row, level_of, place_of, rows_of
+
+_NOT_RUN: Final = "not run"
+
+_DOCUMENTS: Final = {
+    "draft": (DRAFT, "the normative text"),
+    "servers-guide": ("spec/guides/servers.md", "advice for those who write a server"),
+    "hosts-guide": ("spec/guides/hosts.md", "advice for those who write a client or a host"),
+    "suite": ("conformance/README.md", "how to judge a server or a client"),
+    "driver": ("conformance/DRIVER.md", "what the driver of a client has to do"),
+    "skeleton": ("conformance/drivers/skeleton.py", "a driver to fill in"),
+    "server": ("examples/mcpserver_search.py", "a server that can be searched"),
+    "low-level-server": ("examples/lowlevel_search.py", "the same on the low-level API"),
+    "fastmcp-server": ("examples/fastmcp_search.py", "the same with FastMCP"),
+    "plain-server": ("examples/plain_server.mjs", "a server in plain JavaScript, without an SDK"),
+    "client": ("examples/client_search.py", "a client that searches"),
+    "host": ("examples/host_in_100_lines.py", "a host that loads tools when they are needed"),
+}
+"""Texts and examples by name, each with its path in the sources and its purpose."""
+
+
+def documents() -> dict[str, tuple[Path, str]]:
+    """Return the texts and examples by name, each with its path and its purpose.
+
+    A wheel has a copy of each in the folder `docs` of this package; an editable install has the sources themselves.
+    """
+    package = Path(__file__).parent.parent
+    copies = package / "docs"
+    root = copies if copies.is_dir() else package.parent.parent
+    return {name: (root / place, purpose) for name, (place, purpose) in _DOCUMENTS.items()}
+
+
+def list_checks(checks: Iterable[Check]) -> list[dict[str, Any]]:
+    """Return the checks as JSON."""
+    return [
+        {
+            "id": check.id,
+            "level": check.level,
+            "title": check.title,
+            "sends": check.sends,
+            "passes": check.passes,
+            "eras": list(check.eras),
+            "transports": list(check.transports),
+            "profiles": list(check.profiles),
+            "driverFeature": check.driver_feature,
+            "fixtureFeature": check.fixture_feature,
+            "efforts": list(check.efforts),
+            "requirements": [row.id for row in rows_of(check.id)],
+        }
+        for check in checks
+    ]
+
+
+def explain_check(check: Check) -> str:
+    """Return a check's page as text."""
+    of_client = check.party == "client"
+    feature = f" --fixture-features {check.fixture_feature}" if check.fixture_feature else ""
+    lines = [check.id, f"  {check.title}", ""]
+    for row in rows_of(check.id):
+        lines += [_filled(f'"{row.text}"', "  "), f"    {place_of(row)} ({row.id})"]
+    cells = (check.transports, check.eras, check.profiles, check.efforts)
+    lines += [
+        "",
+        _filled(f"{'peer' if of_client else 'sent'}    {check.sends}", "          "),
+        _filled(f"passes  {check.passes}", "          "),
+        f"  level   {check.level}{', which no verdict counts' if check.level == 'ADVICE' else ''}",
+        f"  cells   {'; '.join(' and '.join(each) for each in cells)}",
+        "",
+        f"  tools-search-conformance {check.party} --only {check.rule}{feature}"
+        f" -- {'DRIVER' if of_client else 'COMMAND'}",
+    ]
+    return "\n".join(lines)
+
+
+def _filled(text: str, indent: str) -> str:
+    return fill(text, 100, initial_indent="  ", subsequent_indent=indent)
+
+
+def trace(report: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    """Return an entry for each row, with the worst status of its checks in `report`, where one is given."""
+    statuses: dict[str, set[str]] = {}
+    for result in report["results"] if report is not None else ():
+        statuses.setdefault(result["check"], set()).add(result["status"])
+    return [_trace_row(row, None if report is None else statuses) for row in every_row()]
+
+
+def _trace_row(row: Row, statuses: Mapping[str, set[str]] | None) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "id": row.id,
+        "level": level_of(row),
+        "role": row.role,
+        "text": row.text,
+        "place": place_of(row),
+        "checks": list(row.checks),
+    }
+    if isinstance(row, Requirement) and row.excluded is not None:
+        entry |= {"excluded": row.excluded, "kind": row.kind}
+    elif statuses is not None:
+        # A rule that does not apply in one cell is decided by the others.
+        order = (*SEVERITY[:-2], _NOT_RUN, "pass", "skip")
+        found = [status for check in row.checks for status in statuses.get(check, [_NOT_RUN])]
+        entry["status"] = min(found, key=order.index)
+    return entry
+
+
+def trace_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the rows as text for a terminal: a line for each, then the counts."""
+    lines: list[str] = []
+    for row in rows:
+        decided = ", ".join(check.removeprefix(SERVER_PREFIX) for check in row["checks"])
+        excluded = "excluded" in row
+        what = f"{row['kind']}: {row['excluded']}" if excluded else f"{row.get('status', '')}  {decided}".strip()
+        lines.append(f"{row['id']:<10} {row['level']:<10} {row['role']:<7} {what}")
+    outcomes = Counter(row["kind"] if "excluded" in row else row.get("status", "checked") for row in rows)
+    counts = ", ".join(f"{count} {what}" for what, count in outcomes.most_common())
+    checks = len({check for row in rows for check in row["checks"]})
+    base = sum(row["id"].startswith("B-") for row in rows)
+    advised = sum(row["level"] == "ADVICE" for row in rows)
+    sentences = len(rows) - base - advised
+    what = f"{sentences} sentences, {base} rules of the base protocol and {advised} pieces of advice"
+    return "\n".join([*lines, "", f"{what}, {checks} checks: {counts}"])
+
+
+def sep_file(number: int) -> str:
+    """Return the traceability file of the base protocol's conformance process, for the proposal `number`.
+
+    There a check's id begins with `sep-<number>-`, and every row is a check or an exclusion with its reason. Rules of
+    the base protocol and advice are left out: such a file traces the requirements of its own proposal.
+    """
+    rows: list[dict[str, str]] = []
+    for row in requirements():
+        if row.excluded is not None:
+            rows.append({"text": row.text, "excluded": row.excluded})
+        else:
+            rows += [{"check": sep_check(number, check), "text": row.text} for check in row.checks]
+    head = {"sep": number, "spec_url": DRAFT, "requirements": rows}
+    return yaml.safe_dump(head, sort_keys=False, allow_unicode=True, width=120)
+
+
+def sep_check(number: int, check: str) -> str:
+    """Return the id of a check in the conformance process of the base protocol, for the proposal `number`.
+
+    That is the id itself for a check that decides no sentence of the proposal.
+    """
+    ours = any(check in row.checks for row in requirements())
+    return f"sep-{number}-{check.removeprefix('tools-search-')}" if ours else check

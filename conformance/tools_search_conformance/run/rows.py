@@ -1,0 +1,49 @@
+"""The rows that checks decide: sentences of the draft, rules of the base protocol and sentences of the guides."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from tools_search_spec import Advice, BaseRule, Requirement, advice, base_rules, requirements
+
+DRAFT: Final = "spec/draft/tools-search.md"
+"""Path of the draft in the sources."""
+
+Row = Requirement | BaseRule | Advice
+
+
+@cache
+def every_row() -> tuple[Row, ...]:
+    """Return every row, the draft's first."""
+    return (*requirements(), *base_rules(), *advice())
+
+
+@cache
+def _rows_by_check() -> dict[str, list[Row]]:
+    rows: dict[str, list[Row]] = {}
+    for row in every_row():
+        for check in row.checks:
+            rows.setdefault(check, []).append(row)
+    return rows
+
+
+def rows_of(check: str) -> list[Row]:
+    """Return the rows that the check with this id decides, the draft's first."""
+    return _rows_by_check().get(check, [])
+
+
+def place_of(row: Row) -> str:
+    """Return the place of a row: in the draft, a guide, or the newest revision of the base protocol that has it."""
+    match row:
+        case Requirement():
+            return f"{DRAFT}{row.section}"
+        case Advice():
+            return f"spec/{row.place}"
+        case BaseRule():
+            return next(iter(row.links.values()))
+
+
+def level_of(row: Row) -> str:
+    """Return the keyword of a row, or `ADVICE`."""
+    return "ADVICE" if isinstance(row, Advice) else row.level

@@ -1,0 +1,244 @@
+"""Generated searches and generated catalogs, tried once in a cell and judged by many checks.
+
+Sharing the walks is what lets seven invariants be tried on as many cases as one; only the case that fails is sent
+again, to shrink it. Every generated catalog takes a start, so that one visit collects the evidence for all checks: the
+listing, a search for tools by their names, walks, a search without a match. A catalog that breaks a rule is made
+smaller as far as a few restarts allow.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+from tools_search_conformance.catalogs.generated import catalog, kinds
+from tools_search_conformance.model import Effort, UnverifiableError, ViolationError
+from tools_search_conformance.target.bench import Bench
+from tools_search_conformance.target.pages import Listing, Page, Survey, Walk
+from tools_search_conformance.target.properties import explore, limits, queries
+from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary
+from tools_search_conformance.wire.codec import JsonObject, same
+from tools_search_conformance.wire.process import TargetError
+
+CATALOGS: Final[dict[Effort, int]] = {"quick": 0, "default": 2, "deep": 20}
+"""How many generated catalogs a fixture is started with in each cell."""
+
+_MOST_WALK_PAGES: Final = 12
+_MOST_SURVEY_PAGES: Final = 4
+_NAMED: Final = 25
+_NAMED_OF_MANY: Final = 10
+_SURVEY_LIMITS: Final = (3, 7)
+_RESTARTS: Final = 20
+_SHRINK_SECONDS: Final = 25.0
+_SHOWN_CHARACTERS: Final = 1500
+
+Judgement = Callable[[Survey], object]
+
+
+async def explore_walks(bench: Bench, judge: Callable[[Walk, Listing], Awaitable[None]]) -> None:
+    """Judge the walks of generated queries and limits over a listing that did not change meanwhile.
+
+    Raises:
+        ViolationError: Of the smallest query and limit that were found to break the rule.
+        UnverifiableError: As `Bench.with_stable_listing`.
+    """
+    shared = bench.shared
+
+    async def search(listing: Listing) -> None:
+        if shared.walked_over is None or not shared.walked_over.same_as(listing):
+            shared.walked_over, shared.walks = listing, {}
+
+        async def walk(case: tuple[str, int]) -> None:
+            if case not in shared.walks:
+                shared.walks[case] = await bench.server.walk(*case, most=_MOST_WALK_PAGES)
+            try:
+                await judge(shared.walks[case], listing)
+            except ViolationError:
+                # Sent again the next time, so that a fault that shows only sometimes is reported as such.
+                shared.walks.pop(case)
+                shared.walks.pop((case[0], None), None)
+                raise
+
+        await explore(bench, st.tuples(queries(Vocabulary(listing.tools)), limits()), walk, shared="walks")
+
+    await bench.with_stable_listing(search)
+
+
+async def shared_whole(bench: Bench, query: str) -> Walk:
+    """Return all pages of a search that `explore_walks` found, large ones, walked once.
+
+    Raises:
+        UnverifiableError: As `Server.whole`.
+    """
+    walks = bench.shared.walks
+    if (query, None) not in walks:
+        walks[query, None] = await bench.server.whole(query)
+    return walks[query, None]
+
+
+async def judge_pages(bench: Bench, judge: Callable[[Page, Listing], None]) -> None:
+    """Judge every page of the generated searches and of the searches of generated catalogs.
+
+    Raises:
+        ViolationError, UnverifiableError: As `explore_walks` and `judge_surveys`.
+    """
+
+    async def judge_walk(walk: Walk, listing: Listing) -> None:
+        for page in walk.pages:
+            judge(page, listing)
+
+    await explore_walks(bench, judge_walk)
+    await judge_surveys(bench, lambda survey: [judge(page, survey.listing) for page in survey.pages])
+
+
+async def judge_walks(bench: Bench, judge: Callable[[Walk], None]) -> None:
+    """Judge every walk of the generated searches and of the searches of generated catalogs.
+
+    Raises:
+        ViolationError, UnverifiableError: As `explore_walks` and `judge_surveys`.
+    """
+
+    async def judge_walk(walk: Walk, _: Listing) -> None:
+        judge(walk)
+
+    await explore_walks(bench, judge_walk)
+    await judge_surveys(bench, lambda survey: [judge(walk) for walk in (*survey.walks, *survey.wholes)])
+
+
+async def judge_surveys(bench: Bench, judge: Judgement) -> None:
+    """Judge the surveys of generated catalogs; of a server with its own tools there are none.
+
+    Where a catalog could not be surveyed, `require_faithful` reports that.
+
+    Raises:
+        ViolationError: Of the smallest catalog that was found to break the rule.
+    """
+    for survey in await _surveys(bench):
+        if isinstance(survey, Survey):
+            try:
+                judge(survey)
+            except ViolationError as violation:
+                raise await _smallest(bench, survey.catalog, violation, judge) from violation
+
+
+async def require_faithful(bench: Bench) -> None:
+    """Go on only where the fixture listed each generated catalog with the names, schemas and descriptions it has.
+
+    Raises:
+        UnverifiableError: It did not.
+    """
+    for survey in await _surveys(bench):
+        if isinstance(survey, UnverifiableError):
+            raise UnverifiableError(f"on a generated catalog, {survey.message}", survey.exchange)
+        for tool in survey.catalog["tools"]:
+            listed = survey.listing.by_name.get(tool["name"], {})
+            wrong = [name for name in ("inputSchema", "description") if not same(listed.get(name), tool.get(name))]
+            message = f"tools/list does not return {tool['name']!r} as a generated catalog file has it: {wrong}"
+            bench.require(not wrong, message, survey.listing.exchange)
+
+
+async def _surveys(bench: Bench) -> Sequence[Survey | UnverifiableError]:
+    if bench.profile != "fixture":
+        return []
+    if bench.shared.surveys is None:
+        bench.shared.surveys = []
+        for number, kind in enumerate(kinds(CATALOGS[bench.options.effort])):
+            if kind == "vast" and not bench.first_cell:
+                continue  # it takes seconds, and a server that cannot hold it in one cell cannot in another
+            made = catalog(kind, f"{bench.options.seed} {kind} {number}")
+            try:
+                bench.shared.surveys.append(await _survey(bench, made))
+            except UnverifiableError as error:
+                bench.shared.surveys.append(error)
+            except TargetError as error:
+                bench.shared.surveys.append(UnverifiableError(str(error)))
+    return bench.shared.surveys
+
+
+async def _survey(bench: Bench, made: JsonObject) -> Survey:
+    """Start a fixture that serves a catalog, and search it.
+
+    Raises:
+        UnverifiableError, TargetError: It cannot be started, or listed.
+    """
+    with TemporaryDirectory(prefix="tools-search-") as folder:
+        file = Path(folder, "generated")  # a catalog's name may be a whole path
+        file.with_suffix(".json").write_text(json.dumps(made, ensure_ascii=False), encoding="utf-8")
+        async with bench.fresh(catalog=str(file)) as other:
+            server, walks, wholes = other.server, list[Walk](), list[Walk]()
+            listing = await server.listing()
+            words = Vocabulary(listing.tools)
+            # Names from everywhere in the catalog, the first and the last one among them.
+            count = _NAMED if len(words.names) <= _NAMED else _NAMED_OF_MANY
+            step = max(1, (len(words.names) - 1) // (count - 1))
+            spread = dict.fromkeys([*words.names[::step][: count - 1], *words.names[-1:]])
+            named = [(name, await server.search({"query": name, "limit": 1})) for name in spread]
+            for query, limit in zip([*words.broad(1), *words.sample(2)[-1:]], _SURVEY_LIMITS, strict=False):
+                try:
+                    walk = await server.walk(query, limit, most=_MOST_SURVEY_PAGES)
+                    wholes.append(await server.walk(query, await server.large_limit(), most=1))
+                except UnverifiableError:
+                    continue  # that a search is served at all is for the searches by name to show
+                walks.append(walk)
+            nothing = await server.search({"query": NONSENSE})
+    return Survey(
+        catalog=made,
+        listing=listing,
+        named=tuple(named),
+        walks=tuple(walks),
+        wholes=tuple(wholes),
+        nothing=nothing,
+    )
+
+
+async def _smallest(bench: Bench, made: JsonObject, violation: ViolationError, judge: Judgement) -> ViolationError:
+    """Return the violation of a catalog from which nothing more could be left out, within a few restarts."""
+    until = time.monotonic() + _SHRINK_SECONDS
+    tools: list[JsonObject] = made["tools"]
+    candidates = _smaller(tools)
+    for _ in range(_RESTARTS):
+        if time.monotonic() > until or (fewer := next(candidates, None)) is None:
+            break
+        try:
+            judge(await _survey(bench, {"tools": fewer}))
+        except ViolationError as found:
+            tools, violation, candidates = fewer, found, _smaller(fewer)
+        except (UnverifiableError, TargetError):
+            continue
+    many = "a tool" if len(tools) == 1 else f"{len(tools):,} tools"
+    shown = json.dumps(tools, ensure_ascii=False)
+    case = f"{violation.case or 'any search'}, on a generated catalog of {many}"
+    smallest = ViolationError(
+        f"{violation.message} (on a generated catalog of {many})",
+        violation.exchange,
+        f"{case}: {shown}" if len(shown) <= _SHOWN_CHARACTERS else case,
+    )
+    smallest.catalog = {"tools": tools}
+    return smallest
+
+
+def _smaller(tools: list[JsonObject]) -> Iterator[list[JsonObject]]:
+    """Yield catalogs that lack something: halves first, then ever smaller parts; at last members of a single tool."""
+    parts = 2
+    while parts <= len(tools):
+        size = -(-len(tools) // parts)
+        yield from (tools[:start] + tools[start + size :] for start in range(0, len(tools), size))
+        parts *= 2
+    if len(tools) == 1:
+        (tool,) = tools
+        schema: dict[str, Any] = tool["inputSchema"]
+        yield from ([_without(tool, name)] for name in tool if name not in {"name", "inputSchema"})
+        yield from ([{**tool, "inputSchema": _without(schema, name)}] for name in schema if name != "type")
+        for name in schema.get("properties", ()):
+            lesser = {**schema, "properties": _without(schema["properties"], name)}
+            yield [{**tool, "inputSchema": lesser}]
+
+
+def _without(members: JsonObject, name: str) -> JsonObject:
+    return {kept: value for kept, value in members.items() if kept != name}

@@ -1,0 +1,91 @@
+"""Showing what a target sent: how much memory it takes, how it is cut, and how text is made harmless."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from typing import Any, Final
+
+from tools_search_conformance.wire.codec import JsonObject, as_array, as_object
+
+_VALUES: Final = 200
+_CHARACTERS: Final = 300
+_DEPTH: Final = 12
+
+
+def memory(value: Any) -> int:
+    """Return about how many bytes a JSON value takes in memory."""
+    # Every message of a run is measured, so what is asked millions of times is asked here without a call.
+    size, size_of, pending = 0, sys.getsizeof, [value]
+    while pending:
+        each = pending.pop()
+        size += size_of(each)
+        if isinstance(each, dict):
+            members: JsonObject = each  # pyright: ignore[reportUnknownVariableType] - JSON has no other keys
+            size += sum(map(len, members))
+            pending += members.values()
+        elif isinstance(each, list):
+            pending += each  # pyright: ignore[reportUnknownArgumentType] - JSON
+    return size
+
+
+def cut(text: str, most: int) -> str:
+    """Return `text`, or its beginning and its length where it has more than `most` characters."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
+
+
+def cut_within(text: str, most: int) -> str:
+    """Return `text`, or `most` characters that are its beginning, its length and its end.
+
+    The end is kept because a message about a long name says what is wrong with it after the name.
+    """
+    if len(text) <= most:
+        return text
+    gap, end = f"… ({len(text)} characters) …", most // 4
+    return text[: most - len(gap) - end] + gap + text[-end:]
+
+
+def plain(text: str, *, most: int = 2000) -> str:
+    """Return `text` on one line of at most `most` characters, with what a terminal might obey spelled out.
+
+    No control sequence, bidi mark or lone surrogate of a target reaches a terminal.
+    """
+    shown = "".join(map(_harmless, text[:most]))
+    return shown if len(text) <= most else f"{shown}… ({len(text)} characters)"
+
+
+def _harmless(character: str) -> str:
+    # Categories C…: controls, format marks such as bidi overrides, surrogates, unassigned; Zl, Zp: line separators.
+    if unicodedata.category(character)[0] == "C" or unicodedata.category(character) in {"Zl", "Zp"}:
+        return f"\\u{ord(character):04x}" if ord(character) <= 0xFFFF else f"\\U{ord(character):08x}"
+    return character
+
+
+def abridged(value: Any) -> Any:
+    """Return a JSON value that shows how `value` begins, in some ten thousand characters; what is cut says so."""
+    left = _VALUES
+
+    def shorten(value: Any, depth: int) -> Any:
+        nonlocal left
+        left -= 1
+        if isinstance(value, str):
+            return cut(value, _CHARACTERS)
+        if (members := as_object(value)) is not None:
+            shown: JsonObject = {}
+            for number, (name, member) in enumerate(members.items()):
+                if left <= 0 or not depth:
+                    shown["…"] = f"{len(members) - number} more members"
+                    break
+                shown[cut(name, _CHARACTERS)] = shorten(member, depth - 1)
+            return shown
+        if (items := as_array(value)) is not None:
+            kept: list[Any] = []
+            for number, item in enumerate(items):
+                if left <= 0 or not depth:
+                    kept.append(f"… {len(items) - number} more items")
+                    break
+                kept.append(shorten(item, depth - 1))
+            return kept
+        return value
+
+    return shorten(value, _DEPTH)
