@@ -21,8 +21,8 @@ from mcp_types import Tool
 from numpy.typing import NDArray
 from tools_search_ranking import FieldedRanker
 from tools_search_ranking.confidence import WEIGHTS, Signs, confidence
-from tools_search_ranking.documents import Documents
-from tools_search_ranking.semantic.confidence import SemanticSigns
+from tools_search_ranking.index import Documents
+from tools_search_ranking.semantic.embedder import SemanticSigns
 from tools_search_ranking.semantic.minilm import WEIGHTS as SEMANTIC_WEIGHTS
 
 from benchmarks.bootstrap import Estimate, mean_of_means

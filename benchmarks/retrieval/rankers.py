@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tools_search_ranking import FieldedRanker
 from tools_search_ranking.semantic import Embed, Embedder, SemanticRanker
 from tools_search_ranking.semantic.index import SemanticIndex
-from tools_search_ranking.semantic.minilm import MissingExtra, minilm
+from tools_search_ranking.semantic.minilm import MissingExtraError, minilm
 
 from benchmarks.speed.engines import ENGINES, ENVIRONMENTS, Built
 
@@ -27,7 +27,7 @@ def can_rank_by_meaning() -> bool:
     """Return whether the extra is installed."""
     try:
         minilm()
-    except MissingExtra:
+    except MissingExtraError:
         return False
     return True
 
@@ -58,7 +58,7 @@ class ByMeaning:
     def _embedder(self) -> Embedder:
         try:
             model = minilm()
-        except MissingExtra as error:
+        except MissingExtraError as error:
             raise click.ClickException(str(error)) from None
         return replace(model, embed_queries=_once(model.embed))
 

@@ -11,7 +11,7 @@ from mcp_types import Tool
 from numpy.typing import NDArray
 from tools_search_ranking.confidence import Signs
 from tools_search_ranking.semantic import Embedder, SemanticRanker
-from tools_search_ranking.semantic.confidence import SemanticSigns
+from tools_search_ranking.semantic.embedder import SemanticSigns
 from tools_search_ranking.semantic.index import SemanticIndex
 
 from benchmarks.nothing import Case, Judge, best_within, cases_of, curve, fitted, generic_stems, main

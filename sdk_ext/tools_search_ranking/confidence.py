@@ -1,4 +1,4 @@
-"""How sure a ranking may be that its first tool serves a request at all.
+"""The confidence of the default ranking that its first tool serves a request at all.
 
 Every lexical ranking finds something for any request. Whether it fits shows in how much of the request the tools cover,
 where, and with which words: a logistic regression of seven such signs. Its weights are fitted to requests of public
@@ -15,20 +15,17 @@ import numpy as np
 from mcp_ext_tools_search.ranking.fields import STEPS
 from numpy.typing import NDArray
 
-from tools_search_ranking.layout import steps_of
-from tools_search_ranking.queries import WeighedQuery
-from tools_search_ranking.scoring import Scores
+from tools_search_ranking.query import WeighedQuery
+from tools_search_ranking.score import Scores
 from tools_search_ranking.statistics import Statistics
-
-__all__ = ["COMPARED", "WEIGHTS", "Signs", "confidence", "least_signs", "signs", "signs_at_least"]
 
 COMPARED: Final = 5
 """Tools of an answer that are looked at."""
 
-_MOST_TOOLS: Final = 2_500
-"""As many as the largest set has that the weights are fitted to: what more of them would tell is not known."""
+_MAX_TOOLS: Final = 2_500
+"""The size of the largest set that the weights are fitted to: beyond it the effect of more tools is not known."""
 
-_MOST_WORDS: Final = 50
+_MAX_WORDS: Final = 50
 """More than 99 % of the requests have that the weights are fitted to. Text that is pasted into one is mostly longer."""
 
 _LITTLE: Final = 0.1
@@ -36,16 +33,16 @@ _WHOLE: Final = 1 - 1e-9
 
 
 class Signs(NamedTuple):
-    """What tells a request that a tool serves from one that none does."""
+    """The signs that a tool serves a request."""
 
     evidence: float
     """Logarithm of the most that one of the first tools has in common with the request."""
 
     strong_evidence: float
-    """The same for the first tool, of what its name, title, first sentence and labels have, or repetition makes up."""
+    """The same for the first tool, of its name, title, first sentence and labels, or of words that it repeats."""
 
     shared_evidence: float
-    """What the first tools have in common with the request, in the mean: those that fit are rarely alone."""
+    """Mean of the evidence of the first tools: a tool that fits is rarely alone."""
 
     score: float
     """Score of the first tool, in the idf of a word that no tool has."""
@@ -76,7 +73,7 @@ WEIGHTS: Final = (
 
 
 def confidence(found: tuple[float, ...] | None, weights: tuple[float, tuple[float, ...]] = WEIGHTS) -> float:
-    """Return in [0, 1] how likely it is that a tool serves the request; 1 where nothing speaks of it.
+    """Return in [0, 1] how likely it is that a tool serves the request; 1 where there are no signs.
 
     Args:
         found: The signs, which need not be these.
@@ -98,8 +95,8 @@ def least_signs(query: WeighedQuery, statistics: Statistics, *, score: float = 0
         shared_evidence=0.0,
         score=score,
         said=said,
-        size=min(query.size, _MOST_WORDS),
-        tools=log(min(statistics.distinct, _MOST_TOOLS)),
+        size=min(query.size, _MAX_WORDS),
+        tools=log(min(statistics.distinct, _MAX_TOOLS)),
     )
 
 
@@ -116,10 +113,10 @@ def signs(query: WeighedQuery, scores: Scores, best: NDArray[np.integer], statis
     """Read the signs of one answer; only visible tools count.
 
     Args:
-        query: What was looked up.
-        scores: What became of it.
+        query: The query in terms.
+        scores: Its scores.
         best: Slots of the first tools of the answer, best first: one at least.
-        statistics: What is counted over the visible tools.
+        statistics: The counts over the visible tools.
 
     Returns:
         Nothing where the signs cannot be read, or need not be: the query has words of a script without spaces or mere
@@ -132,7 +129,7 @@ def signs(query: WeighedQuery, scores: Scores, best: NDArray[np.integer], statis
     evidence = np.array(query.evidence).repeat(scores.covering)
     slots = scores.slots[: len(evidence)]
     own = np.flatnonzero(slots == first)
-    strong = own[steps_of(scores.postings[own]) >= STEPS]
+    strong = own[scores.steps[own] >= STEPS]
     of_best = np.bincount(slots, evidence, len(scores.total)).take(best[:COMPARED])
     return least._replace(
         evidence=log(_LITTLE + float(of_best.max())),

@@ -1,4 +1,4 @@
-"""A ranking as long as the catalog that costs what is read of it."""
+"""Hits that are made when they are read: a ranking as long as the catalog for the price of a page."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from typing import Final, cast, overload
 
 from mcp_ext_tools_search.ranking.interface import Hit
 
-__all__ = ["LazyHits", "names_of", "none_of", "scores_of"]
+_HITS_PER_NAME: Final = 32
+"""Hits for each name that is wanted from which on it pays to make the hits of these names alone."""
 
-_MUCH_LESS: Final = 32
-"""Hits for each one that is wanted from which on it pays to make these alone."""
-
-_FEW: Final = 64
+_MAX_SINGLE: Final = 64
 """Names that are looked up one by one; for more it pays to read those of all hits."""
 
 
@@ -24,7 +22,7 @@ class LazyHits(Sequence[Hit]):
         count: Number of hits.
         names: Returns the names of the tools found, best first and none twice.
         hits_at: Makes the hits at some places; called again for each look.
-        finds: Tells whether the tool of a name is among them, for less than reading all names.
+        finds: Returns whether the tool of a name is among them, for less than reading all names.
         scores: Returns the scores of all hits, for less than making the hits.
     """
 
@@ -50,7 +48,7 @@ class LazyHits(Sequence[Hit]):
 
     def first_names(self, count: int, /) -> Sequence[str]:
         """Return the names of the first `count` tools, for what these cost where they are few."""
-        if count > self._count // _MUCH_LESS:
+        if count > self._count // _HITS_PER_NAME:
             return self.names[:count]
         return [hit.name for hit in self[:count]]
 
@@ -90,7 +88,7 @@ def none_of(names: Collection[str], hits: Sequence[Hit]) -> list[str]:
     """Return those of `names` that no hit has, in their order."""
     if not names:
         return []
-    if isinstance(hits, LazyHits) and hits.finds is not None and len(names) <= _FEW:
+    if isinstance(hits, LazyHits) and hits.finds is not None and len(names) <= _MAX_SINGLE:
         return [name for name in names if not hits.finds(name)]
     found = frozenset(names_of(hits))
     return [name for name in names if name not in found]

@@ -10,9 +10,7 @@ import numpy as np
 from mcp_ext_tools_search.ranking.fields import STEPS
 from numpy.typing import NDArray
 
-from tools_search_ranking.documents import Documents
-
-__all__ = ["SATURATION", "Statistics", "inverse_document_frequency", "saturation", "statistics_of"]
+from tools_search_ranking.index import Documents
 
 SATURATION: Final = 1.5
 """k1 of BM25: how much a repeated word gains over a single one."""
@@ -20,18 +18,15 @@ SATURATION: Final = 1.5
 _LENGTH_PENALTY: Final = 0.7
 """b of BM25: how much of its score the words of a long definition lose."""
 
-_STEPS: Final = 2.0**24
+_IDF_STEPS: Final = 2.0**24
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What ranking counts over one set of visible tools."""
+    """Counts over one set of visible tools."""
 
     visible: NDArray[np.bool_] | None
     """By slot, which tools may be found; `None` stands for all slots."""
-
-    count: int
-    """Number of visible tools."""
 
     idf: NDArray[np.float64]
     """Inverse document frequency of each term; zero where no visible tool has the term."""
@@ -40,7 +35,8 @@ class Statistics:
     """The idf of a word that no visible tool has: more than that of any term."""
 
     distinct: float
-    """Number of visible tools were those that are alike one: three quarters of the words are in as many as are alike.
+    """Number of visible tools, where tools that are alike count as one: three quarters of the words are in at least as
+    many tools as are alike.
 
     Most words of a catalog are in one tool or two. Where they are in twenty, there are twenty instances of each
     server, or one template of all definitions.
@@ -50,62 +46,52 @@ class Statistics:
     """The idf of a word that none of so many tools has."""
 
     saturation: NDArray[np.float64]
-    """By slot, the weighted frequency, in `STEPS`, at which a term is worth half of what it can ever be."""
+    """By slot, the weighted frequency, in `STEPS`, at which a term is worth half of its limit:
+    k1 * (1 - b + b * length / average length)."""
 
     name_idf: NDArray[np.float64]
     """By slot, the sum of the idf of the stems in the tool's name, or 1 where it has none."""
 
+    @classmethod
+    def of(cls, documents: Documents, names: Collection[str] | None) -> Statistics:
+        """Count over the tools of these names; names that are not in the index are passed over."""
+        if names is None:
+            visible, count, containing = documents.roster.present, len(documents.roster), documents.containing
+        else:
+            visible = documents.roster.mask(names)
+            count, containing = int(np.count_nonzero(visible)), documents.containing_in(visible)
+        idf = np.where(containing > 0, _idf(containing, count), 0.0)
+        distinct = max(count / _alike(containing), 1.0)
+        lengths = documents.lengths if visible is None else documents.lengths[visible]
+        average = float(lengths.sum()) / len(lengths) if lengths.any() else 1.0
+        relative = 1 - _LENGTH_PENALTY + _LENGTH_PENALTY * documents.lengths / average
+        name_idf = np.bincount(documents.name_slots, idf[documents.name_stems], len(documents.lengths))
+        return cls(
+            visible=visible,
+            idf=idf,
+            rarest=_idf_of_unknown(count),
+            distinct=distinct,
+            rarest_of_distinct=_idf_of_unknown(distinct),
+            saturation=STEPS * SATURATION * relative,
+            name_idf=np.where(name_idf > 0, name_idf, 1.0),
+        )
 
-def inverse_document_frequency(containing: NDArray[np.int64], count: float) -> NDArray[np.float64]:
+
+def _idf(containing: NDArray[np.int64], count: float) -> NDArray[np.float64]:
     """Return log(1 + (N - n + 0.5) / (n + 0.5)), which is positive however common a word is.
 
     The form of Lucene's BM25Similarity, after Robertson and Zaragoza, "The Probabilistic Relevance Framework" (2009).
     Values are multiples of 2 to the power of -24, so that their sums are the same in any order.
     """
     exact = np.log1p((count - containing + 0.5) / (containing + 0.5))
-    return np.round(exact * _STEPS) / _STEPS
-
-
-def statistics_of(documents: Documents, visible: Collection[str] | None) -> Statistics:
-    """Count over the tools named in `visible`; names that are not in the index are passed over."""
-    if visible is None:
-        mask, count, containing = documents.roster.present, len(documents.roster), documents.containing
-    else:
-        mask = documents.roster.mask(visible)
-        count, containing = int(np.count_nonzero(mask)), documents.containing_in(mask)
-    idf = np.where(containing > 0, inverse_document_frequency(containing, count), 0.0)
-    distinct = max(count / _alike(containing), 1.0)
-    return Statistics(
-        visible=mask,
-        count=count,
-        idf=idf,
-        rarest=_idf_of_unknown(count),
-        distinct=distinct,
-        rarest_of_distinct=_idf_of_unknown(distinct),
-        saturation=saturation(documents.lengths, mask),
-        name_idf=_name_idf(documents, idf),
-    )
-
-
-def saturation(
-    lengths: NDArray[np.float64], mask: NDArray[np.bool_] | None, *, penalty: float = _LENGTH_PENALTY
-) -> NDArray[np.float64]:
-    """Return k1 * (1 - b + b * length / average length) for each tool, in `STEPS`; b is `penalty`."""
-    counted = lengths if mask is None else lengths[mask]
-    average = float(counted.sum()) / len(counted) if counted.any() else 1.0
-    return (STEPS * SATURATION) * (1 - penalty + penalty * lengths / average)
+    return np.round(exact * _IDF_STEPS) / _IDF_STEPS
 
 
 def _idf_of_unknown(count: float) -> float:
-    return float(inverse_document_frequency(np.zeros(1, dtype=np.int64), count)[0])
+    return float(_idf(np.zeros(1, dtype=np.int64), count)[0])
 
 
 def _alike(containing: NDArray[np.int64]) -> int:
-    """Return the lower quartile of the number of tools that have a term, of the terms that any has."""
+    """Return the lower quartile of the number of tools that have a term, over the terms that any tool has."""
     known = containing[containing > 0]
     return int(np.partition(known, len(known) // 4)[len(known) // 4]) if len(known) else 1
-
-
-def _name_idf(documents: Documents, idf: NDArray[np.float64]) -> NDArray[np.float64]:
-    sums = np.bincount(documents.name_slots, idf[documents.name_stems], len(documents.lengths))
-    return np.where(sums > 0, sums, 1.0)

@@ -11,7 +11,7 @@ from mcp_ext_tools_search.ranking import PlainRanker, Ranker
 from mcp_types import Tool
 from tools_search_client.federation.merging import RememberingRanker
 from tools_search_ranking import FieldedRanker
-from tools_search_ranking.fielded import FieldedIndex
+from tools_search_ranking.ranker import FieldedIndex
 
 _WORDS = ("read", "mail", "send", "chart", "weather", "forecast", "mailbox")
 _catalogs = st.dictionaries(st.sampled_from("abcdefgh"), st.lists(st.sampled_from(_WORDS), max_size=5), max_size=6)

@@ -21,8 +21,7 @@ from mcp_types import (
     Tool,
 )
 from tools_search_ranking import default_ranker
-from tools_search_ranking.catalog import CatalogSnapshot
-from tools_search_ranking.index_cache import IndexCache
+from tools_search_ranking.cache import CatalogSnapshot, IndexCache
 
 from tools_search_server.base.errors import hide_internal_errors, unknown_tool
 from tools_search_server.base.limits import Limits

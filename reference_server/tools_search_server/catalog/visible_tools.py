@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Final
 
 from mcp.server import ServerRequestContext
-from tools_search_ranking.catalog import CatalogSnapshot
+from tools_search_ranking.cache import CatalogSnapshot
 
 from tools_search_server.base.paging import ToolPages
 

@@ -10,7 +10,7 @@ from mcp.server.caching import CacheHint
 from mcp_ext_tools_search.ranking import Hit
 from mcp_ext_tools_search.server import Answer, ToolsSearch
 from tools_search_ranking import default_ranker
-from tools_search_ranking.index_cache import IndexCache
+from tools_search_ranking.cache import IndexCache
 
 from tools_search_server.base.limits import Limits
 from tools_search_server.base.paging import ToolPages

@@ -19,7 +19,7 @@ from mcp_ext_tools_search.types import ServerSettings
 from mcp_types import Tool
 from tools_search_hosts import own_name, split_candidates
 from tools_search_hosts.toolsets import Rule, Toolset
-from tools_search_ranking.catalog import CatalogSnapshot
+from tools_search_ranking.cache import CatalogSnapshot
 
 from tools_search_server.access.callers import HTTP_CALLER, caller_of, name_of_caller
 from tools_search_server.access.configuration import Access

@@ -6,7 +6,7 @@ from mcp_ext_tools_search.ranking import Ranker
 from tools_search_hosts import ConfigurationError
 from tools_search_ranking import default_ranker
 from tools_search_ranking.semantic import SemanticRanker
-from tools_search_ranking.semantic.minilm import MissingExtra, minilm
+from tools_search_ranking.semantic.minilm import MissingExtraError, minilm
 
 from tools_search_server.upstreams.listing_cache import cache_folder
 
@@ -28,5 +28,5 @@ def chosen_ranker(*, semantic: bool, least_confidence: float | None) -> Ranker:
         return lexical
     try:
         return SemanticRanker(minilm(), lexical=lexical, folder=cache_folder())
-    except MissingExtra as error:
+    except MissingExtraError as error:
         raise ConfigurationError("--semantic", [str(error)]) from None

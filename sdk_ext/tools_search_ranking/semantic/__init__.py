@@ -1,6 +1,6 @@
-"""Ranking by meaning beside words: optional, with a model of your choice. Nothing else in the package imports this."""
+"""Ranking by meaning in addition to words: optional, with any model. No other part of the package imports this."""
 
 from tools_search_ranking.semantic.embedder import Embed, Embedder, EmbedderError, is_latin
-from tools_search_ranking.semantic.ranker import SemanticRanker
+from tools_search_ranking.semantic.index import SemanticRanker
 
 __all__ = ["Embed", "Embedder", "EmbedderError", "SemanticRanker", "is_latin"]

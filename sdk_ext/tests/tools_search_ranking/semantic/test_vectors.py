@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from mcp_types import Tool
 from tools_search_ranking.semantic import Embedder, SemanticRanker
-from tools_search_ranking.semantic.kept_vectors import KeptVectors
+from tools_search_ranking.semantic.vectors import VectorFile
 
 from .conftest import SECONDS, Meanings
 
@@ -32,7 +32,7 @@ def embedded(embedder: Embedder, tools: list[Tool], folder: Path) -> list[str]:
 @pytest.fixture
 def file(embedder: Embedder, tools: list[Tool], tmp_path: Path) -> Path:
     embedded(embedder, tools, tmp_path / "cache")
-    return KeptVectors(embedder.name, tmp_path / "cache").path
+    return VectorFile(embedder.name, tmp_path / "cache").path
 
 
 def test_a_second_start_embeds_one_tool_to_prove_the_file_and_the_query(
@@ -107,20 +107,20 @@ def test_a_damaged_or_foreign_file_is_passed_over_and_replaced(
     assert embedded(embedder, tools, file.parent) == ["rent_car"]
     assert meanings.texts == ["rent car", "send mail", "look", "automobile"]
     assert "is passed over" in caplog.text
-    assert len(KeptVectors(embedder.name, file.parent).load()) == 3
+    assert len(VectorFile(embedder.name, file.parent).load()) == 3
 
 
 def test_a_file_that_others_may_write_is_passed_over(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     file.chmod(0o622)
     with caplog.at_level(logging.WARNING):
-        assert KeptVectors("meanings 1", file.parent).load() == {}
+        assert VectorFile("meanings 1", file.parent).load() == {}
     assert "others may have written it" in caplog.text
 
 
 def test_vectors_that_the_embedder_would_not_make_are_not_believed(
     file: Path, meanings: Meanings, embedder: Embedder, tools: list[Tool]
 ) -> None:
-    kept = KeptVectors(embedder.name, file.parent)
+    kept = VectorFile(embedder.name, file.parent)
     kept.save({digest: np.roll(row, 1) for digest, row in kept.load().items()})
     meanings.texts.clear()
     assert embedded(embedder, tools, file.parent) == ["rent_car"]

@@ -14,7 +14,7 @@ from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
 from tools_search_ranking import floored
 from tools_search_ranking.semantic import Embedder, SemanticRanker
-from tools_search_ranking.semantic.fusion import UNIT, cosines, standard_scores
+from tools_search_ranking.semantic.index import UNIT, cosines, standard_scores
 
 from .conftest import SECONDS, Meanings
 

@@ -1,4 +1,4 @@
-"""The default ranker: BM25 over weighted fields, and what makes it suit requests for tools.
+"""The default ranker: BM25 over weighted fields, adapted to requests for tools.
 
 One document is made of each tool, in which a word counts by the field that it stands in (name, title, first sentence,
 the rest of the description, parameters, published labels). To its BM25 score come what a name says and how much of the
@@ -17,37 +17,33 @@ from mcp_ext_tools_search.ranking.interface import Hit, Ranker
 from mcp_types import Tool
 
 from tools_search_ranking.confidence import COMPARED, Signs, confidence, least_signs, signs, signs_at_least
-from tools_search_ranking.documents import Documents
+from tools_search_ranking.floor import keep_floor
 from tools_search_ranking.hits import LazyHits
-from tools_search_ranking.order import Order
-from tools_search_ranking.own_floor import OwnFloor
+from tools_search_ranking.index import Documents, Roster
 from tools_search_ranking.postings import Found
-from tools_search_ranking.queries import WeighedQuery, Weigher
-from tools_search_ranking.roster import Roster
-from tools_search_ranking.scoring import Scores, score
-from tools_search_ranking.statistics import Statistics, statistics_of
-
-__all__ = ["DEFAULT_LEAST_CONFIDENCE", "FieldedIndex", "FieldedRanker", "default_ranker", "never_silent"]
+from tools_search_ranking.query import WeighedQuery, Weigher
+from tools_search_ranking.score import Order, Scores, score
+from tools_search_ranking.statistics import Statistics
 
 DEFAULT_LEAST_CONFIDENCE: Final = 0.04
-"""Costs requests that a tool serves next to nothing; what other thresholds give is in `benchmarks/RESULTS.md`."""
+"""Costs requests that a tool serves next to nothing; for other thresholds see `benchmarks/RESULTS.md`."""
 
 _KEPT_SETS: Final = 16
 """Sets of visible tools that are remembered."""
 
-_MOST_REMEMBERED: Final = 16_384
+_MAX_REMEMBERED: Final = 16_384
 """Terms whose postings need not be looked for."""
 
 
 class _Seen(NamedTuple):
-    """What a set of visible tools makes of the index."""
+    """The view of the index that a set of visible tools has."""
 
     statistics: Statistics
     weigher: Weigher
 
 
 class _Answer(NamedTuple):
-    """What was found for a query; one tool at least."""
+    """The scores and the order for a query that at least one tool matches."""
 
     query: WeighedQuery
     scores: Scores
@@ -61,7 +57,7 @@ class _Answer(NamedTuple):
         return signs(self.query, self.scores, self.order.best(COMPARED), self.statistics)
 
     def is_at_least(self, least: float) -> bool:
-        """Tell whether it is as likely as that that a tool serves the query."""
+        """Return whether it is at least so likely that a tool serves the query."""
         surely = confidence(signs_at_least(self.query, self.scores, self.first, self.statistics))
         return surely >= least or confidence(self.signs()) >= least
 
@@ -69,9 +65,8 @@ class _Answer(NamedTuple):
 class FieldedIndex:
     """Tools ready to be searched. It never changes, so any number of threads may search it at once."""
 
-    def __init__(self, documents: Documents, floor: OwnFloor, *, least_confidence: float = 0.0) -> None:
+    def __init__(self, documents: Documents, *, least_confidence: float = 0.0) -> None:
         self._documents = documents
-        self._floor = floor
         self.least_confidence = least_confidence
         self._lock = Lock()
         self._sets = OrderedDict[frozenset[str] | None, _Seen]()
@@ -80,7 +75,7 @@ class FieldedIndex:
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
         """Return the visible tools that share a meaningful word with `query`, best first; the first scores 1.
 
-        With them are those that the draft's matching floor asks for.
+        The tools that the draft's matching floor demands are among them.
         """
         seen = self._seen(visible)
         answer = self._answer(query, seen)
@@ -89,23 +84,26 @@ class FieldedIndex:
         return self._hits(query, seen, answer)
 
     def judged(self, query: str, *, visible: Collection[str] | None = None) -> tuple[Sequence[Hit], Signs | None]:
-        """Return what is found where nothing is held back, and the signs of whether it serves `query` at all."""
+        """Return all hits, held back or not, and the signs of whether they serve `query` at all."""
         seen = self._seen(visible)
         answer = self._answer(query, seen)
         found = least_signs(seen.weigher.weigh(query), seen.statistics) if answer is None else answer.signs()
         return self._hits(query, seen, answer), found
 
     def signs(self, query: str, *, visible: Collection[str] | None = None) -> Signs | None:
-        """Return what tells whether a visible tool serves `query` at all; nothing where nothing tells it."""
+        """Return the signs of whether a visible tool serves `query` at all; `None` where there are none."""
         answer = self._answer(query, self._seen(visible))
         return None if answer is None else answer.signs()
 
+    def floor(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
+        """Return the hits that the draft's matching floor demands, and no others."""
+        return self._hits(query, self._seen(visible), None)
+
     def _hits(self, query: str, seen: _Seen, answer: _Answer | None) -> Sequence[Hit]:
         """Return an answer as hits, with the floor under it."""
-        if answer is None:
-            return self._floor.under(query, (), (), seen.statistics.visible)
-        hits = _ranked(self._documents.roster, answer)
-        return self._floor.under(query, hits, answer.query.terms, seen.statistics.visible)
+        hits = () if answer is None else _ranked(self._documents.roster, answer)
+        looked_up = () if answer is None else answer.query.terms
+        return keep_floor(self._documents, query, hits, looked_up, seen.statistics.visible)
 
     def _answer(self, query: str, seen: _Seen) -> _Answer | None:
         weighed = seen.weigher.weigh(query)
@@ -118,15 +116,14 @@ class FieldedIndex:
     def updated(self, removed: Collection[str], added: Sequence[Tool]) -> FieldedIndex:
         """Return an index without the tools named in `removed` and with `added`; this one stays as it is."""
         documents = self._documents.updated(removed, added)
-        floor = self._floor.updated(documents, removed, added)
-        return FieldedIndex(documents, floor, least_confidence=self.least_confidence)
+        return FieldedIndex(documents, least_confidence=self.least_confidence)
 
     def _found(self, terms: Sequence[int]) -> list[Found]:
         """Return the postings of each of `terms`; where they are is remembered."""
         remembered = self._remembered
         missing = [term for term in terms if term not in remembered]
         if missing:
-            if len(remembered) > _MOST_REMEMBERED:
+            if len(remembered) > _MAX_REMEMBERED:
                 # Another one, as other threads may be looking at this one.
                 remembered = self._remembered = {}
                 missing = terms
@@ -134,11 +131,11 @@ class FieldedIndex:
         return [remembered[term] for term in terms]
 
     def _seen(self, visible: Collection[str] | None) -> _Seen:
-        """Return what belongs to a set of visible tools, kept for the sets that were asked for last."""
+        """Return the view of a set of visible tools; those that were used last are kept."""
         key = None if visible is None else frozenset(visible)
         seen = self._sets.get(key)
         if seen is None:
-            statistics = statistics_of(self._documents, key)
+            statistics = Statistics.of(self._documents, key)
             seen = _Seen(statistics, Weigher(self._documents.vocabulary, statistics))
         with self._lock:
             self._sets[key] = seen
@@ -153,7 +150,7 @@ class FieldedRanker:
 
     Args:
         least_confidence: In [0, 1]: where it is less likely that any tool serves a query, nothing is found. 0 finds
-            whatever has a word of the query; `DEFAULT_LEAST_CONFIDENCE` is what servers answer with.
+            every tool that has a word of the query; servers answer with `DEFAULT_LEAST_CONFIDENCE`.
     """
 
     keeps_floor: Final = True
@@ -167,8 +164,7 @@ class FieldedRanker:
         Raises:
             ValueError: There are more tools, or more words, than one index can hold: millions.
         """
-        documents = Documents.of(tools)
-        return FieldedIndex(documents, OwnFloor.of(documents, tools), least_confidence=self._least_confidence)
+        return FieldedIndex(Documents.of(tools), least_confidence=self._least_confidence)
 
 
 def default_ranker(least_confidence: float | None = None) -> FieldedRanker:
@@ -182,7 +178,7 @@ def default_ranker(least_confidence: float | None = None) -> FieldedRanker:
 
 
 def never_silent(ranker: Ranker) -> Ranker:
-    """Return a ranker in the same order that holds nothing back: for what was found fit before, by others."""
+    """Return a ranker in the same order that holds nothing back: for hits that others have found fit before."""
     return FieldedRanker() if isinstance(ranker, FieldedRanker) else ranker
 
 

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mcp_ext_tools_search.ranking.fields import MEMBERS, STEPS, fields
+from mcp_ext_tools_search.ranking.fields import MEMBERS, STEPS, fields, members_in
 from mcp_ext_tools_search.ranking.language import is_character, stem, words
 from mcp_ext_tools_search.ranking.lexicon import STOP_WORDS
 from mcp_types import Tool
-from tools_search_ranking.documents import Documents
-from tools_search_ranking.layout import members_of, slots_of, steps_of
+from tools_search_ranking.floor import keep_floor
+from tools_search_ranking.index import Documents
+from tools_search_ranking.postings import Entries
 from tools_search_ranking.vocabulary import lookup_key, surface
 
 _Postings = Mapping[str, tuple[int, int]]
@@ -24,6 +25,7 @@ _Postings = Mapping[str, tuple[int, int]]
 _Changes = Sequence[tuple[Mapping[str, str], Collection[str]]]
 """Tools that are added or changed, and names of tools that are removed."""
 
+_IN_FLOOR = sum(1 << MEMBERS.index(member) for member in ("name", "title", "description"))
 _SAID = ["file", "files", "filed", "filing", "send", "sends", "sending", "the", "天气", "天气 files", "v2", "getFiles"]
 _TEXT = st.lists(st.sampled_from(_SAID), max_size=8).map(" ".join)
 _NAME = st.sampled_from(["a", "b", "c", "files", "send_file"])
@@ -52,11 +54,11 @@ def _held(documents: Documents) -> Mapping[str, _Postings]:
     known = {key: number for key, number in documents.vocabulary.numbers.items() if number < len(documents.containing)}
     held: dict[str, dict[str, tuple[int, int]]] = {name: {} for name in _names(documents)}
     for key, found in zip(known, documents.postings.of(list(known.values())), strict=True):
-        entries = np.concatenate([np.zeros(0, dtype=np.uint32), *found.parts])
-        assert found.total == len(entries) == len(np.unique(slots_of(entries)))
-        present = entries[documents.roster.is_present[slots_of(entries)]]
-        values = zip(steps_of(present).tolist(), members_of(present).tolist(), strict=True)
-        for name, value in zip(documents.roster.names_of(slots_of(present)), values, strict=True):
+        entries = Entries.joined(found.parts)
+        assert found.total == len(entries.slots) == len(np.unique(entries.slots))
+        present = entries.take(np.flatnonzero(documents.roster.is_present[entries.slots]))
+        values = zip(present.steps.tolist(), present.members.tolist(), strict=True)
+        for name, value in zip(documents.roster.names_of(present.slots), values, strict=True):
             held[name][key] = value
     return held
 
@@ -102,17 +104,11 @@ def test_tools_with_all_of_some_words_are_found_with_the_members_that_have_them(
     tools: Mapping[str, str], changes: _Changes, asked: Collection[str]
 ):
     documents, said = _changed(tools, changes)
-    numbers = [documents.number_of(word) for word in asked]
-    known = [number for number in numbers if number is not None]
-    if len(known) < len(asked):
-        assert not any(all(surface(word) in own for word in asked) for own in said.values())
-        return
-    slots = documents.postings.having_all(known)
-    slots = slots[documents.roster.is_present[slots]]
-    members = documents.postings.members(known, slots).T.tolist()
-    found = dict(zip(documents.roster.names_of(slots), members, strict=True))
-    having = {name: own for name, own in said.items() if all(surface(word) in own for word in asked)}
-    assert found == {name: [own[surface(word)][1] for word in asked] for name, own in having.items()}
+    query = " ".join([*asked, *asked])  # which is no tool's name
+    found = {hit.name: hit.matched for hit in keep_floor(documents, query, (), (), documents.roster.is_present)}
+    having = {name: [own.get(surface(word), (0, 0))[1] & _IN_FLOOR for word in asked] for name, own in said.items()}
+    united = {name: int(np.bitwise_or.reduce(own)) for name, own in having.items() if all(own)}
+    assert found == {name: members_in(bits) for name, bits in united.items()}
 
 
 def test_what_is_left_after_tidying_up_is_what_the_tools_say(make_tool: Callable[..., Tool]):

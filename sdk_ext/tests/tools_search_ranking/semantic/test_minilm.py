@@ -37,5 +37,5 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -
         return None
 
     monkeypatch.setattr(minilm, "find_spec", missing)
-    with pytest.raises(minilm.MissingExtra, match=r"'\.\[semantic\]'"):
+    with pytest.raises(minilm.MissingExtraError, match=r"'\.\[semantic\]'"):
         minilm.minilm()

@@ -1,12 +1,20 @@
+"""The matching floor under any ranking, and under the default one, which keeps it without an index of all terms."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex
+from mcp_ext_tools_search.ranking.terms import terms, tool_terms
 from mcp_types import Tool
-from tools_search_ranking import Floor, floored, with_floor
+from tools_search_ranking import FieldedRanker, Floor, floored, with_floor
 from tools_search_ranking.hits import LazyHits
+
+_LETTERS = "aBeE12 -_.\u0301\u0130\u00e9\u00df\ufb01\u00b2\u2167天气手詢询ก\u0e31हि한국"
+_TEXT = st.text(st.sampled_from(_LETTERS), max_size=12)
 
 
 class _Fixed:
@@ -85,3 +93,61 @@ def test_scores_never_rise(tools: Sequence[Tool]):
     hits = [Hit("Search", 0.9), Hit("search", 0.2, ("name",))]
     found = floored(_ranker(*hits))(tools).search("search")
     assert [(hit.name, hit.score) for hit in found] == [("search", 1.0), ("Search", 0.9), ("search_code", 0.2)]
+
+
+def test_no_other_floor_is_put_under_it():
+    ranker = FieldedRanker()
+    assert floored(ranker) is ranker
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Get the user's info — quickly!",
+        "查询天气 for iPhone手机",
+        "погода",
+        "查詢資料",
+        "café",
+        "हिन्दी",
+        "x" * 64,
+        "x" * 65,
+        "x " * 20_000 + "last",
+    ],
+)
+def test_each_term_of_a_name_a_title_or_a_description_finds_its_tool_though_the_ranking_reads_other_words(
+    make_tool: Callable[..., Tool], text: str
+):
+    tools = [make_tool("described", text), make_tool(text), make_tool("titled", title=text)]
+    index = FieldedRanker(least_confidence=1.0)(tools)
+    for term in set(terms(text)):
+        assert {hit.name for hit in index.search(term)} == {"described", text, "titled"}
+
+
+@given(texts=st.lists(_TEXT, min_size=1, max_size=4), query=_TEXT, cased=st.sampled_from([str, str.upper, str.title]))
+def test_every_tool_with_all_terms_is_found_in_any_script_and_letter_case(
+    texts: Sequence[str], query: str, cased: Callable[[str], str]
+):
+    tools = [Tool(name=f"t{place}", description=text, input_schema={}) for place, text in enumerate(texts)]
+    for asked in (query, *texts):
+        wanted = frozenset(terms(cased(asked)))
+        having = {tool.name for tool in tools if wanted <= frozenset[str]().union(*tool_terms(tool).values())}
+        for least_confidence in (0.0, 1.0):
+            found = FieldedRanker(least_confidence=least_confidence)(tools).search(cased(asked))
+            assert not wanted or having <= {hit.name for hit in found}
+
+
+def test_a_tool_that_becomes_plain_is_found_by_its_new_words_alone(make_tool: Callable[..., Tool]):
+    index = FieldedRanker()([make_tool("brew", "Brew café."), make_tool("other", "Something else.")])
+    changed = index.updated(["brew"], [make_tool("brew", "Brew tea.")])
+    assert [hit.name for hit in index.search("café")] == ["brew"]
+    assert list(changed.search("café")) == []
+    assert [hit.name for hit in changed.updated(["brew"], [make_tool("brew", "Naïve.")]).search("naïve")] == ["brew"]
+
+
+def test_an_answer_that_is_held_back_keeps_the_tools_with_every_term(make_tool: Callable[..., Tool]):
+    tools = [make_tool("one", "getuserinfo"), make_tool("two", "get the user"), make_tool("three", "info café")]
+    ranker = FieldedRanker(least_confidence=1.0)
+    assert [(hit.name, hit.score, hit.matched) for hit in ranker(tools).search("getUserInfo")] == [
+        ("one", 1.0, ("description",))
+    ]
+    assert list(ranker(tools).search("getUserInfo", visible={"two", "three"})) == []

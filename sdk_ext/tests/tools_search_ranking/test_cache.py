@@ -13,8 +13,7 @@ import anyio
 import pytest
 from mcp_ext_tools_search.ranking import Hit, ToolIndex
 from mcp_types import Tool
-from tools_search_ranking.catalog import CatalogSnapshot, Part
-from tools_search_ranking.index_cache import IndexCache
+from tools_search_ranking.cache import CatalogSnapshot, IndexCache, Part
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ from mcp_ext_tools_search.ranking import PlainRanker, UpdatableIndex
 from mcp_types import Tool
 from numpy.typing import NDArray
 from tools_search_ranking import FieldedRanker, floored
-from tools_search_ranking.index_cache import IndexCache
+from tools_search_ranking.cache import IndexCache
 from tools_search_ranking.semantic import Embedder, EmbedderError, SemanticRanker, is_latin
 
 from .conftest import SECONDS, Meanings

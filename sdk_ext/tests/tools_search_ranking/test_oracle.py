@@ -15,12 +15,10 @@ from mcp_ext_tools_search.ranking.terms import terms
 from mcp_types import Tool
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
-from tools_search_ranking.layout import entries_of
-from tools_search_ranking.postings import Postings
-from tools_search_ranking.queries import WeighedQuery
-from tools_search_ranking.scoring import LEAST_FACTOR, score
-from tools_search_ranking.segments import Segment
-from tools_search_ranking.statistics import Statistics, saturation
+from tools_search_ranking.postings import MOST, Entries, Postings, Segment
+from tools_search_ranking.query import WeighedQuery
+from tools_search_ranking.score import MIN_FACTOR, score
+from tools_search_ranking.statistics import SATURATION, Statistics
 
 _WORD = st.sampled_from(["get", "list", "user", "file", "weather", "café", "天气", "v2", "report", "mail"])
 _B = 0.75
@@ -47,7 +45,7 @@ def _scores(
 ) -> NDArray[np.float64]:
     """Return what the engine makes of documents whose words all count 1, its index made in some parts."""
     numbers = {term: number for number, term in enumerate(idf)}
-    postings = Postings()
+    postings = Postings(range(MOST))
     for slots in np.array_split(np.arange(len(words)), parts):
         texts = words[slots[0] : slots[-1] + 1]
         counted = [
@@ -56,14 +54,14 @@ def _scores(
             for word, count in Counter(text).items()
         ]
         own, having, counts = np.array(counted, dtype=np.int64).T
-        postings = postings.with_added(Segment.of(own, own, entries_of(having, counts * STEPS, np.zeros_like(own))))
+        postings = postings.with_added(Segment.of(own, own, Entries.of(having, counts * STEPS, np.zeros_like(own))))
     counts = Counter(word for word in query if word in numbers)
     if not counts:
         return np.zeros(len(words))
     looked_up = [numbers[word] for word in counts]
     weighed = WeighedQuery(looked_up, [count * idf[word] for word, count in counts.items()])
     all_lengths = np.array([len(own) for own in words], dtype=np.float64)
-    saturations = saturation(all_lengths, None, penalty=_B)
-    statistics = Statistics(None, len(words), np.zeros(0), 0.0, len(words), 0.0, saturations, np.ones(len(words)))
+    saturations = STEPS * SATURATION * (1 - _B + _B * all_lengths / all_lengths.mean())
+    statistics = Statistics(None, np.zeros(0), 0.0, len(words), 0.0, saturations, np.ones(len(words)))
     # A tool that covers nothing of a query has a constant part of its score.
-    return score(postings.of(looked_up), statistics, weighed).total / LEAST_FACTOR
+    return score(postings.of(looked_up), statistics, weighed).total / MIN_FACTOR

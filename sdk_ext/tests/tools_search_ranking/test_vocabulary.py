@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_ext_tools_search.ranking.language import is_one_slip
 from numpy.typing import NDArray
-from tools_search_ranking.spelling import Spelling
+from tools_search_ranking.vocabulary import Spelling
 
 _SHORT_TEXT = st.text(st.sampled_from("abc"), max_size=6)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tools_search_ranking import FieldedRanker, floored
 from tools_search_ranking.confidence import Signs, confidence
 from tools_search_ranking.semantic import Embedder, SemanticRanker
-from tools_search_ranking.semantic.confidence import SemanticSigns
+from tools_search_ranking.semantic.embedder import SemanticSigns
 from tools_search_ranking.semantic.index import SemanticIndex
 
 from .conftest import SECONDS

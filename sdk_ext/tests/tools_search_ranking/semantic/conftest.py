@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from mcp_types import Tool
 from numpy.typing import NDArray
 from tools_search_ranking.semantic import Embedder
 
@@ -37,11 +36,3 @@ def meanings() -> Meanings:
 @pytest.fixture
 def embedder(meanings: Meanings) -> Embedder:
     return Embedder("meanings 1", meanings, least_cosine=0.5)
-
-
-@pytest.fixture(scope="session")
-def make_tool() -> Callable[..., Tool]:
-    def make(name: str, description: str = "") -> Tool:
-        return Tool(name=name, description=description, input_schema={"type": "object"})
-
-    return make

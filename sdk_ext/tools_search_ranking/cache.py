@@ -1,0 +1,259 @@
+"""Indexes that follow the content of listings, for servers whose callers see different parts of one catalog.
+
+CatalogSnapshot   the tools of a server, known by the content of their definitions
+IndexCache        indexes of the snapshots that were searched last, and the work that is done with them
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import cached_property
+from time import thread_time
+from typing import Any, Final, TypeAlias
+
+import anyio
+import anyio.to_thread
+from mcp_ext_tools_search.ranking import Hit, Ranker, SlowRanker, ToolIndex, UpdatableIndex
+from mcp_types import Tool
+from pydantic import ValidationError
+from pydantic_core import to_json
+
+from tools_search_ranking.floor import floored
+from tools_search_ranking.hits import LazyHits
+
+_KEPT_INDEXES: Final = 8
+"""Listings whose index is kept: callers that see different tools have different listings."""
+
+_KEPT_PARTS: Final = 16
+"""Listings that are known again without a look at their definitions."""
+
+_MAX_CHANGED: Final = 0.5
+"""Part of the tools that may differ between two catalogs for the index of one to be made from that of the other."""
+
+_THREAD_FROM_TOOLS: Final = 200
+"""Number of tools from which on ranking leaves the event loop for a thread."""
+
+_QUICK_SECONDS: Final = 0.002
+"""CPU time of a search up to which the next one in its index stays on the event loop all the same: it holds the
+interpreter's lock wherever it is, and the way to a thread and back would take a good part of it."""
+
+Definitions: TypeAlias = Mapping[str, dict[str, Any]]
+"""Tools by name, as a listing carries them over the wire."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The part of a catalog that a caller sees."""
+
+    names: frozenset[str] | None
+    """Names of the tools; `None` for all."""
+
+
+WHOLE: Final = Part(None)
+
+
+class CatalogSnapshot:
+    """All tools of a server in which callers see different parts of one catalog. It never changes.
+
+    Args:
+        tools: Definitions by name, none of which is changed later.
+        after: The catalog that this one replaces: definitions that are the same objects in both are not read again.
+    """
+
+    def __init__(self, tools: Definitions, *, after: CatalogSnapshot | None = None) -> None:
+        self.tools = tools
+        self._parts: dict[int, tuple[Definitions, Part]] = {}
+        """By identity, and holding the listing so that its identity stays its own."""
+        self._read: tuple[Definitions, Mapping[str, bytes]] = ({}, {})
+        if after is not None:
+            # Not the catalog itself, which may have one before it as well.
+            self._read = (after.tools, after.digests) if "digests" in after.__dict__ else after._read
+
+    @cached_property
+    def digests(self) -> Mapping[str, bytes]:
+        """The digest of the content of each definition."""
+        tools, digests = self._read
+        own = {name: digests[name] if tools.get(name) is tool else _digest(tool) for name, tool in self.tools.items()}
+        self._read = {}, {}
+        return own
+
+    @cached_property
+    def digest(self) -> bytes:
+        """The digest of the whole content."""
+        return hashlib.sha256(b"".join(self.digests.values())).digest()
+
+    @property
+    def is_digested(self) -> bool:
+        """Whether `digest` is there and takes no time."""
+        return "digest" in self.__dict__
+
+    def known_part(self, listing: Definitions) -> Part | None:
+        """Return the part that `part` has found for this very object before, without comparing any definition."""
+        if listing is self.tools:
+            return WHOLE
+        known = self._parts.get(id(listing))
+        return None if known is None else known[1]
+
+    def part(self, listing: Definitions) -> Part | None:
+        """Return which part a listing is, or `None` where not every definition is here and is the same here.
+
+        A listing that holds the very definitions of this catalog is known again, as it may not change either.
+        """
+        if (known := self.known_part(listing)) is not None:
+            return known
+        is_own = all(self.tools.get(name) is tool for name, tool in listing.items())
+        if not is_own and any(self.tools.get(name) != tool for name, tool in listing.items()):
+            return None
+        part = WHOLE if len(listing) == len(self.tools) else Part(frozenset(listing))
+        if is_own:
+            if len(self._parts) >= _KEPT_PARTS:
+                self._parts = {}  # another one, as other threads may be looking at this one
+            self._parts[id(listing)] = listing, part
+        return part
+
+
+@dataclass(slots=True)
+class _Indexed:
+    """An index and its content."""
+
+    index: ToolIndex
+    digests: Mapping[str, bytes]
+    """The digest of the content of each of its tools."""
+
+    last_seconds: float = math.inf
+    """CPU time of the last search in it."""
+
+
+class IndexCache:
+    """Ranks the tools of any listing, and indexes it only when its content is new.
+
+    The key is the content itself, so an index is never stale: a change in any definition is another key. Where the
+    ranker can, the index of a catalog is made from that of the one most like it, for the price of the difference.
+
+    Args:
+        ranker: Makes the indexes.
+        max_concurrency: Number of large catalogs that are worked on at the same time.
+    """
+
+    def __init__(self, ranker: Ranker, *, max_concurrency: int) -> None:
+        self._ranker = floored(ranker)
+        self._thread_from = 0 if isinstance(ranker, SlowRanker) else _THREAD_FROM_TOOLS
+        self._limiter = anyio.CapacityLimiter(max_concurrency)
+        self._lock = threading.Lock()
+        self._indexes: OrderedDict[bytes, Future[_Indexed]] = OrderedDict()
+
+    async def rank(self, tools: Definitions, query: str, *, catalog: CatalogSnapshot | None = None) -> Sequence[Hit]:
+        """Return every tool that fits `query`, best first, none twice.
+
+        Args:
+            tools: Wire definitions by name.
+            query: Text that is not blank.
+            catalog: Searched instead, with `tools` as its visible part, if it covers them. The answer is the same; all
+                parts of a catalog share one index.
+        """
+        if max(len(tools), 0 if catalog is None else len(catalog.tools)) < self._thread_from:
+            return self._rank(tools, query, catalog)
+        if self._thread_from and (quick := self._quick(tools, catalog)) is not None:
+            return _searched(quick[0], tools, query, quick[1])
+        return await anyio.to_thread.run_sync(self._rank, tools, query, catalog, limiter=self._limiter)
+
+    def _quick(self, tools: Definitions, catalog: CatalogSnapshot | None) -> tuple[_Indexed, Part] | None:
+        """Return the index of these tools, if they are known as a part of a catalog whose last search was quick.
+
+        None of them is compared for that.
+        """
+        if catalog is None or not catalog.is_digested or (part := catalog.known_part(tools)) is None:
+            return None
+        with self._lock:
+            pending = self._indexes.get(catalog.digest)
+            if pending is None or not pending.done() or pending.exception():
+                return None
+            self._indexes.move_to_end(catalog.digest)
+        kept = pending.result()
+        return (kept, part) if kept.last_seconds < _QUICK_SECONDS else None
+
+    def _rank(self, tools: Definitions, query: str, catalog: CatalogSnapshot | None) -> Sequence[Hit]:
+        part = None if catalog is None else catalog.part(tools)
+        if catalog is None or part is None:
+            catalog, part = CatalogSnapshot(tools), WHOLE
+        return _searched(self._indexed(catalog), tools, query, part)
+
+    def _indexed(self, catalog: CatalogSnapshot) -> _Indexed:
+        key = catalog.digest
+        with self._lock:
+            pending = self._indexes.get(key)
+            is_new = pending is None
+            if pending is None:
+                pending = self._indexes[key] = Future()
+            self._indexes.move_to_end(key)
+            if len(self._indexes) > _KEPT_INDEXES:
+                self._indexes.popitem(last=False)
+            others = [one.result() for one in self._indexes.values() if one.done() and not one.exception()]
+        if is_new:
+            try:
+                pending.set_result(_index(catalog, self._ranker, others))
+            except BaseException as error:
+                with self._lock:
+                    self._indexes.pop(key, None)  # a failure is not remembered
+                pending.set_exception(error)
+        return pending.result()
+
+
+def _index(catalog: CatalogSnapshot, ranker: Ranker, others: Iterable[_Indexed]) -> _Indexed:
+    """Index `catalog`: for the price of the difference, where one of `others` is like it and can be updated."""
+    new, most = catalog.digests, _MAX_CHANGED * len(catalog.tools)
+    changes: list[tuple[int, frozenset[str], list[str], UpdatableIndex, Mapping[str, bytes]]] = []
+    for other in others:
+        old = other.digests
+        if not isinstance(other.index, UpdatableIndex) or abs(len(old) - len(new)) >= most:
+            continue
+        removed = frozenset(name for name, digest in old.items() if new.get(name) != digest)
+        added = [name for name, digest in new.items() if old.get(name) != digest]
+        if (size := max(len(removed), len(added))) < most:
+            changes.append((size, removed, added, other.index, old))
+    if not changes:
+        tools = _parsed(catalog.tools.values())
+        return _Indexed(ranker(tools), {tool.name: new[tool.name] for tool in tools})
+    _, removed, added, index, old = min(changes, key=lambda change: change[0])
+    tools = _parsed(catalog.tools[name] for name in added)
+    digests = {name: digest for name, digest in old.items() if name not in removed}
+    digests |= {tool.name: new[tool.name] for tool in tools}
+    return _Indexed(index.updated(removed, tools), digests)
+
+
+def _searched(kept: _Indexed, tools: Definitions, query: str, part: Part) -> Sequence[Hit]:
+    """Search an index, and note how long that takes."""
+    began = thread_time()
+    hits = kept.index.search(query, visible=part.names)
+    kept.last_seconds = thread_time() - began
+    if isinstance(hits, LazyHits):
+        return hits  # from the default ranker: by construction each is visible, and none there twice
+    # A ranker may be anyone's. A name that it repeats, or that the caller does not see, is not another match.
+    if len(tools.keys() & {hit.name for hit in hits}) == len(hits):
+        return hits
+    first: dict[str, Hit] = {}
+    for hit in hits:
+        if hit.name in tools:
+            first.setdefault(hit.name, hit)
+    return list(first.values())
+
+
+def _parsed(tools: Iterable[dict[str, Any]]) -> list[Tool]:
+    """Return the definitions that are valid tools: rankers take no others."""
+    parsed: list[Tool] = []
+    for tool in tools:
+        try:
+            parsed.append(Tool.model_validate(tool, by_name=False))
+        except ValidationError:
+            continue
+    return parsed
+
+
+def _digest(tool: dict[str, Any]) -> bytes:
+    return hashlib.sha256(to_json(tool)).digest()
