@@ -100,7 +100,7 @@ def read_record(name: str, folder: Path) -> Record | None:
     return Record.model_validate_json(file.read_text(encoding="utf-8")) if file.exists() else None
 
 
-_RANKERS: Final = ("fielded-never-silent", "fielded", "plain")
+_RANKERS: Final = ("fielded-never-silent", "fielded", "simple")
 _BY_MEANING: Final = ("semantic-never-silent", "semantic")
 
 

@@ -12,7 +12,7 @@ from string import ascii_lowercase
 from typing import Any, Final
 
 import click
-from mcp_ext_tools_search.ranking import PlainRanker, Ranker
+from mcp_ext_tools_search.ranking import Ranker, SimpleRanker
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker
 
 from benchmarks.bootstrap import Estimate, mean_of_means
@@ -57,7 +57,7 @@ def _edited(word: str, random: Random) -> str:
 RANKERS: Final[Mapping[str, Ranker]] = {
     "fielded": FieldedRanker(least_confidence=DEFAULT_LEAST_CONFIDENCE),
     "fielded-never-silent": FieldedRanker(),
-    "plain": PlainRanker(),
+    "simple": SimpleRanker(),
     "semantic": ByMeaning(least_confidence=DEFAULT_LEAST_CONFIDENCE),
     "semantic-never-silent": ByMeaning(),
 }

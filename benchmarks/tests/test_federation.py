@@ -42,7 +42,7 @@ def test_an_informed_server_puts_what_is_right_first(directory: Path):
 
 def test_the_command_compares_all_orders(directory: Path, tmp_path: Path):
     report = tmp_path / "federation.json"
-    outcome = CliRunner().invoke(main, ["--data", str(directory), "--server-ranker", "plain", "--json", str(report)])
+    outcome = CliRunner().invoke(main, ["--data", str(directory), "--server-ranker", "simple", "--json", str(report)])
     assert outcome.exit_code == 0, outcome.output
     orders = {row["order"]: row for row in json.loads(report.read_text())["orders"]}
     assert list(orders) == [*ORDERS, ONE_INDEX]

@@ -127,20 +127,20 @@ def test_a_directory_that_is_missing_is_a_usage_error():
 
 
 def test_several_rankings_are_put_side_by_side_with_bounds(directory: Path):
-    options = ["--data", str(directory), "--split", "all", "--ranker", "plain", "--ranker", "rank-bm25"]
+    options = ["--data", str(directory), "--split", "all", "--ranker", "simple", "--ranker", "rank-bm25"]
     outcome = CliRunner().invoke(main, [*options, "--json", str(directory / "figures.json")])
     assert outcome.exit_code == 0, outcome.output
     rows = [line.strip("| ").split(" | ") for line in outcome.output.splitlines() if line.startswith("| ")]
-    assert [row[0] for row in rows[2:]] == ["plain", "rank-bm25"]
+    assert [row[0] for row in rows[2:]] == ["simple", "rank-bm25"]
     assert all("(" in row[1] for row in rows[2:])
     reports = json.loads((directory / "figures.json").read_text())
-    assert [report["ranker"] for report in reports] == ["plain", "rank-bm25"]
+    assert [report["ranker"] for report in reports] == ["simple", "rank-bm25"]
     ndcg = reports[0]["datasets"][0]["ndcg"]
     assert ndcg["low"] <= ndcg["mean"] <= ndcg["high"]
 
 
 def test_the_lists_of_one_ranking_alone_can_be_written(directory: Path):
-    options = ["--ranker", "plain", "--ranker", "fielded", "--run", str(directory / "run.jsonl")]
+    options = ["--ranker", "simple", "--ranker", "fielded", "--run", str(directory / "run.jsonl")]
     outcome = CliRunner().invoke(main, ["--data", str(directory), *options])
     assert outcome.exit_code == 2
     assert "one --ranker" in outcome.output
@@ -173,7 +173,7 @@ def test_slips_are_one_edit_in_three_of_ten_long_words_and_the_same_in_every_run
 def test_the_command_measures_requests_with_slips(directory: Path, tmp_path: Path):
     _write(directory / "queries.jsonl", [{"id": str(n), "query": "forecast", "relevant": ["sky"]} for n in range(40)])
     figures = tmp_path / "figures.json"
-    asked = ["--data", str(directory), "--ranker", "plain", "--json", str(figures)]
+    asked = ["--data", str(directory), "--ranker", "rank-bm25", "--json", str(figures)]
     for more, is_perfect in ([], True), (["--slips"], False):
         assert CliRunner().invoke(main, [*asked, *more]).exit_code == 0
         assert (json.loads(figures.read_text())["mean"]["ndcg_at_10"] == 1.0) is is_perfect

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain
 
-from mcp_ext_tools_search.ranking import PlainRanker
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker
 
 from benchmarks.retrieval.datasets import SMALL, read_dataset
 from benchmarks.retrieval.measure import measure
+from benchmarks.retrieval.peers import PEERS
 
 
 def test_its_labels_name_its_tools_and_every_tool_is_asked_for():
@@ -27,4 +27,4 @@ def test_the_default_ranking_finds_the_right_tools_and_more_of_them_than_the_bas
     assert got.quality.ndcg_at_10 > 0.87
     assert got.quality.recall_at_5 > 0.92
     assert got.silent > 0.13
-    assert measure(dataset, PlainRanker()).quality.ndcg_at_10 < got.quality.ndcg_at_10
+    assert measure(dataset, PEERS["rank-bm25"]).quality.ndcg_at_10 < got.quality.ndcg_at_10

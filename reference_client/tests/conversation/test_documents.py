@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_ext_tools_search.ranking import PlainRanker
+from mcp_ext_tools_search.ranking import SimpleRanker
 from mcp_types import Tool
 from tools_search_client import (
     KNOWN_TOOL_LIMITS,
@@ -230,7 +230,7 @@ async def _(rooms: Rooms) -> None:
 
 @row("scope", "PRD and guide", "the plain rank-bm25 ranker can be put in")
 async def _(rooms: Rooms) -> None:
-    talk = rooms.start(ranker=PlainRanker())
+    talk = rooms.start(ranker=SimpleRanker())
     await talk.state.begin_turn()
     assert set((await talk.search(query="lights")).loaded) == {
         "home-automation__get_lights",

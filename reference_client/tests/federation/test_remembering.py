@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mcp_ext_tools_search.ranking import PlainRanker, Ranker
+from mcp_ext_tools_search.ranking import Ranker, SimpleRanker
 from mcp_types import Tool
 from tools_search_client.federation.merging import RememberingRanker
 from tools_search_ranking import FieldedRanker
@@ -23,7 +23,7 @@ def tools(catalog: dict[str, list[str]]) -> list[Tool]:
     ]
 
 
-@pytest.mark.parametrize("ranker", [FieldedRanker(), PlainRanker()])
+@pytest.mark.parametrize("ranker", [FieldedRanker(), SimpleRanker()])
 @settings(deadline=None, max_examples=40)
 @given(catalogs=st.lists(_catalogs, max_size=6), most_kept=st.sampled_from([4, 100]))
 def test_it_answers_as_if_it_had_seen_nothing_before(

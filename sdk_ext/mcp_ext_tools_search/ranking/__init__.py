@@ -1,5 +1,6 @@
 """Ranking of tools for a query; knows no MCP beyond `Tool`."""
 
+from mcp_ext_tools_search.ranking.floor import floored, with_floor
 from mcp_ext_tools_search.ranking.interface import (
     FloorKeeper,
     Hit,
@@ -9,15 +10,17 @@ from mcp_ext_tools_search.ranking.interface import (
     ToolIndex,
     UpdatableIndex,
 )
-from mcp_ext_tools_search.ranking.plain import PlainRanker
+from mcp_ext_tools_search.ranking.simple import SimpleRanker
 
 __all__ = [
     "FloorKeeper",
     "Hit",
     "LazyNames",
-    "PlainRanker",
     "Ranker",
+    "SimpleRanker",
     "SlowRanker",
     "ToolIndex",
     "UpdatableIndex",
+    "floored",
+    "with_floor",
 ]

@@ -1,18 +1,20 @@
-"""One order out of several, by rank alone.
+"""One order out of the rankings of several servers, by rank alone.
 
 Scores of different servers cannot be compared (draft: Hit Metadata), and a server could claim any score it likes. A
-rank says only which of its own tools a server thinks better than which.
+rank says only which of its own tools a server prefers. Since ranks alone do not say whose first tool fits better, and
+seventy servers would put seventy tools first, `fuse_and_rerank` lets a ranking of all candidates together vote as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final, TypeVar
-
-__all__ = ["RANK_CONSTANT", "reciprocal_rank_fusion"]
 
 RANK_CONSTANT: Final = 60
 """Damps the difference between the first ranks; the usual value of the method."""
+
+RERANK_VOTES: Final = 2
+"""Weight of the ranking made on this side: that of so many servers. It alone compares tools of different servers."""
 
 Item = TypeVar("Item", bound=Hashable)
 
@@ -39,10 +41,24 @@ def reciprocal_rank_fusion(
         for rank, item in enumerate(dict.fromkeys(ranking), start=1):
             weights[item] = weights.get(item, 0.0) + 1.0 / (constant + rank)
             appearance[item] = min(appearance.get(item, (rank, position)), (rank, position))
-    return _heaviest_first(weights, appearance)
-
-
-def _heaviest_first(
-    weights: Mapping[Item, float], appearance: Mapping[Item, tuple[int, int]]
-) -> list[tuple[Item, float]]:
     return sorted(weights.items(), key=lambda entry: (-entry[1], appearance[entry[0]]))
+
+
+def fuse_and_rerank(
+    rankings: Sequence[Sequence[Item]],
+    rank: Callable[[Sequence[Item]], Sequence[Item]],
+    *,
+    depth: int | None = None,
+) -> list[tuple[Item, float]]:
+    """Fuse the rankings of several servers with one of their best items together.
+
+    Args:
+        rankings: Those of the servers, each best first.
+        rank: Ranks items of all servers together, best first; it may leave some out.
+        depth: How many items of each ranking are ranked together; all by default.
+
+    Returns:
+        Every item of `rankings` once, best first, with its weight.
+    """
+    candidates = list(dict.fromkeys(item for ranking in rankings for item in ranking[:depth]))
+    return reciprocal_rank_fusion([*rankings, *[rank(candidates)] * RERANK_VOTES])

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Final
@@ -26,6 +27,14 @@ from mcp_ext_tools_search.ranking.lexicon import (
 LONGEST_WORD: Final = 64
 """Characters of a word that count: what is longer is a blob, not a word."""
 
+SAME_START: Final = 4
+"""Letters with which two words begin that may be forms of one another: `visually` and `visual`."""
+
+LEAST_ALIKE: Final = 0.55
+"""The least overlap in trigrams of two words of which one may be a form or a slip of the other."""
+
+_SHORTEST_CORRECTED: Final = 4
+_BESIDE_FILLER: Final = 0.5
 _CACHED: Final = 16_384
 _ASCII_RUN: Final = re.compile(rf"([A-Za-z0-9]{{1,{LONGEST_WORD}}})[A-Za-z0-9]*")
 _PART_OF_SHAPE: Final = re.compile(r"U+(?!l)|U?l+|9+")
@@ -160,6 +169,31 @@ def trigram_overlap(left: str, right: str) -> float:
     return 2 * len(own & other) / (len(own) + len(other))
 
 
+def may_be_misspelt(word: str) -> bool:
+    """Whether `word` is long enough for a slip in it to be told from another word, and no number."""
+    return len(word) >= _SHORTEST_CORRECTED and not word.isdigit()
+
+
+def nearest(word: str, known: Iterable[str], most: int = 2) -> list[tuple[str, float]]:
+    """Return those of the known words that `word` may be a slip or a form of, best first, with their likeness."""
+    if not may_be_misspelt(word):
+        return []
+    alike = [(-_likeness(word, other), other) for other in known if may_be_misspelt(other) and other.isalpha()]
+    return [(other, -negated) for negated, other in sorted(alike)[:most] if negated]
+
+
+def query_weights(said: Sequence[str], query: str) -> dict[str, float]:
+    """Return the weights of the words or stems that `query` says: twice is less than two (k3 = 1 of Okapi BM25).
+
+    A word of a script without spaces that touches a filler has half of it.
+    """
+    own = None if query.isascii() else frozenset(words(without_fillers(query)))
+    return {
+        word: 2 * count / (count + 1) * (_BESIDE_FILLER if own and is_unspaced(word) and word not in own else 1)
+        for word, count in Counter(said).items()
+    }
+
+
 @lru_cache(_CACHED)
 def _spaced(run: str) -> tuple[str, ...]:
     """Return the run as a word, and then the parts that it is written in, if there are several."""
@@ -169,6 +203,13 @@ def _spaced(run: str) -> tuple[str, ...]:
     shape = "".join("9" if mark.isdigit() else "U" if mark.isupper() else "l" for mark in run)
     parts = [run[part.start() : part.end()].casefold() for part in _PART_OF_SHAPE.finditer(shape)]
     return (whole, *parts) if len(parts) > 1 else (whole,)
+
+
+def _likeness(word: str, known: str) -> float:
+    if is_one_slip(word, known):
+        return 1 - 1 / max(len(word), len(known))
+    alike = trigram_overlap(word, known) if word[:SAME_START] == known[:SAME_START] else 0.0
+    return alike if alike >= LEAST_ALIKE else 0.0
 
 
 def _words_of_stretch(stretch: re.Match[str]) -> Iterable[str]:

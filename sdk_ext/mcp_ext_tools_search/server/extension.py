@@ -10,10 +10,9 @@ from mcp.server import MCPServer, Server
 from mcp.server.context import HandlerResult, ServerRequestContext
 from mcp.server.extension import Extension, MethodBinding
 from mcp_types.methods import SPEC_CLIENT_METHODS
-from tools_search_ranking import default_ranker
 
 from mcp_ext_tools_search.cursor import CursorKey, InvalidCursor
-from mcp_ext_tools_search.ranking import Ranker
+from mcp_ext_tools_search.ranking import Ranker, SimpleRanker
 from mcp_ext_tools_search.server._lowlevel import lowlevel_server
 from mcp_ext_tools_search.server.failure import internal_faults_hidden
 from mcp_ext_tools_search.server.gate import is_modern, require_declared
@@ -42,8 +41,8 @@ class ToolsSearch(Extension):
     told what the caller may see.
 
     Args:
-        ranker: Orders the tools; by default a `FieldedRanker` that finds nothing where it is almost sure that nothing
-            fits (`DEFAULT_LEAST_CONFIDENCE`). Its indexes may be searched from several threads.
+        ranker: Orders the tools; by default a `SimpleRanker`, which suits catalogs of hundreds of tools. Its indexes
+            may be searched from several threads.
         settings: What is advertised, or a function that is asked for it at every connection and discovery. `maxLimit`
             is that of pages: `max_limit`, or what a value says itself where that is lower.
         cursor_key: Secret of at least 32 bytes that replicas of one server share; random by default.
@@ -92,7 +91,7 @@ class ToolsSearch(Extension):
         self._max_limit = max_limit if stated is None else min(max_limit, stated)
         self._max_query_chars = max_query_chars
         self._max_searches = max_searches
-        self._search = search or ListingSearch(ranker or default_ranker(), max_concurrency=max_concurrency)
+        self._search = search or ListingSearch(ranker or SimpleRanker(), max_concurrency=max_concurrency)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings as they are advertised now."""

@@ -18,9 +18,8 @@ from mcp.server.context import ServerRequestContext
 from mcp_types import Tool
 from pydantic import ValidationError
 from pydantic_core import to_json
-from tools_search_ranking import floored
 
-from mcp_ext_tools_search.ranking import Hit, Ranker, SlowRanker, ToolIndex
+from mcp_ext_tools_search.ranking import Hit, Ranker, SlowRanker, ToolIndex, floored
 from mcp_ext_tools_search.server.listing import read_listing
 from mcp_ext_tools_search.server.middleware import caller_listing
 

@@ -3,13 +3,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from mcp_ext_tools_search.ranking import Hit, PlainRanker, ToolIndex
+from mcp_ext_tools_search.ranking import Hit, SimpleRanker, ToolIndex
 from mcp_types import Tool
 
 
 @pytest.fixture(scope="module")
 def index(make_tool: Callable[..., Tool]) -> ToolIndex:
-    return PlainRanker()(
+    return SimpleRanker()(
         [
             make_tool("get_weather", "Weather of a city."),
             make_tool("send_mail", "Send a message.", title="Mail"),
@@ -38,7 +38,7 @@ def test_scores_fall(index: ToolIndex):
 
 def test_a_hidden_tool_changes_nothing(index: ToolIndex, make_tool: Callable[..., Tool]):
     visible = {"read_file", "send_mail"}
-    alone = PlainRanker()(
+    alone = SimpleRanker()(
         [make_tool("read_file", "Read a text file."), make_tool("send_mail", "Send a message.", title="Mail")]
     )
     assert index.search("text message", visible=visible) == alone.search("text message")
@@ -47,10 +47,10 @@ def test_a_hidden_tool_changes_nothing(index: ToolIndex, make_tool: Callable[...
 
 def test_words_are_counted_where_their_idf_is_zero(make_tool: Callable[..., Tool]):
     # Each word is in half of the tools, where Okapi's idf is log(1).
-    index = PlainRanker()([make_tool("alpha", "one two"), make_tool("beta", "three four")])
+    index = SimpleRanker()([make_tool("alpha", "one two"), make_tool("beta", "three four")])
     assert [hit.name for hit in index.search("two three one")] == ["alpha", "beta"]
 
 
 def test_a_catalog_without_words_finds_nothing(make_tool: Callable[..., Tool]):
-    assert list(PlainRanker()([]).search("anything")) == []
-    assert list(PlainRanker()([make_tool("_")]).search("anything")) == []
+    assert list(SimpleRanker()([]).search("anything")) == []
+    assert list(SimpleRanker()([make_tool("_")]).search("anything")) == []

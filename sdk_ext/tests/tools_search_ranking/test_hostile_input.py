@@ -9,13 +9,13 @@ from time import process_time
 from typing import Any
 
 import pytest
-from mcp_ext_tools_search.ranking import PlainRanker, Ranker
+from mcp_ext_tools_search.ranking import Ranker, SimpleRanker
 from mcp_types import Tool
 from tools_search_ranking import FieldedRanker, floored
 
 _LONG = 100_000
 _SECONDS = 5.0
-_RANKERS = pytest.mark.parametrize("ranker", [FieldedRanker(), PlainRanker()], ids=["fielded", "plain"])
+_RANKERS = pytest.mark.parametrize("ranker", [FieldedRanker(), SimpleRanker()], ids=["fielded", "simple"])
 
 
 def _nested(depth: int) -> dict[str, Any]:

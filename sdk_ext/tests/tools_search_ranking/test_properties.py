@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp_ext_tools_search.ranking import PlainRanker, Ranker
+from mcp_ext_tools_search.ranking import Ranker, SimpleRanker
 from mcp_ext_tools_search.ranking.terms import terms, tool_terms, trimmed
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
@@ -28,8 +28,8 @@ _SCHEMA = st.dictionaries(_WORD, _PROPERTY, max_size=2)
 _GROUP = st.none() | st.sampled_from(["mail", "weather service"])
 _RANKERS = pytest.mark.parametrize(
     "ranker",
-    [FieldedRanker(), FieldedRanker(least_confidence=0.5), FieldedRanker(least_confidence=1.0), PlainRanker()],
-    ids=["fielded", "fielded that may find nothing", "fielded that finds nothing if it can", "plain"],
+    [FieldedRanker(), FieldedRanker(least_confidence=0.5), FieldedRanker(least_confidence=1.0), SimpleRanker()],
+    ids=["fielded", "fielded that may find nothing", "fielded that finds nothing if it can", "simple"],
 )
 
 

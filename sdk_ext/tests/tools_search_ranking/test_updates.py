@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from mcp_ext_tools_search.ranking import Hit, PlainRanker, ToolIndex, UpdatableIndex
+from mcp_ext_tools_search.ranking import Hit, SimpleRanker, ToolIndex, UpdatableIndex
 from mcp_types import Tool
 from tools_search_ranking import FieldedRanker, floored
 
@@ -99,6 +99,6 @@ def test_removing_a_name_that_is_not_there_changes_nothing(make_tool: Callable[.
     assert [hit.name for hit in index.updated(["b"], []).search("weather")] == ["a"]
 
 
-@pytest.mark.parametrize("ranker", [PlainRanker()])
-def test_an_index_that_cannot_be_updated_does_not_say_that_it_can(ranker: PlainRanker):
+@pytest.mark.parametrize("ranker", [SimpleRanker()])
+def test_an_index_that_cannot_be_updated_does_not_say_that_it_can(ranker: SimpleRanker):
     assert not isinstance(floored(ranker)([]), UpdatableIndex)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mcp_ext_tools_search.ranking import PlainRanker, UpdatableIndex
+from mcp_ext_tools_search.ranking import SimpleRanker, UpdatableIndex
 from mcp_types import Tool
 from numpy.typing import NDArray
 from tools_search_ranking import FieldedRanker, floored
@@ -117,7 +117,7 @@ def test_an_embedder_without_weights_leaves_what_words_find_to_the_words(judging
 
 
 def test_a_ranking_of_words_that_knows_no_signs_holds_nothing_back(judging: Embedder, tools: list[Tool]) -> None:
-    ranker = SemanticRanker(replace(judging, weights=_NEVER), lexical=PlainRanker())
+    ranker = SemanticRanker(replace(judging, weights=_NEVER), lexical=SimpleRanker())
     index = ranker(tools)
     assert ranker.settle(SECONDS)
     assert index.search(_UNFIT)

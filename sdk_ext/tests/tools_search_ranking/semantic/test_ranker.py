@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mcp_ext_tools_search.ranking import PlainRanker, UpdatableIndex
+from mcp_ext_tools_search.ranking import SimpleRanker, UpdatableIndex
 from mcp_types import Tool
 from numpy.typing import NDArray
 from tools_search_ranking import FieldedRanker, floored
@@ -205,7 +205,7 @@ def test_an_index_of_nothing_finds_nothing(embedder: Embedder, tools: list[Tool]
 
 
 def test_its_indexes_can_be_updated_where_those_of_the_words_can(embedder: Embedder, tools: list[Tool]) -> None:
-    ranker = SemanticRanker(embedder, lexical=PlainRanker())
+    ranker = SemanticRanker(embedder, lexical=SimpleRanker())
     index = ranker(tools)
     assert ranker.settle(SECONDS)
     assert not isinstance(index, UpdatableIndex)

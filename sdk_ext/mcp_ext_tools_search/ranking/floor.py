@@ -1,0 +1,82 @@
+"""The draft's matching floor, put under any ranking (draft: Order and Matching).
+
+Ranking is free, but two things hold on every server: a query that is a tool's name finds that tool first, and a tool
+that has every term of the query is among the matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from mcp_types import Tool
+
+from mcp_ext_tools_search.ranking.interface import FloorKeeper, Hit, Ranker, ToolIndex
+from mcp_ext_tools_search.ranking.terms import terms, tool_terms, trimmed
+
+
+class Floor:
+    """The terms of a catalog, ready for any number of queries.
+
+    Args:
+        tools: The tools of the catalog, with unique names.
+    """
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self._terms = {tool.name: tool_terms(tool) for tool in tools}
+        self._having: dict[str, set[str]] = {}
+        for name, members in self._terms.items():
+            for term in frozenset[str]().union(*members.values()):
+                self._having.setdefault(term, set()).add(name)
+
+    def under(self, query: str, hits: Sequence[Hit], visible: Collection[str] | None = None) -> Sequence[Hit]:
+        """Return `hits` with the floor under them: the same object where nothing is missing.
+
+        A tool named exactly like the trimmed query comes first. Tools that have all terms of the query and were not
+        found follow the last hit, ordered by name, with its score.
+        """
+        wanted = frozenset(terms(query))
+        having = [self._having.get(term, set[str]()) for term in wanted]
+        matching = set[str].intersection(*having) if having else set[str]()
+        if missing := sorted(self._visible(matching, visible).difference(hit.name for hit in hits)):
+            score = hits[-1].score if hits else 1.0
+            hits = [*hits, *(Hit(name, score, self._matched(name, wanted)) for name in missing)]
+        exact = trimmed(query)
+        return led_by(exact, hits) if self._visible({exact} & self._terms.keys(), visible) else hits
+
+    def _matched(self, name: str, wanted: frozenset[str]) -> tuple[str, ...]:
+        return tuple(member for member, own in self._terms[name].items() if wanted & own)
+
+    @staticmethod
+    def _visible(names: set[str], visible: Collection[str] | None) -> set[str]:
+        return names if visible is None else {name for name in names if name in visible}
+
+
+def with_floor(query: str, tools: Sequence[Tool], hits: Sequence[Hit]) -> Sequence[Hit]:
+    """Return `hits` with the floor of `tools` under them; for several queries of one catalog, keep a `Floor`."""
+    return Floor(tools).under(query, hits)
+
+
+def floored(ranker: Ranker) -> Ranker:
+    """Return a ranker whose indexes keep the matching floor, however `ranker` orders.
+
+    A ranker that keeps the floor itself is returned as it is.
+    """
+    return ranker if isinstance(ranker, FloorKeeper) else lambda tools: _FlooredIndex(Floor(tools), ranker(tools))
+
+
+def led_by(name: str, hits: Sequence[Hit]) -> Sequence[Hit]:
+    """Return `hits` with the tool called `name` first, whether it was found or not."""
+    if hits and hits[0].name == name and hits[0].score == 1.0 and "name" in hits[0].matched:
+        return hits
+    own = next((hit for hit in hits if hit.name == name), Hit(name, 1.0))
+    matched = own.matched if "name" in own.matched else ("name", *own.matched)
+    return [own._replace(score=1.0, matched=matched), *(hit for hit in hits if hit.name != name)]
+
+
+class _FlooredIndex:
+    def __init__(self, floor: Floor, index: ToolIndex) -> None:
+        self._floor = floor
+        self._index = index
+
+    def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
+        return self._floor.under(query, self._index.search(query, visible=visible), visible)

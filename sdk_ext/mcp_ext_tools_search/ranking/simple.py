@@ -1,0 +1,150 @@
+"""A ranking to read and to copy: BM25 over the weighted fields of each definition, with some knowledge of language.
+
+A word of a query counts by its stem, as it is written, through related words and abbreviations, and where no tool has
+it, through known words that it may be a slip of. To the sum come a bonus for tools whose name the query says, and a
+deduction for tools that cover little of the query.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice, pairwise
+from math import log1p
+from typing import Final
+
+from mcp_types import Tool
+from rank_bm25 import BM25Okapi
+
+from mcp_ext_tools_search.ranking import language
+from mcp_ext_tools_search.ranking.fields import MEMBERS, STEPS, fields
+from mcp_ext_tools_search.ranking.interface import Hit
+from mcp_ext_tools_search.ranking.lexicon import STOP_WORDS
+
+_K1: Final = 1.5  # how much a repeated word gains over a single one
+_B: Final = 0.7  # how much of its score a word of a long definition loses
+_MOST_COUNTED: Final = 4  # occurrences of a word in one field: repeating it further gains nothing
+_AS_WRITTEN, _RELATED, _SPELLED_OUT, _CORRECTED, _JOINED = 0.5, 0.3, 0.5, 0.8, 0.5
+_NAME_BONUS: Final = 3.0 * (_K1 * STEPS + 1) / (_K1 + 1)
+_LEAST_COVERED: Final = 0.65  # part of its score that is left to a tool that covers nothing of the query
+_LONGEST_QUERY, _MOST_WORDS, _MOST_CORRECTED, _SHORTEST_JOINED = 8_192, 128, 12, 5
+
+
+class SimpleIndex:
+    """Tools ready to be searched. It never changes, so any number of threads may search it at once."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self._tools = sorted(tools, key=lambda tool: tool.name)
+        documents = [_document(tool) for tool in self._tools]
+        self._members = [members for _, members, _ in documents]
+        self._having: dict[str, list[int]] = {}
+        for place, (counts, _, _) in enumerate(documents):
+            for term in counts:
+                self._having.setdefault(term, []).append(place)
+        self._idf = {term: self._idf_of(len(having)) for term, having in self._having.items()}
+        in_names = ([term for term in members["name"] if term[0] != "="] for members in self._members)
+        self._name_idf = [sum(map(self._idf.__getitem__, stems)) or 1.0 for stems in in_names]
+        if self._idf:
+            self._okapi = BM25Okapi([list(counts.elements()) for counts, _, _ in documents], k1=_K1 * STEPS, b=_B)
+            self._okapi.idf = self._idf
+            # Each word is in the corpus by its stem and as it is written, and makes a definition longer once.
+            self._okapi.doc_len = [length for _, _, length in documents]
+            self._okapi.avgdl = sum(self._okapi.doc_len) / len(documents) or 1.0
+
+    def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
+        """Return the visible tools that share a meaningful word with `query`, best first; the first scores 1."""
+        if visible is not None:
+            # Statistics are taken over a whole index, and a hidden tool may not enter them.
+            return SimpleIndex([tool for tool in self._tools if tool.name in visible]).search(query)
+        weights, covered, total = self._weighed(query[:_LONGEST_QUERY])
+        scores, said, share = (dict.fromkeys(range(len(self._tools)), 0.0) for _ in range(3))
+        for term, weight in weights.items():
+            having = self._having[term]
+            for place, score in zip(having, self._okapi.get_batch_scores([term], having), strict=True):
+                scores[place] += weight * score
+        for term, idf in covered.items():
+            for place in self._having[term]:
+                share[place] += idf / total
+                said[place] += idf / self._name_idf[place] * (term in self._members[place]["name"])
+        for place in scores:
+            scores[place] += _NAME_BONUS * min(said[place], 1.0)
+            scores[place] *= _LEAST_COVERED + (1 - _LEAST_COVERED) * min(share[place], 1.0)
+        best = max(scores.values(), default=0.0)
+        # Rounded, as sums in another order differ in their last digits; equal scores are ordered by name.
+        ranked = sorted((-round(score / best, 9), place) for place, score in scores.items() if score)
+        return [Hit(self._tools[place].name, -score, self._matched(place, weights)) for score, place in ranked]
+
+    def _weighed(self, query: str) -> tuple[dict[str, float], dict[str, float], float]:
+        """Return the known terms of a query with their weights, the idf that each covers, and the idf of all words."""
+        weights, covered, total = dict[str, float](), dict[str, float](), 0.0
+        for term, weight, covers in self._asked(query):
+            idf = self._idf.get(term)
+            if idf is not None:
+                weights[term] = weights.get(term, 0.0) + weight
+                covered[term] = covered.get(term, 0.0) + covers * idf
+            if covers == 1.0 and not (idf is None and language.is_character(term)):
+                total += self._idf_of(0) if idf is None else idf
+        for pair in map("".join, pairwise(islice(language.words(query), _MOST_WORDS))):
+            # `log out` may mean what another calls `logout`.
+            if len(pair) >= _SHORTEST_JOINED and f"={pair}" in self._idf and language.stem(pair) not in weights:
+                weights[language.stem(pair)] = _JOINED
+        return weights, covered, total or 1.0
+
+    def _asked(self, query: str) -> Iterator[tuple[str, float, float]]:
+        """Yield the terms to look up for a query, each with its weight and the part of a word that it covers."""
+        spoken = list(language.words(query))
+        # Of a long request rather all pairs of characters than half of them and their characters.
+        content = sorted([word for word in spoken if word not in STOP_WORDS], key=language.is_character)
+        kept = frozenset(islice(dict.fromkeys(content or spoken), _MOST_WORDS))
+        if not content:
+            yield from ((f"={word}", 1.0, 1.0) for word in kept if f"={word}" in self._idf)
+            return
+        content = [word for word in content if word in kept]
+        stems = language.query_weights(list(map(language.stem, content)), query)
+        for word, weight in stems.items():
+            yield word, weight, 1.0
+            yield from ((other, weight * _RELATED, 0.0) for other in language.related_words(word))
+            yield from ((other, weight * _SPELLED_OUT, 0.0) for other in language.spelled_out(word))
+        for word in islice(
+            (word for word in stems if not (word in self._idf or language.is_unspaced(word))), _MOST_CORRECTED
+        ):
+            for other, likeness in language.nearest(word, self._idf):
+                yield other, stems[word] * _CORRECTED * likeness, _CORRECTED * likeness
+        for word, weight in language.query_weights(content, query).items():
+            yield f"={word}", weight * _AS_WRITTEN, 0.0
+
+    def _matched(self, place: int, terms: Collection[str]) -> tuple[str, ...]:
+        own = self._members[place]
+        return tuple(member for member in MEMBERS if not own[member].isdisjoint(terms))
+
+    def _idf_of(self, having: int) -> float:
+        """Return the inverse document frequency in Lucene's form, which is positive however common a word is."""
+        return log1p((len(self._tools) - having + 0.5) / (having + 0.5))
+
+
+class SimpleRanker:
+    """The port's default, for catalogs of hundreds of tools; quicker rankers are tested against it."""
+
+    def __call__(self, tools: Sequence[Tool], /) -> SimpleIndex:
+        """Index `tools`, whose names are unique."""
+        return SimpleIndex(tools)
+
+
+def _document(tool: Tool) -> tuple[Counter[str], dict[str, set[str]], float]:
+    """Return how often each term counts in a definition, the terms of each of its members, and its length."""
+    counts, members, length = Counter[str](), {member: set[str]() for member in MEMBERS}, 0.0
+    for field in fields(tool):
+        steps = int(field.weight * STEPS)
+        for word, count in Counter(word for text in field.texts for word in language.words(text)).items():
+            terms = _index_terms(word)
+            members[field.member].update(terms)
+            counts.update(dict.fromkeys(terms, min(count, _MOST_COUNTED) * steps))
+            length += count * steps if terms[0][0] != "=" else 0
+    return counts, members, length
+
+
+def _index_terms(word: str) -> tuple[str, ...]:
+    """Return the stem of a word, and with a mark the word as it is written; some words have but one of them."""
+    if word in STOP_WORDS or language.is_character(word):
+        return (f"={word}",)
+    return (word,) if language.is_unspaced(word) else (language.stem(word), f"={word}")
