@@ -9,7 +9,7 @@ from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker
 
 from benchmarks.retrieval.datasets import SMALL, read_dataset
 from benchmarks.retrieval.measure import measure
-from benchmarks.retrieval.peers import PEERS
+from benchmarks.retrieval.rankers import PEERS
 
 
 def test_its_labels_name_its_tools_and_every_tool_is_asked_for():
