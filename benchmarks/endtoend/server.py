@@ -19,7 +19,7 @@ from mcp_ext_tools_search.server import ToolsSearch
 from mcp_types import ListToolsResult, PaginatedRequestParams, RequestParams
 from tools_search_server.base.limits import Limits
 from tools_search_server.catalog.catalog_file import read_catalog
-from tools_search_server.programs.catalog_program import CatalogChoice, catalog_program
+from tools_search_server.programs.catalog import CatalogChoice, catalog_program
 from tools_search_server.programs.serving import Address, Program, serve
 
 __all__ = ["NOTHING", "PROCESSOR_TIME"]
@@ -51,7 +51,7 @@ def _relisting(file: Path) -> Program:
 
     server = Server[Any]("relisting", on_list_tools=list_tools)
     ToolsSearch().install(server)
-    return Program(server, beside=nullcontext, farewell=lambda: None)
+    return Program(server, lifespan=nullcontext, on_stop=lambda: None)
 
 
 async def _nothing(_ctx: ServerRequestContext[Any, Any], _params: RequestParams) -> dict[str, Any]:

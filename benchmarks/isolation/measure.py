@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from tools_search_hosts import qualified_name
 from tools_search_server.access.principals import new_token
-from tools_search_server.gateway.public_uris import public_uri
+from tools_search_server.gateway.public_names import public_uri
 
 from benchmarks.isolation.callers import Answer, Door, Era
 from benchmarks.isolation.worlds import CALLER, OWNER, World, random_world

@@ -15,7 +15,7 @@ import click.testing
 import pytest
 from tools_search_client.cli.command_line import commands as client
 from tools_search_conformance.cli.cli import cli as conformance
-from tools_search_server.programs.command_line import command as server
+from tools_search_server.programs.cli import command as server
 
 PROGRAMS: Final = {
     "tools-search-server": server,

@@ -19,9 +19,9 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp_ext_tools_search.client import TOOLS_SEARCH
 from tools_search_server.base.limits import Limits
-from tools_search_server.compat.endpoint import CompatOptions
-from tools_search_server.programs.compat_program import compat_program
-from tools_search_server.programs.gateway_program import GatewayOptions, gateway_program
+from tools_search_server.compat.definitions import CompatOptions
+from tools_search_server.gateway.gateway import GatewayOptions
+from tools_search_server.programs.gateway import gateway_program
 
 UPSTREAMS = Path(__file__).parent / "servers"
 
@@ -132,11 +132,11 @@ def gateway(configuration: Callable[..., Path]) -> Connect:
         options = GatewayOptions(start_deadline, call_timeout)
         program = gateway_program(configuration(**entries), Limits(), options)
         async with (
-            program.beside(),
+            program.lifespan(),
             Client(program.server, mode=mode, extensions=[TOOLS_SEARCH], **(client or {})) as connected_client,
         ):
             yield connected_client
-            program.farewell()
+            program.on_stop()
 
     return connected
 
@@ -150,10 +150,10 @@ def compat_gateway() -> Connect:
         compat: str, mode: str, file: Path, *, prefix: str = "", most_tools: int = 100, **client: Any
     ) -> AsyncGenerator[Client]:
         chosen = CompatOptions((compat,), prefix, most_tools)
-        program = compat_program(file, Limits(), GatewayOptions(20, 20), chosen, over_http=False)
-        async with program.beside(), Client(program.server, mode=mode, **client) as connected_client:
+        program = gateway_program(file, Limits(), GatewayOptions(20, 20), chosen, over_http=False)
+        async with program.lifespan(), Client(program.server, mode=mode, **client) as connected_client:
             yield connected_client
-            program.farewell()
+            program.on_stop()
 
     return connected
 

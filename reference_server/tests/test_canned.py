@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from mcp_types import CallToolResult, TextContent, Tool
-from tools_search_server.catalog.canned import canned_answer, echo_answer
+from tools_search_server.catalog.answers import canned_answer, echo_answer, example_value
 from tools_search_server.catalog.catalog_file import bundled_catalog
-from tools_search_server.catalog.example_value import example_value
 
 BUNDLED = bundled_catalog().tools
 

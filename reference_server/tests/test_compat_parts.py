@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp.server import ServerRequestContext
-from mcp_types import Implementation
 from starlette.requests import Request
 from tools_search_hosts import ServerEntry, StdioTarget, qualified_name
 from tools_search_server.compat.always_available import AlwaysAvailable
 from tools_search_server.compat.definitions import META_TOOLS, MetaNames, is_prefix
-from tools_search_server.compat.found_lists import FoundLists
-from tools_search_server.gateway.gateway import Gateway
+from tools_search_server.compat.list_changed import SessionLists
+from tools_search_server.gateway.gateway import Gateway, GatewayOptions
 from tools_search_server.gateway.views import Views
 
 TEXTS = st.text("abc_-/é 0", min_size=1, max_size=70)
@@ -50,9 +49,8 @@ def request_of(session: str) -> ServerRequestContext[Any, Any]:
 
 
 def test_the_session_that_was_silent_longest_is_forgotten_first() -> None:
-    info = Implementation(name="t", version="0")
-    gateway = Gateway([ServerEntry("s", StdioTarget("true"))], page_size=9, call_seconds=1, client_info=info)
-    lists = FoundLists(Views(gateway, gateway.access), AlwaysAvailable(), most_tools=5, most_sessions=2)
+    gateway = Gateway([ServerEntry("s", StdioTarget("true"))], GatewayOptions(), page_size=9)
+    lists = SessionLists(Views(gateway), AlwaysAvailable(), most_tools=5, most_sessions=2)
     for session in ("one", "two"):
         assert lists.add(request_of(session), ["s__a"])
     assert not lists.add(request_of("one"), ["s__a"])

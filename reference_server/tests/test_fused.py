@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from mcp_ext_tools_search.ranking import Hit
 from mcp_types import Tool
 from tools_search_ranking import FieldedRanker
-from tools_search_server.gateway.fused import fused
+from tools_search_server.gateway.search import fused
 
 
 def made(prefix: str, count: int) -> tuple[list[Hit], dict[str, Tool]]:

@@ -13,7 +13,8 @@ from mcp import Client, MCPError
 from mcp_ext_tools_search.client import TOOLS_SEARCH
 from mcp_types import EmbeddedResource, PromptReference, ResourceLink, ResourceTemplateReference, TextResourceContents
 from tools_search_server.base.limits import Limits
-from tools_search_server.programs.gateway_program import GatewayOptions, gateway_program
+from tools_search_server.gateway.gateway import GatewayOptions
+from tools_search_server.programs.gateway import gateway_program
 
 LIBRARY = Path(__file__).parent / "servers" / "library.py"
 
@@ -191,7 +192,7 @@ async def test_a_toolset_shows_resources_and_prompts_of_the_servers_that_it_show
     file.write_text(json.dumps({"mcpServers": servers, "toolsets": {"some": toolset}}))
     program = gateway_program(file, Limits(), GatewayOptions(20, 20, "some"))
     with anyio.fail_after(60):
-        async with program.beside(), Client(program.server, mode=mode, extensions=[TOOLS_SEARCH]) as client:
+        async with program.lifespan(), Client(program.server, mode=mode, extensions=[TOOLS_SEARCH]) as client:
             uris = [resource.uri for resource in (await client.session.list_resources()).resources]
             names = [prompt.name for prompt in (await client.session.list_prompts()).prompts]
             templates = [
@@ -200,7 +201,7 @@ async def test_a_toolset_shows_resources_and_prompts_of_the_servers_that_it_show
             single = await refusal(client, "gateway://new/file:///shared.txt")
             hidden = await refusal(client, "gateway://hidden/file:///shared.txt")
             bare = await refusal(client, "memo:hidden:1")
-            program.farewell()
+            program.on_stop()
     assert len(uris) == 4
     assert all(uri.startswith("gateway://old%20one/") for uri in uris)
     assert len(names) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from mcp_types import Implementation, Tool
 from tools_search_hosts import Rule, ServerEntry, StdioTarget
 from tools_search_server.gateway.orientation import instructions, settings
-from tools_search_server.gateway.views import SeenUpstream
+from tools_search_server.gateway.views import VisibleServer
 from tools_search_server.upstreams.state import State
 from tools_search_server.upstreams.upstream import Upstream
 
@@ -22,7 +23,7 @@ FIRECRAWL = (
 )
 
 
-def upstream(name: str, says: str = "", *tools: str) -> Upstream:
+def upstream(name: str, says: str = "", *tools: str) -> VisibleServer:
     entry = ServerEntry(name, StdioTarget("true"))
     client_info = Implementation(name="t", version="0")
     one = Upstream(
@@ -33,7 +34,7 @@ def upstream(name: str, says: str = "", *tools: str) -> Upstream:
         one._move(  # pyright: ignore[reportPrivateUsage] - as a connection does
             State("ready", datetime.now(UTC)), {tool: Tool(name=tool, input_schema={}) for tool in tools}
         )
-    return one
+    return VisibleServer(one, Rule())
 
 
 def test_instructions_are_bounded_and_count_what_they_leave_out() -> None:
@@ -46,7 +47,7 @@ def test_instructions_are_bounded_and_count_what_they_leave_out() -> None:
 def test_the_size_is_left_out_until_it_is_known() -> None:
     one = upstream("one")
     assert settings([one], 3).catalog_size is None
-    one.settled.set()
+    one.upstream.settled.set()
     assert settings([one], 3).catalog_size == 3
     assert settings([one], 3).topics == ["one"]
 
@@ -78,7 +79,7 @@ def test_instructions_are_as_short_in_any_language(says: str) -> None:
 
 def test_names_of_tools_are_those_that_callers_can_use() -> None:
     one = upstream("firecrawl", FIRECRAWL, "firecrawl_search", "firecrawl_scrape", "scrape", "search")
-    said = SeenUpstream(one, Rule()).instructions
+    said = one.instructions
     assert "use firecrawl__firecrawl_search from this server" in said
     assert "`firecrawl__scrape` or firecrawl__firecrawl_scrape(url)." in said
     assert "You can scrape or search" in said  # words of the language
@@ -86,7 +87,7 @@ def test_names_of_tools_are_those_that_callers_can_use() -> None:
 
 @pytest.mark.parametrize("rule", [Rule(frozenset({"scrape"}), excludes=False), Rule(frozenset({"hidden_tool"}))])
 def test_a_server_of_which_a_part_is_hidden_is_not_quoted_since_it_may_speak_of_it(rule: Rule) -> None:
-    seen = SeenUpstream(upstream("firecrawl", FIRECRAWL, "scrape", "hidden_tool"), rule)
+    seen = replace(upstream("firecrawl", FIRECRAWL, "scrape", "hidden_tool"), rule=rule)
     assert instructions([seen], 1).splitlines()[1:] == ["- firecrawl (1 tools)"]
     assert seen.summary == ""
 

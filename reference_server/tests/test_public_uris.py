@@ -6,7 +6,7 @@ import re
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tools_search_server.gateway.public_uris import public_uri, split_uri
+from tools_search_server.gateway.public_names import public_uri, split_uri
 
 _servers = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 _uris = st.from_regex(r"[a-z][a-z0-9+.-]{0,8}:[!-~]{0,20}", fullmatch=True)

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from tools_search_hosts import StdioTarget, parse_host_file
-from tools_search_server.programs.command_line import command
+from tools_search_server.programs.cli import command
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 

@@ -20,10 +20,12 @@ from mcp_types import ToolListChangedNotification
 from redis import Redis
 from redis.exceptions import RedisError
 from tools_search_server.base.limits import Limits
-from tools_search_server.gateway.redis_address import RedisAddress
-from tools_search_server.gateway.replica_news import News, decode, encode
-from tools_search_server.programs.command_line import command
-from tools_search_server.programs.gateway_program import GatewayOptions, configured_gateway, gateway_server, program_of
+from tools_search_server.gateway.gateway import GatewayOptions
+from tools_search_server.gateway.redis_channel import RedisAddress, ReplicaMessage, decode, encode
+from tools_search_server.gateway.search import GatewaySearch
+from tools_search_server.gateway.server import gateway_server
+from tools_search_server.programs.cli import command
+from tools_search_server.programs.gateway import configured_gateway, program_of
 from tools_search_server.programs.health import gateway_health
 
 pytestmark = [
@@ -110,7 +112,8 @@ def replica(configuration: Any, raw: Any, redis: RedisServer, tmp_path: Path) ->
     async def running() -> AsyncGenerator[Replica]:
         options = GatewayOptions(20, 20, redis=redis.address)
         gateway = configured_gateway(file, Limits(), options)
-        program = program_of(gateway, file, gateway_server(gateway, Limits(), options))
+        search = GatewaySearch(gateway, Limits())
+        program = program_of(search, file, gateway_server(search), is_plain=True)
 
         async def on_message(message: object) -> None:
             if isinstance(message, ToolListChangedNotification):
@@ -123,7 +126,7 @@ def replica(configuration: Any, raw: Any, redis: RedisServer, tmp_path: Path) ->
                     here.told["modern"] += 1
 
         async with (
-            program.beside(),
+            program.lifespan(),
             Client(program.server, cache=None) as modern,
             Client(program.server, mode="legacy", message_handler=on_message) as legacy,
             anyio.create_task_group() as tasks,
@@ -131,7 +134,7 @@ def replica(configuration: Any, raw: Any, redis: RedisServer, tmp_path: Path) ->
             here = Replica(gateway, modern, legacy)
             await tasks.start(listen)
             yield here
-            program.farewell()
+            program.on_stop()
             tasks.cancel_scope.cancel()
 
     return running
@@ -150,7 +153,7 @@ async def test_a_change_that_one_replica_hears_of_reaches_the_list_and_the_subsc
                 channel.subscribe(CHANNEL)
                 await hearing.grow("marmalade")
                 await until(lambda: deaf.told["modern"] > 0 and deaf.told["legacy"] > 0)
-                await until(lambda: "growing__marmalade" in deaf.gateway.offers)
+                await until(lambda: "growing__marmalade" in deaf.gateway.tools)
                 assert await deaf.names() == await hearing.names() == before | {"growing__marmalade"}
                 assert hearing.told["modern"] > 0
                 # One says that its server has told it, each that its list has changed, and perhaps that it has started.
@@ -173,7 +176,7 @@ async def test_what_happens_while_redis_is_missing_or_stuck_is_made_up_for_and_d
             await hearing.grow("before")
             assert "growing__before" not in await deaf.names()
             redis.start()
-            await until(lambda: deaf.told["modern"] and "growing__before" in deaf.gateway.offers)
+            await until(lambda: deaf.told["modern"] and "growing__before" in deaf.gateway.tools)
             await until(lambda: hearing.connection == deaf.connection == "ready")
             assert gateway_health(deaf.gateway)["status"] == "ok"
             redis.signal(signal.SIGSTOP)
@@ -186,7 +189,7 @@ async def test_what_happens_while_redis_is_missing_or_stuck_is_made_up_for_and_d
             told = deaf.told["modern"], hearing.told["modern"]
             redis.start()
             await until(lambda: deaf.told["modern"] > told[0] and hearing.told["modern"] > told[1])
-            await until(lambda: "growing__stuck" in deaf.gateway.offers)
+            await until(lambda: "growing__stuck" in deaf.gateway.tools)
     outages = [record for record in caplog.records if "Redis cannot be used" in record.getMessage()]
     assert len(outages) == 4  # two for each replica, however often they have tried
 
@@ -195,8 +198,11 @@ async def test_rubbish_on_the_channel_changes_nothing(
     replica: Any, redis: RedisServer, until: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     rubbish = [b"", b"\xff", b"[]", b"{", b"[" * 4000, b'{"sender":1}', b"x" * 100_000]
-    rubbish += [encode(News("server", "no such", "tools"), "x"), encode(News("audience", "no such", "tools"), "x")]
-    rubbish += [encode(News("server", "growing", "prompts"), "x")]
+    rubbish += [
+        encode(ReplicaMessage(about="server", name="no such", kind="tools"), "x"),
+        encode(ReplicaMessage(about="audience", name="no such", kind="tools"), "x"),
+    ]
+    rubbish += [encode(ReplicaMessage(about="server", name="growing", kind="prompts"), "x")]
     redis.start()
     with anyio.fail_after(SECONDS):
         async with replica() as one, replica() as other:
@@ -205,11 +211,12 @@ async def test_rubbish_on_the_channel_changes_nothing(
             with redis.client as attacker:
                 for message in rubbish * 20:
                     attacker.publish(CHANNEL, message)
-                attacker.publish(CHANNEL, encode(News("audience", "plain/", "tools"), "x"))
+                change = ReplicaMessage(about="audience", name="plain/", kind="tools")
+                attacker.publish(CHANNEL, encode(change, "x"))
             await until(lambda: one.told["modern"] and other.told["modern"])
             assert await one.names() == await other.names() == {"growing__plain"}
             await one.grow("after")
-            await until(lambda: "growing__after" in other.gateway.offers)
+            await until(lambda: "growing__after" in other.gateway.tools)
     ignored = [record for record in caplog.records if "no replica sends" in record.getMessage()]
     assert len(ignored) == 2  # one for each replica
 

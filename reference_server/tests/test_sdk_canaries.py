@@ -17,7 +17,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
 from mcp.server.connection import Connection
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import ListToolsResult, PaginatedRequestParams
-from tools_search_server.gateway.caller_session import connection_of
+from tools_search_server.gateway.caller_questions import connection_of
 
 
 def test_the_transport_still_names_a_session_that_is_gone() -> None:

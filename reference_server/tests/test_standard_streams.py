@@ -7,7 +7,7 @@ import threading
 
 import anyio
 import pytest
-from tools_search_server.programs.standard_streams import OutputText
+from tools_search_server.programs.stdio import OutputText
 
 pytestmark = pytest.mark.anyio
 

@@ -1,4 +1,4 @@
-"""`tools-search-server`: starts the command so that Ctrl-C ends it in good order from the first moment.
+"""The entry point of `tools-search-server`, which Ctrl-C ends in good order from the first moment.
 
 Importing the rest takes most of a second, in which nothing else watches for signals.
 """
@@ -9,13 +9,11 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command; exits with the code that the outcome deserves."""
+    """Run the command, and exit with its code."""
     try:
-        from tools_search_server.programs.command_line import run
+        from tools_search_server.programs.cli import run
 
         run(arguments)
     except KeyboardInterrupt:

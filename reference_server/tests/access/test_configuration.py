@@ -15,14 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp import Client, MCPError
 from mcp_ext_tools_search.client import TOOLS_SEARCH, search_tools, server_settings
-from mcp_types import Implementation, PaginatedRequestParams, Tool
+from mcp_types import PaginatedRequestParams, Tool
 from tools_search_hosts import ConfigurationError, ServerEntry, StdioTarget, parse_host_file
 from tools_search_hosts.toolsets import Toolset
 from tools_search_server.access.configuration import Access, read_access, read_toolsets
 from tools_search_server.base.limits import Limits
-from tools_search_server.gateway.gateway import Gateway
+from tools_search_server.gateway.gateway import Gateway, GatewayOptions
+from tools_search_server.gateway.search import GatewaySearch
+from tools_search_server.gateway.server import gateway_server
 from tools_search_server.gateway.views import Views
-from tools_search_server.programs.gateway_program import GatewayOptions, gateway_server
 from tools_search_server.upstreams.state import State
 
 pytestmark = pytest.mark.anyio
@@ -60,8 +61,8 @@ def is_shown(chosen: Mapping[str, Any], server: str, tool: str) -> bool:
 def offering(catalog: Catalog, down: set[str], access: Access | None = None) -> Gateway:
     """A gateway whose servers have been reached, or are down."""
     entries = [ServerEntry(name, StdioTarget("true")) for name in catalog]
-    info = Implementation(name="t", version="0")
-    gateway = Gateway(entries, page_size=LIMITS.page_size, call_seconds=1, client_info=info, access=access)
+    options = GatewayOptions(start_deadline=0, call_timeout=1)
+    gateway = Gateway(entries, options, page_size=LIMITS.page_size, access=access)
     for upstream in gateway.upstreams:
         set_tools(upstream, {} if upstream.name in down else catalog[upstream.name], upstream.name in down)
     return gateway
@@ -82,7 +83,7 @@ async def refusal(request: Callable[[], Any]) -> Any:
 async def answers_of(gateway: Gateway, mode: str, queries: list[str], names: list[str]) -> dict[str, Any]:
     """Everything that a caller can learn of a gateway."""
     learnt: dict[str, Any] = {}
-    server = gateway_server(gateway, LIMITS, GatewayOptions(start_deadline=0, call_timeout=1))
+    server = gateway_server(GatewaySearch(gateway, LIMITS))
     async with Client(server, mode=mode, extensions=[TOOLS_SEARCH], cache=None) as client:
         learnt["told"] = client.instructions, server_settings(client)
         cursor = None
@@ -153,14 +154,14 @@ async def test_a_page_cursor_of_who_sees_more_leads_nowhere(two_servers: Catalog
     hidden_last = type(hidden_last)(hidden_last.tools, 1)
     cursor = hidden_last.page(None, "2026-07-28")["nextCursor"]
     assert cursor is not None
-    view = Views(gateway, Access()).of(READING)
+    view = Views(gateway).of(READING)
     with pytest.raises(MCPError, match="Invalid cursor"):
         view.pages.page(cursor, "2026-07-28")
 
 
 async def test_a_change_is_announced_to_those_who_see_it_alone(two_servers: Catalog) -> None:
     gateway = offering(two_servers, set(), Access(READING))
-    server = gateway_server(gateway, LIMITS, GatewayOptions(start_deadline=0, call_timeout=1))
+    server = gateway_server(GatewaySearch(gateway, LIMITS))
     git, mail = gateway.upstreams
     more = Tool(name="log", description="changed", input_schema={"type": "object"})
     with anyio.fail_after(10):
@@ -169,13 +170,13 @@ async def test_a_change_is_announced_to_those_who_see_it_alone(two_servers: Cata
             client.listen(tools_list_changed=True) as events,
         ):
             set_tools(mail, {})
-            await gateway.changes.announce()
+            await gateway.notifiers[0].announce()
             with anyio.move_on_after(0.2) as silent:
                 await anext(aiter(events))
             set_tools(git, {"log": more})
-            await gateway.changes.announce()
+            await gateway.notifiers[0].announce()
             await anext(aiter(events))
-            gateway.changes.close()
+            gateway.close_subscriptions()
     assert silent.cancelled_caught
 
 
@@ -184,7 +185,7 @@ async def test_tools_that_a_toolset_names_in_vain_are_reported_once(
 ) -> None:
     excluding = read_toolsets({"t": {"git": {"exclude": ["sceret"]}}}, ["git"], [])["t"]
     gateway = offering(two_servers, set(), Access(excluding))
-    views = Views(gateway, gateway.access)
+    views = Views(gateway)
     for _ in range(2):
         views.of(excluding)
         set_tools(gateway.upstreams[0], two_servers["git"])

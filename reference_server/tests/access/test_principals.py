@@ -21,8 +21,8 @@ from mcp.client.subscriptions import SubscriptionLost
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, search_tools, server_settings
 from mcp_types import ToolListChangedNotification
 from tools_search_server.access.principals import Throttle, TokenHash, new_token
-from tools_search_server.programs.command_line import command
-from tools_search_server.programs.status_command import TOKEN_VARIABLE
+from tools_search_server.programs.cli import command
+from tools_search_server.programs.status import TOKEN_VARIABLE
 
 pytestmark = pytest.mark.anyio
 
@@ -358,7 +358,7 @@ async def test_the_status_shows_a_principal_what_it_sees_and_others_nothing(
         part = await anyio.to_thread.run_sync(asked)
         monkeypatch.setenv(TOKEN_VARIABLE, "wrong")
         refused = await anyio.to_thread.run_sync(asked)
-    assert "which servers: told" in nothing.stderr
+    assert "servers are shown only" in nothing.stderr
     assert "git" not in nothing.stdout
     assert "git" in everything.stdout
     assert "4 tools" in everything.stdout

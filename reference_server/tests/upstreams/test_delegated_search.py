@@ -22,9 +22,9 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, TextConten
 from tools_search_hosts import qualified_name
 from tools_search_server.access.principals import TokenHash, new_token
 from tools_search_server.base.limits import Limits
-from tools_search_server.compat.endpoint import CompatOptions
-from tools_search_server.programs.compat_program import compat_program
-from tools_search_server.programs.gateway_program import GatewayOptions, gateway_program
+from tools_search_server.compat.definitions import CompatOptions
+from tools_search_server.gateway.gateway import GatewayOptions
+from tools_search_server.programs.gateway import gateway_program
 from tools_search_server.upstreams import delegated_search
 from tools_search_server.upstreams.delegated_search import Bounds, NoAnswerError
 
@@ -68,13 +68,13 @@ def open_gateway(tmp_path: Path) -> Open:
         if compat is None:
             program = gateway_program(file, limits, options)
         else:
-            program = compat_program(file, limits, options, CompatOptions((compat,), "", 100), over_http=False)
+            program = gateway_program(file, limits, options, CompatOptions((compat,), "", 100), over_http=False)
         async with (
-            program.beside(),
+            program.lifespan(),
             Client(program.server, mode=mode, extensions=[TOOLS_SEARCH], **client) as connected,
         ):
             yield connected
-            program.farewell()
+            program.on_stop()
 
     return opened
 

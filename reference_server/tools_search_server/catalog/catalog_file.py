@@ -1,7 +1,10 @@
-"""Catalog files: `{"tools": [Tool, ...]}`, the definitions exactly as `tools/list` is to return them.
+"""Catalog files: `{"tools": [Tool, ...]}`, with the definitions exactly as `tools/list` returns them.
 
-A file may also say what a tool always answers, `{"answers": {"tool name": CallToolResult, ...}}`, and which tools are
-hidden from the HTTP caller who shows a bearer token, `{"hidden": {"token": ["tool name", ...]}}`.
+Two more members are optional:
+
+* `{"answers": {"tool name": CallToolResult, ...}}`: fixed answers of tools.
+* `{"hidden": {"token": ["tool name", ...]}}`: tools that are hidden from HTTP callers with a bearer token. This is a
+  feature of the conformance fixture and no protection, since the tokens stand in the file.
 """
 
 from __future__ import annotations
@@ -17,28 +20,26 @@ from mcp_types import CallToolResult, Tool
 from pydantic import TypeAdapter, ValidationError
 from tools_search_hosts import ConfigurationError
 
-__all__ = ["CatalogFile", "bundled_catalog", "read_catalog"]
-
 
 @dataclass(frozen=True)
 class CatalogFile:
-    """What a catalog file holds."""
+    """The contents of a catalog file."""
 
     tools: Sequence[Tool]
 
     answers: Mapping[str, CallToolResult] = field(default_factory=dict[str, CallToolResult])
-    """What some tools always answer, by name."""
+    """Fixed answers of some tools, by name."""
 
     hidden: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
-    """Names of the tools that some callers do not see, by bearer token."""
+    """Names of the tools that are hidden from some callers, by bearer token."""
 
 
 def read_catalog(file: Path) -> CatalogFile:
     """Return the contents of a catalog file, the tools in its order.
 
     Raises:
-        ConfigurationError: The file cannot be read, a definition is no MCP tool, two have the same name, an answer
-            is no result of a call, or what is hidden is no list of names.
+        ConfigurationError: The file cannot be read, a definition is not an MCP tool, two have the same name, an
+            answer is not a result of a call, or `hidden` does not hold lists of names.
     """
     document = _read_json(file)
     members = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
@@ -46,12 +47,16 @@ def read_catalog(file: Path) -> CatalogFile:
     if not isinstance(definitions, list):
         raise _unusable(file, 'has no array `tools`. Write {"tools": [{"name": ..., "inputSchema": ...}]}.')
     tools = [_tool(file, place, definition) for place, definition in enumerate(cast("list[Any]", definitions))]
-    _refuse_duplicates(file, tools)
+    first: dict[str, int] = {}
+    for index, tool in enumerate(tools):
+        if (earlier := first.setdefault(tool.name, index)) != index:
+            wrong = f"repeats the name {tool.name!r} of tools[{earlier}]"
+            raise _unusable(file, f"`tools[{index}].name` {wrong}. Names are unique within a catalog.")
     return CatalogFile(tools, _answers(file, members.get("answers", {})), _hidden(file, members.get("hidden", {})))
 
 
 def bundled_catalog() -> CatalogFile:
-    """Return the tools of the catalog that comes with this package, file by file in name order.
+    """Return the tools of the bundled catalog, file by file in name order.
 
     Raises:
         ConfigurationError: A bundled file is damaged.
@@ -96,14 +101,6 @@ def _tool(file: Path, index: int, definition: Any) -> Tool:
         place = f"tools[{index}].inputSchema.type"
         raise _unusable(file, f'`{place}` is not `object`. Every MCP tool takes an object: write "type": "object".')
     return tool
-
-
-def _refuse_duplicates(file: Path, tools: Sequence[Tool]) -> None:
-    first: dict[str, int] = {}
-    for index, tool in enumerate(tools):
-        if (earlier := first.setdefault(tool.name, index)) != index:
-            wrong = f"repeats the name {tool.name!r} of tools[{earlier}]"
-            raise _unusable(file, f"`tools[{index}].name` {wrong}. Names are unique within a catalog.")
 
 
 def _read_json(file: Path) -> Any:

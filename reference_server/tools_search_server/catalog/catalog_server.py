@@ -1,13 +1,14 @@
-"""A server that offers a catalog of tools and makes it searchable: the extension on the SDK's low-level `Server`.
+"""A server with a searchable catalog of tools: the extension on the SDK's low-level `Server`.
 
-This is the module to copy. Everything that `tools/search` needs is in `catalog_server`: one `ToolsSearch`, installed
-on a server that lists its tools by pages. The rest is an ordinary MCP server.
+This is the module to copy. Everything that `tools/search` needs is in `catalog_server`: one `ToolsSearch`, installed on
+a server that lists its tools in pages. The rest is an ordinary MCP server.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import version
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -26,14 +27,11 @@ from tools_search_ranking.cache import CatalogSnapshot, IndexCache
 from tools_search_server.base.errors import hide_internal_errors, unknown_tool
 from tools_search_server.base.limits import Limits
 from tools_search_server.base.paging import ToolPages
-from tools_search_server.catalog.canned import canned_answer
+from tools_search_server.catalog.answers import canned_answer
 from tools_search_server.catalog.catalog_file import CatalogFile
-from tools_search_server.catalog.visible_tools import VisibleTools, bearer_token
 
-__all__ = ["Catalog", "catalog_server"]
-
-_Called: TypeAlias = Callable[[Tool, Mapping[str, Any]], CallToolResult]
-"""What a tool answers to arguments."""
+_CallTool: TypeAlias = Callable[[Tool, Mapping[str, Any]], CallToolResult]
+"""Answers a call of a tool with some arguments."""
 
 _MAX_TOPICS: Final = 64
 
@@ -41,7 +39,20 @@ _LARGE_RANKED_AT_ONCE: Final = 4
 """Searches of large catalogs that are ranked at the same time."""
 
 _TTL_MS: Final = 60_000
-"""How long a client may trust a listing; a change is announced to whoever subscribed."""
+"""How long clients may keep a listing; subscribers are notified of changes."""
+
+
+class _VisibleTools:
+    """The tools that one caller can list, find and call."""
+
+    def __init__(self, pages: ToolPages) -> None:
+        self.pages = pages
+        self.by_name = {tool.name: tool for tool in pages.tools}
+        self.catalog = cache(self._catalog)
+        """Returns the definitions as a listing in a protocol version carries them, the same object each time."""
+
+    def _catalog(self, protocol_version: str) -> CatalogSnapshot:
+        return CatalogSnapshot(self.pages.wire(protocol_version))
 
 
 @dataclass
@@ -58,35 +69,41 @@ class Catalog:
         """Offer these tools from now on."""
         self.contents = contents
         tools, page_size = contents.tools, self.limits.page_size
-        self._all = VisibleTools(ToolPages(tools, page_size))
-        self._of_callers = {token: self._all.without(hidden) for token, hidden in contents.hidden.items()}
+        self._all = everything = _VisibleTools(ToolPages(tools, page_size))
+        self._of_callers = {
+            token: _VisibleTools(everything.pages.part(everything.by_name.keys() - hidden))
+            for token, hidden in contents.hidden.items()
+        }
         secret = frozenset[str]().union(*contents.hidden.values())
         groups = dict.fromkeys(group for tool in tools if tool.name not in secret and (group := _group(tool)))
-        told: dict[str, Any] = {"topics": list(groups)[:_MAX_TOPICS]} if groups else {}
-        if not contents.hidden:  # what each caller sees is another number (draft: Visibility)
-            told["catalog_size"] = len(tools)
-        self.settings = ServerSettings(**told)
+        facts: dict[str, Any] = {"topics": list(groups)[:_MAX_TOPICS]} if groups else {}
+        if not contents.hidden:  # Draft, Visibility: no size where callers see different numbers of tools
+            facts["catalog_size"] = len(tools)
+        self.settings = ServerSettings(**facts)
 
     @property
     def cache_scope(self) -> Literal["public", "private"]:
-        """Whether one caller may be shown what another one was listed."""
+        """Whether a listing for one caller may be shown to another."""
         return "private" if self.contents.hidden else "public"
 
-    def seen_by(self, ctx: ServerRequestContext[Any, Any]) -> VisibleTools:
+    def seen_by(self, ctx: ServerRequestContext[Any, Any]) -> _VisibleTools:
         """Return the tools that the caller of `ctx` sees."""
-        return self._of_callers.get(bearer_token(ctx) or "", self._all) if self._of_callers else self._all
+        if not self._of_callers or ctx.request is None:
+            return self._all
+        scheme, _, token = ctx.request.headers.get("authorization", "").partition(" ")
+        return self._of_callers.get(token.strip(), self._all) if scheme.lower() == "bearer" else self._all
 
     def catalog(self, protocol_version: str) -> CatalogSnapshot:
         """Return all tools as a listing in that version carries them."""
         return self._all.catalog(protocol_version)
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
-        """Return what the tool takes, or `None` for a name that is not in the catalog."""
+        """Return the input schema of a tool, or `None` for a name that is not in the catalog."""
         tool = self._all.by_name.get(name)
         return None if tool is None else tool.input_schema
 
 
-def catalog_server(catalog: Catalog, answer: _Called = canned_answer) -> Server[Any]:
+def catalog_server(catalog: Catalog, answer: _CallTool = canned_answer) -> Server[Any]:
     """Build a server that lists, searches and answers for `catalog`, in both protocol eras."""
 
     async def list_tools(ctx: ServerRequestContext[Any, Any], params: PaginatedRequestParams) -> dict[str, Any]:
@@ -130,7 +147,7 @@ def catalog_server(catalog: Catalog, answer: _Called = canned_answer) -> Server[
 
 
 def _group(tool: Tool) -> str | None:
-    """Return the part of the catalog that a definition says it belongs to."""
+    """Return the group that a definition publishes."""
     published = (tool.meta or {}).get(EXTENSION_ID)
     group = cast("dict[str, Any]", published).get("group") if isinstance(published, dict) else None
     return group if isinstance(group, str) else None

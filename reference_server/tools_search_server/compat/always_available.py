@@ -1,4 +1,4 @@
-"""Tools that stand in the list of a compatibility endpoint from the start."""
+"""Tools that are in the list of a compatibility endpoint from the start."""
 
 from __future__ import annotations
 
@@ -17,17 +17,15 @@ from mcp_ext_tools_search.for_models import (
 )
 from tools_search_hosts import ConfigurationError, HostFile
 
-from tools_search_server.gateway.gateway import Offer
+from tools_search_server.gateway.gateway import ExposedTool
 from tools_search_server.gateway.views import View
-
-__all__ = ["ALWAYS_VARIABLE", "AlwaysAvailable", "read_always_available"]
 
 logger = logging.getLogger(__name__)
 
 ALWAYS_VARIABLE: Final = "ALWAYS_AVAILABLE_TOOLS"
-"""Environment variable with names, separated by commas; it stands before the configuration's `always_available`."""
+"""Environment variable with names, separated by commas; it takes precedence over `always_available`."""
 
-_MOST: Final = 50
+_MAX_TOOLS: Final = 50
 
 
 class AlwaysAvailable:
@@ -41,32 +39,32 @@ class AlwaysAvailable:
         self.names = names
         self._reported: set[str] = set()
 
-    def of(self, view: View) -> Mapping[str, Offer]:
-        """Return those that a model of the caller may see, by public name: at most 50."""
+    def of(self, view: View) -> Mapping[str, ExposedTool]:
+        """Return the always-available tools that a model of the caller may see, by public name: at most 50."""
         wanted = set(self.names)
         stated: list[str] = []
         if wanted:  # without a look at each of what may be many
-            offers = view.for_model.offers.items()
-            stated = [name for name, offer in offers if {name, offer.original_name} & wanted]
-        chosen = dict.fromkeys([*stated[:_MOST], *view.pinned])
-        return {name: view.offers[name] for name in list(chosen)[:_MOST]}
+            tools = view.for_model.tools.items()
+            stated = [name for name, exposed in tools if {name, exposed.original_name} & wanted]
+        chosen = dict.fromkeys([*stated[:_MAX_TOOLS], *view.pinned])
+        return {name: view.tools[name] for name in list(chosen)[:_MAX_TOOLS]}
 
-    def unknown(self, offers: Mapping[str, Offer]) -> list[str]:
+    def unknown(self, tools: Mapping[str, ExposedTool]) -> list[str]:
         """Return the names that no tool has."""
-        known = {known for name, offer in offers.items() for known in (name, offer.original_name)}
+        known = {known for name, exposed in tools.items() for known in (name, exposed.original_name)}
         return sorted({*self.names} - known)
 
     def left_out(self, view: View) -> list[str]:
-        """Return a sentence for each reason why tools that are asked for are not always available."""
-        said = [
+        """Return a sentence for each reason why requested tools are not always available."""
+        reasons = [
             f"always_available names {name!r}, which is for the user interface of its server alone"
-            for name, offer in view.offers.items()
-            if {name, offer.original_name} & {*self.names} and not is_for_model(offer.tool)
+            for name, exposed in view.tools.items()
+            if {name, exposed.original_name} & {*self.names} and not is_for_model(exposed.tool)
         ]
-        asked = Counter(offer.upstream.name for offer in view.for_model.offers.values() if is_pinned(offer.tool))
+        asked = Counter(one.upstream.name for one in view.for_model.tools.values() if is_pinned(one.tool))
         chosen = self.of(view)
-        kept = Counter(offer.upstream.name for offer in chosen.values() if is_pinned(offer.tool))
-        return said + [
+        kept = Counter(one.upstream.name for one in chosen.values() if is_pinned(one.tool))
+        return reasons + [
             f"{server} asks with {ALWAYS_LOAD!r} that {count} of its tools are always available, and {kept[server]} "
             f"are: at most {MOST_PINNED_PER_SERVER} of a server, {MOST_PINNED} of all. Name others in always_available."
             for server, count in asked.items()
@@ -74,18 +72,18 @@ class AlwaysAvailable:
         ]
 
     def report(self, view: View) -> None:
-        """Warn once of each name that no tool has, and of tools that are left out, when every server is there."""
+        """Warn once of each unknown name and of tools that are left out, when every upstream is ready."""
         if not all(seen.state.is_usable for seen in view.upstreams):
             return
-        unknown = [f"always_available names {name!r}, but no tool has that name" for name in self.unknown(view.offers)]
-        for said in [*unknown, *self.left_out(view)]:
-            if said not in self._reported:
-                self._reported.add(said)
-                logger.warning("%s", said)
+        unknown = [f"always_available names {name!r}, but no tool has that name" for name in self.unknown(view.tools)]
+        for problem in [*unknown, *self.left_out(view)]:
+            if problem not in self._reported:
+                self._reported.add(problem)
+                logger.warning("%s", problem)
 
 
 def read_always_available(file: HostFile, source: str) -> AlwaysAvailable:
-    """Return what the environment or the configuration names.
+    """Return the tools that the environment or the configuration names.
 
     Raises:
         ConfigurationError: The member is not a list of at most 50 names.
@@ -94,6 +92,6 @@ def read_always_available(file: HostFile, source: str) -> AlwaysAvailable:
         return AlwaysAvailable(tuple(name.strip() for name in stated.split(",") if name.strip()))
     names = file.members.get("always_available", [])
     is_list = isinstance(names, list) and all(isinstance(name, str) for name in cast("list[Any]", names))
-    if not is_list or len(cast("list[Any]", names)) > _MOST:
-        raise ConfigurationError(source, [f"`always_available` must be a list of at most {_MOST} names of tools"])
+    if not is_list or len(cast("list[Any]", names)) > _MAX_TOOLS:
+        raise ConfigurationError(source, [f"`always_available` must be a list of at most {_MAX_TOOLS} names of tools"])
     return AlwaysAvailable(tuple(cast("list[str]", names)))

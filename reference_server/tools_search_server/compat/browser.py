@@ -1,49 +1,53 @@
-"""Answers of the meta-tools that look and change nothing."""
+"""Answers of the meta-tools."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
+from mcp import MCPError
 from mcp.server import ServerRequestContext
 from mcp_ext_tools_search.for_models import is_for_model
 from mcp_ext_tools_search.types import SearchToolsRequestParams
 from pydantic import ValidationError
 
+from tools_search_server.base.arguments import complaints
 from tools_search_server.base.redaction import quoted
-from tools_search_server.compat.answers import ToolFailure
-from tools_search_server.compat.callers_tools import CallersTools, Filters
 from tools_search_server.compat.definitions import MetaNames
-from tools_search_server.compat.relations import related_tools
-from tools_search_server.gateway.gateway import Offer
-from tools_search_server.gateway.searched import Searched
-from tools_search_server.gateway.views import SeenUpstream
-from tools_search_server.upstreams.delegated_search import DelegatedSearch, NoAnswerError
-
-__all__ = ["Browser"]
+from tools_search_server.compat.model_tools import Filters, ModelTools, ToolFailureError
+from tools_search_server.gateway.gateway import ExposedTool
+from tools_search_server.gateway.relay import relay_call
+from tools_search_server.gateway.search import GatewaySearch
+from tools_search_server.gateway.views import VisibleServer
+from tools_search_server.upstreams.delegated_search import NoAnswerError
 
 _PAGE_SIZE: Final = 50
 _MAX_PAGE_SIZE: Final = 100
 _MAX_QUERY_CHARS: Final = 4096
 _RELATED: Final = 5
-_MOST_CATEGORIES: Final = 500
+_MAX_CATEGORIES: Final = 500
+_MAX_SCHEMA_CHARS: Final = 8_000
+_MAX_ERROR_CHARS: Final = 4_000
+"""Characters of a server's error."""
 
 Ctx = ServerRequestContext[Any, Any]
 Arguments = Mapping[str, Any]
 
 
 class Browser:
-    """Finds and shows the tools that a caller sees.
+    """Finds, shows and calls the tools that a model may use.
 
-    The arguments of every method fit the schema of its tool. All raise `ToolFailure` for what cannot be answered.
+    The arguments of every method fit the schema of its tool. All raise `ToolFailureError` for what cannot be answered.
 
     Args:
-        searched: The tools.
-        names: How these meta-tools are called.
+        search: The gateway's tools.
+        names: Of the meta-tools.
     """
 
-    def __init__(self, searched: Searched, names: MetaNames) -> None:
-        self._searched = searched
+    def __init__(self, search: GatewaySearch, names: MetaNames) -> None:
+        self._search = search
         self._names = names
         self.answers: Mapping[str, Callable[[Ctx, Arguments], Awaitable[dict[str, Any]]]] = {
             "search_tools": self.search_tools,
@@ -53,50 +57,50 @@ class Browser:
             "get_related_tools": self.get_related_tools,
             "describe_tools": self.describe_tools,
         }
-        """By the name of the tool, without prefix."""
-
-    def tools_of(self, ctx: Ctx) -> CallersTools:
-        """Return what a model of the caller may see now."""
-        return self._tools(ctx, {}, {})
-
-    async def tools_with(self, ctx: Ctx, names: Iterable[str]) -> CallersTools:
-        """Return what a model may see now, with those of some tools that only their server can look up.
-
-        Raises:
-            ToolFailure: Such a server did not answer.
-        """
-        try:
-            beyond, definitions = await self._searched.named(ctx, names)
-        except NoAnswerError as failure:
-            raise ToolFailure(f"{failure}.", ["Try again."]) from failure
-        return self._tools(ctx, beyond, definitions)
+        """The meta-tools that only read, by name without prefix."""
 
     def _tools(
-        self, ctx: Ctx, beyond: Mapping[str, Offer], definitions: Mapping[str, Mapping[str, Any]]
-    ) -> CallersTools:
-        """Return what a model may see, with further tools that stand in no index."""
-        view = self._searched.views.seen_by(ctx)
+        self,
+        ctx: Ctx,
+        not_indexed: Mapping[str, ExposedTool] | None = None,
+        definitions: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> ModelTools:
+        """Return what a model may use now, with some tools that are not indexed."""
+        view = self._search.views.seen_by(ctx)
         shown = view.for_model.pages.wire(ctx.protocol_version)
+        if not not_indexed or not definitions:
+            return ModelTools(view, shown, not_indexed or {})
         more = {
             name: definitions[name]
-            for name, offer in beyond.items()
-            if name in definitions and is_for_model(offer.tool)
+            for name, exposed in not_indexed.items()
+            if name in definitions and is_for_model(exposed.tool)
         }
-        return CallersTools(view, {**shown, **more} if more else shown, beyond)
+        return ModelTools(view, {**shown, **more}, not_indexed)
+
+    async def _tools_with(self, ctx: Ctx, names: Iterable[str]) -> ModelTools:
+        """Return what a model may use now, with those of some tools that only their server can look up.
+
+        Raises:
+            ToolFailureError: Such a server did not answer.
+        """
+        try:
+            return self._tools(ctx, *await self._search.named(ctx, names))
+        except NoAnswerError as failure:
+            raise ToolFailureError(f"{failure}.", ["Try again."]) from failure
 
     async def search_tools(self, ctx: Ctx, arguments: Arguments) -> dict[str, Any]:
         """Return the tools that fit a query, in the order and with the scores of `tools/search`."""
         return (await self.search(ctx, arguments))[0]
 
-    async def search(self, ctx: Ctx, arguments: Arguments) -> tuple[dict[str, Any], CallersTools]:
-        """Return what `search_tools` does, and the tools that it speaks of."""
+    async def search(self, ctx: Ctx, arguments: Arguments) -> tuple[dict[str, Any], ModelTools]:
+        """Return the answer of `search_tools`, and the tools that it is about."""
         query = _checked_query(arguments["query"])
-        filters = _filters(arguments)
-        hits, beyond, definitions = await self._searched.found(ctx, query)
-        tools = self._tools(ctx, beyond, definitions)
+        filters = Filters.of(arguments)
+        hits, not_indexed, definitions = await self._search.found(ctx, query)
+        tools = self._tools(ctx, not_indexed, definitions)
         allowed = set(tools.select(filters)) if filters.any_set else tools.definitions
         hits = [hit for hit in hits if hit.name in allowed]
-        limits = self._searched.limits
+        limits = self._search.limits
         wanted = int(arguments.get("max_results", limits.default_limit))
         best = {hit.name: hit for hit in hits[: min(wanted, limits.max_limit)]}
         level = arguments.get("detail_level", "brief")
@@ -106,62 +110,93 @@ class Browser:
         return document, tools
 
     async def list_tool_categories(self, ctx: Ctx, _: Arguments) -> dict[str, Any]:
-        """Return the categories with their counts and, where one is known, a description."""
-        tools = self.tools_of(ctx)
-        described = {seen.name: _said_by(seen) for seen in tools.view.upstreams} | dict(self._searched.categories)
-        categories = [
+        """Return the categories with their counts and descriptions, as far as those are known."""
+        tools = self._tools(ctx)
+        described = {seen.name: _own_description(seen) for seen in tools.view.upstreams}
+        described |= self._search.gateway.metadata.categories
+        categories: list[dict[str, Any]] = [
             {"name": name, "count": len(members)} | ({"description": about} if (about := described.get(name)) else {})
             for name, members in sorted(tools.categories.items())
         ]
-        categories += [_searched_there(seen, remote) for seen, remote in tools.view.remotes]
-        waited_for = [seen.name for seen in tools.view.upstreams if not seen.state.is_usable]
-        more = {"unavailable_servers": waited_for} if waited_for else {}
+        for seen, remote in tools.view.remotes:  # categories whose tools are found by searching only
+            count = {} if remote.size is None else {"count": remote.size}
+            about = {"description": said} if (said := _own_description(seen)) else {}
+            categories.append({"name": seen.name, **count, **about, "listed": False})
+        down = [seen.name for seen in tools.view.upstreams if not seen.state.is_usable]
+        more = {"unavailable_servers": down} if down else {}
         metadata = {"total_count": tools.total, "category_count": len(categories)}
-        return {"categories": categories[:_MOST_CATEGORIES], "metadata": metadata, **more}
+        return {"categories": categories[:_MAX_CATEGORIES], "metadata": metadata, **more}
 
     async def list_tools(self, ctx: Ctx, arguments: Arguments) -> dict[str, Any]:
         """Return one page of the tools that pass the filters."""
-        return self._page(self.tools_of(ctx), arguments, "minimal")
+        return self._page(self._tools(ctx), arguments, "minimal")
 
     async def find_by_tags(self, ctx: Ctx, arguments: Arguments) -> dict[str, Any]:
         """Return one page of the tools with any or all of some tags."""
-        return self._page(self.tools_of(ctx), arguments, "brief")
+        return self._page(self._tools(ctx), arguments, "brief")
 
     async def get_related_tools(self, ctx: Ctx, arguments: Arguments) -> dict[str, Any]:
-        """Return the relatives of a tool, the closest first."""
+        """Return the tools that go together with one, the closest first."""
         name = arguments["name"]
-        tools = await self.tools_with(ctx, [name])
+        tools = await self._tools_with(ctx, [name])
         tools.known(name)
-        found = related_tools(tools, name)
+        found = tools.related(name)
         kept = found[: int(arguments.get("max_results", _RELATED))]
         described = tools.shown([one["name"] for one in kept], "brief")
-        # One for which there is no room is its name.
+        # Without room for its description, a tool is shown as its name.
         related = [why if isinstance(one, str) else one | why for one, why in zip(described, kept, strict=True)]
         return {"name": name, "related": related, "metadata": {"filtered_count": len(found)}}
 
     async def describe_tools(self, ctx: Ctx, arguments: Arguments) -> dict[str, Any]:
-        """Return complete definitions; names that no tool has are told apart."""
-        tools = await self.tools_with(ctx, arguments["names"])
+        """Return complete definitions, and a failure for each unknown name."""
+        tools = await self._tools_with(ctx, arguments["names"])
         known: list[str] = []
-        failures: list[ToolFailure] = []
+        failures: list[ToolFailureError] = []
         for name in dict.fromkeys(arguments["names"]):
             try:
                 tools.known(name)
                 known.append(name)
-            except ToolFailure as failure:
+            except ToolFailureError as failure:
                 failures.append(failure)
         if not known:
             raise failures[0]
         not_found = {"not_found": [failure.document for failure in failures]} if failures else {}
         return {"tools": tools.shown(known, "full"), **not_found}
 
-    def _page(self, tools: CallersTools, arguments: Arguments, default_level: str) -> dict[str, Any]:
-        names = tools.select(_filters(arguments))
+    async def call_tool(self, ctx: Ctx, arguments: Arguments) -> dict[str, Any]:
+        """Call a tool, after a check of the arguments against its own schema, and return its unchanged result.
+
+        Progress, cancellation and questions of the inner call are those of the outer call, `ctx`.
+        """
+        name, given = arguments["name"], arguments.get("arguments", {})
+        tools = await self._tools_with(ctx, [name])
+        if (plain := self._names.plain(name)) is not None:
+            raise ToolFailureError(f"{self._names(plain)} is a tool of this server.", ["Call it directly."])
+        inner = replace(ctx, params={**(ctx.params or {}), "name": name, "arguments": given})
+        if name not in tools.definitions and (upstream := tools.view.unavailable(name)) is not None:
+            return await relay_call(upstream, name, inner)  # its result says since when the server is down, and why
+        exposed = tools.known(name)
+        schema = exposed.tool.input_schema
+        if wrong := complaints(schema, given):
+            shown = schema if len(json.dumps(schema)) <= _MAX_SCHEMA_CHARS else None
+            advice = [f"Correct `arguments` and call {self._names('call_tool')} again."]
+            see = {"see": f"{self._names('describe_tools')} shows the input schema."}
+            more = {"input_schema": shown} if shown else see
+            raise ToolFailureError(f"These arguments do not fit {name}.", advice, problems=wrong, **more)
+        try:
+            return await relay_call(exposed.upstream, exposed.original_name, inner)
+        except MCPError as error:
+            # As a protocol error, a host would take it for an error of `call_tool` itself.
+            reason = quoted(error.message, _MAX_ERROR_CHARS)
+            raise ToolFailureError(f"{name} failed with error {error.code}: {reason}") from error
+
+    def _page(self, tools: ModelTools, arguments: Arguments, default_level: str) -> dict[str, Any]:
+        names = tools.select(Filters.of(arguments))
         size = min(int(arguments.get("page_size", _PAGE_SIZE)), _MAX_PAGE_SIZE)
         pages = -(-len(names) // size)
         page = int(arguments.get("page", 1))
         if page > max(pages, 1):
-            raise ToolFailure(f"There is no page {page}.", [f"Ask for a page from 1 to {max(pages, 1)}."])
+            raise ToolFailureError(f"There is no page {page}.", [f"Ask for a page from 1 to {max(pages, 1)}."])
         level = arguments.get("detail_level", default_level)
         document = {
             "tools": tools.shown(names[(page - 1) * size : page * size], level),
@@ -177,7 +212,7 @@ class Browser:
         }
         return document if names else self._nothing(tools, "No tools pass these filters.") | document
 
-    def _nothing(self, tools: CallersTools, error: str) -> dict[str, Any]:
+    def _nothing(self, tools: ModelTools, error: str) -> dict[str, Any]:
         down = [f"{seen.name} ({seen.state.kind})" for seen in tools.view.upstreams if not seen.state.is_usable]
         suggestions = [
             "Try a more general term, or fewer filters.",
@@ -187,31 +222,15 @@ class Browser:
         return {"error": error, "suggestions": suggestions, "available_categories": tools.some_categories()}
 
 
-def _searched_there(seen: SeenUpstream, remote: DelegatedSearch) -> dict[str, Any]:
-    """Return the category of a server whose tools are found by searching only."""
-    count = {} if remote.size is None else {"count": remote.size}
-    about = {"description": said} if (said := _said_by(seen)) else {}
-    return {"name": seen.name, **count, **about, "listed": False}
-
-
-def _said_by(seen: SeenUpstream) -> str:
+def _own_description(seen: VisibleServer) -> str:
     return f"{seen.name} says: {quoted(seen.summary)}" if seen.summary else ""
-
-
-def _filters(arguments: Arguments) -> Filters:
-    return Filters(
-        arguments.get("category"),
-        arguments.get("server"),
-        arguments.get("tags", ()),
-        match_all=arguments.get("match_mode") == "all",
-    )
 
 
 def _checked_query(query: str) -> str:
     suggestions = ["Say in a few words what the tool should do, for example 'read a file'."]
     if len(query) > _MAX_QUERY_CHARS:
-        raise ToolFailure(f"The query is longer than {_MAX_QUERY_CHARS} characters.", suggestions)
+        raise ToolFailureError(f"The query is longer than {_MAX_QUERY_CHARS} characters.", suggestions)
     try:
         return SearchToolsRequestParams(query=query).query
     except ValidationError:
-        raise ToolFailure("The query is empty or is no text.", suggestions) from None
+        raise ToolFailureError("The query is empty or is no text.", suggestions) from None

@@ -1,14 +1,24 @@
-"""The tools that a compatibility mode itself offers: few and short, since a host shows them all to its model."""
+"""The meta-tools: their names, definitions and arguments, and the options of the modes that offer them.
+
+The definitions are few and short, since a host shows all of them to its model. Arguments are accepted as models and
+other gateways write them.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, cast
 
 from mcp_types import Tool
 
-__all__ = ["LEVELS", "META_TOOLS", "PREFIX_RULE", "MetaNames", "is_prefix", "meta_tools", "search_tool"]
+from tools_search_server.base.arguments import complaints
+from tools_search_server.compat.model_tools import ToolFailureError
+
+LIST_AT_MOST: Final = 64
+"""Below the lowest number of tools at which a host is known to complain, with room for the host's own."""
 
 LEVELS: Final = ("minimal", "brief", "full")
 
@@ -18,7 +28,13 @@ _PREFIX: Final = re.compile(r"(?!.*__)([A-Za-z][A-Za-z0-9_-]{0,23})?\Z")
 _ALIASES: Final[Mapping[str, str]] = {"invoke_tool": "call_tool", "list_categories": "list_tool_categories"}
 """Names that other gateways use, understood but not listed."""
 
-_LOOKS: Final = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+_SPELLINGS: Final[Mapping[str, Mapping[str, str]]] = {
+    "call_tool": {"toolName": "name", "tool_name": "name", "args": "arguments"},
+    "get_related_tools": {"toolName": "name", "tool_name": "name"},
+}
+"""Names that other gateways use for parameters."""
+
+_READ_ONLY: Final = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 _DOES_ANYTHING: Final = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
 
 _TEXTS: Final[Any] = {"type": "array", "items": {"type": "string"}, "minItems": 1}
@@ -69,34 +85,47 @@ META_TOOLS: Final[Mapping[str, tuple[str, dict[str, Any], tuple[str, ...]]]] = {
 }
 """Description, parameters and the required ones of each."""
 
-_REVEALING: Final = (
+_ADDING: Final = (
     "Find tools by what they do, best first, and add them to the list of tools, from which they can then be called. "
     "Most tools are not listed: search before saying that there is none."
 )
 
 
-class MetaNames:
-    """Names of these tools, with the prefix that the operator has chosen.
+@dataclass(frozen=True)
+class CompatOptions:
+    """Settings of the compatibility modes that the command line offers."""
 
-    None equals the name of a tool of a server: those hold `__`, or end in a digest.
+    modes: tuple[str, ...]
+    prefix: str
+    """Stands before the names of the tools that the modes add."""
+    most_tools: int
+    """Found tools in the list of one session."""
+    list_at_most: int = LIST_AT_MOST
+    """Number of tools up to which `auto` lists all of them to a caller."""
+
+
+class MetaNames:
+    """The names of the meta-tools, with the prefix that the operator has chosen.
+
+    None of them equals the name of an upstream's tool: those contain `__` or end in a digest.
     """
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix
 
     def __call__(self, plain: str) -> str:
-        """Return the name under which a tool is offered."""
+        """Return the name under which a meta-tool is offered."""
         return f"{self._prefix}{plain}"
 
     def plain(self, offered: str) -> str | None:
-        """Return which of these tools a name means, or `None`."""
+        """Return the meta-tool that a name means, without the prefix, or `None`."""
         name = offered.removeprefix(self._prefix) if offered.startswith(self._prefix) else ""
         name = _ALIASES.get(name, name)
         return name if name in META_TOOLS else None
 
 
 def is_prefix(text: str) -> bool:
-    """Tell whether a text can stand before the names; `PREFIX_RULE` says what is asked for."""
+    """Return whether a text follows `PREFIX_RULE`."""
     return _PREFIX.match(text) is not None
 
 
@@ -110,13 +139,40 @@ def search_tool(names: MetaNames) -> Tool:
     _, parameters, required = META_TOOLS["search_tools"]
     shown = {name: schema for name, schema in parameters.items() if name != "detail_level"}
     shown["max_results"] = _COUNT | {"description": "Default 20"}
-    return _tool(names, "search_tools", _REVEALING, shown, required)
+    return _tool(names, "search_tools", _ADDING, shown, required)
 
 
 def _tool(names: MetaNames, name: str, description: str, parameters: Any, required: tuple[str, ...]) -> Tool:
     schema: dict[str, Any] = {"type": "object", "properties": parameters}
     schema |= {"required": list(required)} if required else {}
-    hints = _DOES_ANYTHING if name == "call_tool" else _LOOKS
+    hints = _DOES_ANYTHING if name == "call_tool" else _READ_ONLY
     return Tool.model_validate(
         {"name": names(name), "description": description, "inputSchema": schema, "annotations": hints}
     )
+
+
+def checked_arguments(tool: Tool, plain: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a meta-tool in the form of its definition.
+
+    Raises:
+        ToolFailureError: They do not fit.
+    """
+    spellings = _SPELLINGS.get(plain, {})
+    given = {spellings.get(name, name): value for name, value in arguments.items()}
+    if plain == "call_tool" and isinstance(inner := given.get("arguments"), str):
+        given["arguments"] = _object_in(inner)
+    if plain == "call_tool" and given.get("arguments", 0) is None:
+        del given["arguments"]
+    if wrong := complaints(tool.input_schema, given):
+        known = {"parameters": list(tool.input_schema["properties"])}
+        raise ToolFailureError(f"These arguments do not fit {tool.name}.", problems=wrong, **known)
+    return given
+
+
+def _object_in(text: str) -> Any:
+    """Return the object that a text holds, or else the text: models sometimes write an inner object as text."""
+    try:
+        value = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return text
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else text

@@ -1,7 +1,7 @@
-"""Asking the caller of a request what a server wants to know: as requests of the server, where its era has those.
+"""Questions of an upstream (elicitation, sampling, roots), put to the caller whose request it is working on.
 
-A modern server answers a request with `input_required` and is sent the request again with the answers. A modern caller
-does that by itself; for a legacy one it is done here.
+A modern server asks by answering with `input_required`, and gets the request again with the answers. A modern caller
+does that itself. A legacy caller is sent ordinary requests instead, and the repetition happens here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 import anyio
 from mcp import MCPError
 from mcp.server import ServerRequestContext
+from mcp.server.connection import Connection
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types import INVALID_REQUEST, ServerRequest, methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -19,8 +20,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from tools_search_hosts.results import INPUT_REQUIRED
 
 from tools_search_server.upstreams.questions import ANSWER_SECONDS
-
-__all__ = ["Unanswered", "answerable", "ask_caller", "completed"]
 
 _CAPABILITIES: Final = {
     "elicitation/create": "elicitation",
@@ -34,32 +33,40 @@ _MAX_QUESTIONS: Final = 16
 
 _FIRST_WAIT: Final = 0.05
 _LONGEST_WAIT: Final = 1
-"""Seconds before asking again a server that only wants to be asked later."""
+"""Seconds before the request is repeated to a server that asks nothing and only wants to be asked again later."""
 
 
-class Unanswered(Exception):
-    """A server asked what the caller does not answer; the text says why."""
+class UnansweredError(Exception):
+    """A question that the caller does not answer; the text says why."""
 
 
-class _AsItCame(BaseModel):
+class _RawResult(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
+def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:
+    """Return the connection of `ctx`, the same object for all requests of a legacy session; it ends with the session.
+
+    The SDK offers no public way to it. `reference_server/tests/test_sdk_canaries.py` watches the private one.
+    """
+    return ctx.session._connection  # pyright: ignore[reportPrivateUsage]
+
+
 def answerable(ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
-    """Return the client capabilities by which the caller of `ctx` says what it can be asked."""
+    """Return the capabilities with which the caller of `ctx` declares the questions that it answers."""
     declared = ctx.session.client_capabilities
     if declared is None:
         return {}
     dumped = declared.model_dump(by_alias=True, mode="json", exclude_none=True)
-    # Whether a legacy client tells of changes of its roots means nothing to a server that asks for each request.
+    # `roots.listChanged` means nothing to a server that asks with each request.
     return {name: {} if name == "roots" else dumped[name] for name in sorted(_CAPABILITIES.values()) if name in dumped}
 
 
 async def ask_caller(ctx: ServerRequestContext[Any, Any], method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Send a request to the legacy caller of `ctx`, while it waits for its own, and return the answer as it came.
+    """Send a request to the legacy caller of `ctx` while its own is open, and return the raw result.
 
     Raises:
-        MCPError: The caller cannot be asked that, refuses, or takes too long; the message says which.
+        MCPError: The caller cannot be asked this, refuses, or takes too long; the message says which.
     """
     if (reason := _hindrance(ctx, method, params)) is not None:
         raise MCPError(INVALID_REQUEST, reason)
@@ -70,7 +77,7 @@ async def ask_caller(ctx: ServerRequestContext[Any, Any], method: str, params: M
         raise MCPError(INVALID_REQUEST, text) from None
     related = ServerMessageMetadata(related_request_id=ctx.request_id)
     try:
-        answer = await ctx.session.send_request(question, _AsItCame, ANSWER_SECONDS, related)
+        answer = await ctx.session.send_request(question, _RawResult, ANSWER_SECONDS, related)
     except ValidationError:
         raise MCPError(INVALID_REQUEST, "the client answered with what is no answer to that") from None
     return answer.model_dump(mode="json")
@@ -81,15 +88,15 @@ async def completed(
     ctx: ServerRequestContext[Any, Any],
     again: Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]],
 ) -> Mapping[str, Any]:
-    """Return what a modern server answers to a legacy caller in the end, when it has been told what it asks for.
+    """Answer the questions of a modern server on behalf of a legacy caller, and return its final result.
 
     Args:
-        result: Its first answer, which may ask for nothing.
+        result: The server's first result, which may already be the final one.
         ctx: The caller's request.
-        again: Sends the request again, with these parameters beside its own.
+        again: Repeats the request with additional parameters.
 
     Raises:
-        Unanswered: The caller cannot be asked, refuses, or the server does not stop asking.
+        UnansweredError: The caller cannot be asked, refuses, or the server does not stop asking.
         MCPError: The server answered with an error.
     """
     wait = _FIRST_WAIT
@@ -104,12 +111,12 @@ async def completed(
             await anyio.sleep(wait)
             wait = min(wait * 2, _LONGEST_WAIT)
             result = await again(state)
-    raise Unanswered(f"it asks more than {_MAX_ROUNDS} times")
+    raise UnansweredError(f"it asks more than {_MAX_ROUNDS} times")
 
 
 async def _answers(questions: Any, ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
     if not isinstance(questions, dict) or len(cast("dict[str, Any]", questions)) > _MAX_QUESTIONS:
-        raise Unanswered(f"it asks more than {_MAX_QUESTIONS} questions at once, or none that can be read")
+        raise UnansweredError(f"it asks more than {_MAX_QUESTIONS} questions at once, or none that can be read")
     answers: dict[str, Any] = {}
     for key, question in cast("dict[str, Any]", questions).items():
         match question:
@@ -119,14 +126,14 @@ async def _answers(questions: Any, ctx: ServerRequestContext[Any, Any]) -> dict[
                 try:
                     answers[key] = await ask_caller(ctx, method, known)
                 except MCPError as error:
-                    raise Unanswered(error.message) from error
+                    raise UnansweredError(error.message) from error
             case _:
-                raise Unanswered("it asks what is no question of the protocol")
+                raise UnansweredError("it asks what is no question of the protocol")
     return answers
 
 
 def _hindrance(ctx: ServerRequestContext[Any, Any], method: str, params: Mapping[str, Any]) -> str | None:
-    """Say why the caller of `ctx` cannot be asked something, if so."""
+    """Return why the caller of `ctx` cannot be asked this, or `None` if it can."""
     if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return (
             f"the client speaks revision {ctx.protocol_version}, in which it is asked by results of type "

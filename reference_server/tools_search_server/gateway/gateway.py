@@ -1,12 +1,21 @@
-"""All configured servers as one: their tools under public names, kept up to date while servers come and go."""
+"""All configured upstreams behind one gateway: their exposed tools, and the changes that they report.
+
+* A tool is exposed under its qualified name, with the metadata of the configuration. The listing is put together when
+  someone asks for it, since many upstreams come and go at once when a gateway starts or a machine behind it fails.
+* Changes go to the `notifiers`, which know the clients. Changes of tools that come together are announced once; all
+  others are passed on in their order, none lost and none twice. An upstream never waits for a slow client.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from importlib.metadata import version
+from typing import Final, Protocol
 
 import anyio
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
@@ -16,149 +25,218 @@ from tools_search_hosts.messages import MAX_MESSAGE_BYTES
 
 from tools_search_server.access.configuration import Access
 from tools_search_server.base.paging import ToolPages
-from tools_search_server.gateway.changes import Announcer, Nobody
-from tools_search_server.gateway.events import Events
-from tools_search_server.gateway.offered import Offer, Offered
-from tools_search_server.gateway.orientation import Described
+from tools_search_server.gateway.redis_channel import RedisAddress
 from tools_search_server.gateway.replicas import Replicas
 from tools_search_server.gateway.tool_metadata import ToolMetadata
 from tools_search_server.upstreams.delegated_search import DelegatedSearch
 from tools_search_server.upstreams.lazy import Laziness, made_for
 from tools_search_server.upstreams.upstream import Upstream
 
-__all__ = ["CALL_SECONDS", "INDEX_AT_MOST", "Gateway", "Offer"]
+NAME: Final = "tools-search-gateway"
 
+START_SECONDS: Final = 10
 CALL_SECONDS: Final = 90
-"""As long as a person waits, and shorter than clients wait by default, who then learn which server did not answer."""
+"""As long as a person waits, and less than clients wait by default: they learn which server did not answer."""
 
 INDEX_AT_MOST: Final = 5_000
 
-_GATHER_SECONDS = 0.05
-"""Changes that come together are announced once."""
+_GATHER_SECONDS: Final = 0.05
+_LONG_QUEUE: Final = 1_000
+
+
+@dataclass(frozen=True)
+class GatewayOptions:
+    """Settings of a gateway that the command line offers."""
+
+    start_deadline: float = START_SECONDS
+    """How many seconds a request for tools waits for upstreams that are still starting."""
+
+    call_timeout: float = CALL_SECONDS
+    """Seconds until a call without progress is given up, unless the server's entry says otherwise."""
+
+    toolset: str | None = None
+    """Name of the toolset of callers who are not principals; `None` shows them everything."""
+
+    index_at_most: int = INDEX_AT_MOST
+    """Number of tools up to which a server with `tools/search` is indexed here all the same."""
+
+    laziness: Laziness | None = field(default_factory=Laziness)
+    """Which servers run only while they are used; `None` for none, whatever their entries say."""
+
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+    """Limit on one decoded message of a server, and on all its lists together."""
+
+    redis: RedisAddress | None = None
+    """Where list changes cross to other replicas; `None` if there are none."""
+
+
+@dataclass(frozen=True)
+class ExposedTool:
+    """A tool under its public name, and the upstream that answers its calls."""
+
+    tool: Tool
+    upstream: Upstream
+    original_name: str
+
+
+class Notifier(Protocol):
+    """Notifies the clients of one endpoint of changes."""
+
+    async def announce(self) -> None:
+        """Notify the clients whose list of tools has changed."""
+        ...
+
+    async def publish(self, upstream: Upstream, event: ServerEvent) -> None:
+        """Notify the clients that see an upstream of a change of its prompts or resources."""
+        ...
+
+    async def missed(self) -> None:
+        """Notify all clients that any list may have changed."""
+        ...
+
+    def close(self) -> None:
+        """End the open subscriptions in good order."""
+        ...
 
 
 class Gateway:
-    """The servers of a configuration and what they offer together.
+    """The upstreams of a configuration and their tools together.
 
     Args:
         entries: The servers.
+        options: Settings.
         page_size: Tools on one page of the listing.
-        call_seconds: When a request to a server is given up.
-        max_message_bytes: Of a message of a server, and of all its lists together.
-        client_info: Who the servers are told is asking.
-        access: Who may see what of it.
-        metadata: What is known of the tools beside what their servers publish.
-        index_at_most: How many tools a server may have that can search them itself and is indexed all the same.
-        laziness: Which servers run only while they are used; `None` for none, whatever their entries say.
+        access: Who may see what.
+        metadata: Metadata of tools from the configuration.
         replicas: The other gateways over the same configuration.
     """
 
     def __init__(
         self,
         entries: Sequence[ServerEntry],
+        options: GatewayOptions,
         *,
         page_size: int,
-        call_seconds: float,
-        max_message_bytes: int = MAX_MESSAGE_BYTES,
-        client_info: Implementation,
         access: Access | None = None,
         metadata: ToolMetadata | None = None,
-        index_at_most: int = INDEX_AT_MOST,
-        laziness: Laziness | None = None,
         replicas: Replicas | None = None,
     ) -> None:
+        self.options = options
         self.access = access or Access()
         self.metadata = metadata or ToolMetadata()
         self.replicas = replicas or Replicas()
-        self.events = Events()
-        """Changes beside those of the tools, which wait for being announced."""
         self.upstreams = [
             made_for(
                 entry,
-                laziness,
+                options.laziness,
                 self._on_change,
-                self.events.put,
-                call_seconds=call_seconds,
-                max_message_bytes=max_message_bytes,
-                client_info=client_info,
-                index_at_most=partial(self._most_indexed, entry.name, index_at_most),
+                self._on_event,
+                call_seconds=options.call_timeout,
+                max_message_bytes=options.max_message_bytes,
+                client_info=Implementation(name=NAME, version=version("mcp-ext-tools-search")),
+                index_at_most=partial(self._most_indexed, entry.name, options.index_at_most),
                 on_notification=self.replicas.tell_of_server,
             )
             for entry in entries
         ]
-        self.access.on_revoked.append(self._reconsider)
-        self.changes: Announcer = Nobody()
-        self._offered = Offered([entry.name for entry in entries], page_size)
+        self.access.on_revoked.append(self._reconsider_indexing)
+        self.notifiers: list[Notifier] = []
+        """One for each endpoint."""
+        self._exposed_by_server: dict[str, Sequence[ExposedTool]] = {entry.name: () for entry in entries}
+        self._exposed: Mapping[str, ExposedTool] = {}
+        self._pages = ToolPages([], page_size)
+        self._page_size = page_size
+        self._is_current = True
         self._remotes: Sequence[tuple[DelegatedSearch, int]] = ()
-        self._changed = anyio.Event()
+        self._tools_changed = anyio.Event()
+        self._events: deque[tuple[Upstream, ServerEvent]] = deque()
+        self._has_events = anyio.Event()
         self._began = -math.inf
 
     @property
-    def offers(self) -> Mapping[str, Offer]:
-        """The tools by public name, in the order of the listing: the same object until it changes."""
-        return self._offered.offers
+    def tools(self) -> Mapping[str, ExposedTool]:
+        """The exposed tools by public name, in the order of the listing: the same object until it changes."""
+        self._put_together()
+        return self._exposed
 
     @property
     def pages(self) -> ToolPages:
-        """The listing of all of them: the same object until it changes."""
-        return self._offered.pages
+        """The listing of all exposed tools: the same object until it changes."""
+        self._put_together()
+        return self._pages
 
     @property
     def has_remotes(self) -> bool:
-        """Whether the tools of a server are in no index: for fewer looks than at all of what may be many servers."""
+        """Whether any upstream is searched there instead of indexed here: a cheap check before a look at each."""
         return bool(self._remotes)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Keep the servers connected until the context ends; then no child process is left."""
+        """Keep the upstreams connected until the context ends; then no child process is left."""
         self._began = anyio.current_time()
         async with anyio.create_task_group() as tasks:
             for upstream in self.upstreams:
                 tasks.start_soon(upstream.run, name=f"upstream {upstream.name}")
             tasks.start_soon(self._announce)
-            tasks.start_soon(self.events.pass_on, self._publish)
+            tasks.start_soon(self._pass_on_events)
             tasks.start_soon(
                 self.replicas.run, {upstream.name: upstream.note_change for upstream in self.upstreams}, self._missed
             )
             yield
             tasks.cancel_scope.cancel()
 
-    async def settled(self, seconds: float, servers: Iterable[Described]) -> None:
-        """Wait until each of `servers` has answered or failed once, or until `seconds` have passed since the start."""
+    async def settled(self, seconds: float, upstreams: Iterable[Upstream]) -> None:
+        """Wait until each upstream has answered or failed once, or until `seconds` have passed since the start."""
         deadline = self._began + seconds
         if anyio.current_time() >= deadline:
             return
         with anyio.CancelScope(deadline=deadline):
-            for upstream in servers:
-                if not upstream.settled.is_set():  # waiting for what is there is a turn of the event loop all the same
+            for upstream in upstreams:
+                if not upstream.settled.is_set():  # waiting for a set event still costs a turn of the event loop
                     await upstream.settled.wait()
 
     def announce_soon(self) -> None:
-        """Have clients told that their lists have changed; what comes close together is told once."""
-        self._changed.set()
+        """Announce a change of tools, together with others that come soon after."""
+        self._tools_changed.set()
 
-    def offer(self, upstream: Upstream, tool: Tool) -> Offer:
-        """Return a tool of a server as the gateway offers it."""
+    def close_subscriptions(self) -> None:
+        """End the open subscriptions of all clients in good order."""
+        for notifier in self.notifiers:
+            notifier.close()
+
+    def expose(self, upstream: Upstream, tool: Tool) -> ExposedTool:
+        """Return a tool of an upstream as the gateway exposes it."""
         meta = self.metadata.meta(upstream.name, tool)
-        offered = tool.model_copy(update={"name": qualified_name(upstream.name, tool.name), "meta": meta})
-        return Offer(offered, upstream, tool.name)
+        renamed = tool.model_copy(update={"name": qualified_name(upstream.name, tool.name), "meta": meta})
+        return ExposedTool(renamed, upstream, tool.name)
+
+    def _put_together(self) -> None:
+        if not self._is_current:
+            # Qualified names never collide.
+            self._exposed = {one.tool.name: one for tools in self._exposed_by_server.values() for one in tools}
+            tools = [one.tool for one in self._exposed.values()]
+            self._pages = ToolPages(tools, self._page_size, after=self._pages)
+            self._is_current = True
 
     def _most_indexed(self, server: str, index_at_most: int) -> int | None:
-        """Return `None`, for all of its tools, where somebody sees a part of a server.
+        """Return up to how many tools a server is indexed; `None`, for any number, where someone sees a part of it.
 
-        Its own search would let the rest influence the order.
+        Its own search would let the hidden tools influence the order.
         """
         rules = [toolset.rule(server) for toolset in self.access.toolsets]
         return index_at_most if all(rule is None or rule.shows_all for rule in rules) else None
 
-    def _reconsider(self, _: Collection[str]) -> None:
-        """Have a server indexed that was searched where it is, and of which somebody sees a part now."""
+    def _reconsider_indexing(self, _: Collection[str]) -> None:
+        """Index upstreams that were searched there and of which a changed toolset now shows a part."""
         for upstream in self.upstreams:
             if upstream.delegated is not None and self._most_indexed(upstream.name, 0) is None:
                 upstream.note_change(ToolsListChanged())
 
     def _on_change(self, changed: Upstream) -> None:
-        if self._offered.put(changed.name, [self.offer(changed, tool) for tool in changed.tools.values()]):
+        exposed = [self.expose(changed, tool) for tool in changed.tools.values()]
+        if exposed != list(self._exposed_by_server[changed.name]):
+            self._exposed_by_server[changed.name] = exposed
+            self._is_current = False
             self.announce_soon()
         remotes = [
             (remote, remote.changes) for upstream in self.upstreams if (remote := upstream.delegated) is not None
@@ -167,20 +245,37 @@ class Gateway:
             self.announce_soon()
         self._remotes = remotes
 
-    async def _publish(self, upstream: Upstream, event: ServerEvent) -> None:
-        await self.changes.publish(upstream, event)
+    def _on_event(self, upstream: Upstream, event: ServerEvent) -> None:
+        # A flood must not take all memory: in a long queue, an event that waits already is not queued again.
+        if len(self._events) < _LONG_QUEUE or (upstream, event) not in self._events:
+            self._events.append((upstream, event))
+            self._has_events.set()
+
+    async def _announce(self) -> None:
+        while True:
+            await self._tools_changed.wait()
+            await anyio.sleep(_GATHER_SECONDS)
+            self._tools_changed = anyio.Event()
+            async with anyio.create_task_group() as tasks:
+                for notifier in self.notifiers:
+                    tasks.start_soon(notifier.announce)
+
+    async def _pass_on_events(self) -> None:
+        while True:
+            await self._has_events.wait()
+            self._has_events = anyio.Event()
+            while self._events:
+                upstream, event = self._events.popleft()
+                async with anyio.create_task_group() as tasks:
+                    for notifier in self.notifiers:
+                        tasks.start_soon(notifier.publish, upstream, event)
 
     async def _missed(self) -> None:
         for upstream in self.upstreams:
             upstream.note_change(ToolsListChanged())
-            if upstream.lists is not None:  # without telling of each: everybody is told once
+            if upstream.lists is not None:  # without an event of its own: all clients are notified below
                 upstream.lists.forget(PromptsListChanged())
                 upstream.lists.forget(ResourcesListChanged())
-        await self.changes.missed()
-
-    async def _announce(self) -> None:
-        while True:
-            await self._changed.wait()
-            await anyio.sleep(_GATHER_SECONDS)
-            self._changed = anyio.Event()
-            await self.changes.announce()
+        async with anyio.create_task_group() as tasks:
+            for notifier in self.notifiers:
+                tasks.start_soon(notifier.missed)

@@ -1,115 +1,80 @@
-"""What a host learns of a gateway before it asks for any tool: what is there, how much, and how to find it."""
+"""What a client learns of a gateway before it asks for any tool: topics, the size of the catalog, and instructions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-import anyio
 from mcp_ext_tools_search.types import ServerSettings
 
-from tools_search_server.upstreams.state import State
+from tools_search_server.gateway.views import VisibleServer
 
-__all__ = ["BY_EXTENSION", "Described", "instructions", "settings"]
+BY_EXTENSION: Final = "Where the client can search tools (tools/search), describe what is needed in a few words."
 
 _MAX_TOPICS: Final = 64
 _MAX_TOPIC_CHARS: Final = 80
 _MAX_BYTES: Final = 3_600
-"""Under 1,000 tokens, however many servers there are and in whatever language they speak."""
+"""Less than 1,000 tokens, in any language and with any number of servers."""
 
-_LEAST_SAID: Final = 24
-"""Bytes of a server's words below which they say nothing."""
-
-_QUOTED: Final = "What stands in quotation marks are the words of that server."
-
-BY_EXTENSION: Final = "Where the client can search tools (tools/search), describe what is needed in a few words."
+_MIN_QUOTED_BYTES: Final = 24
+"""A shorter quotation says nothing."""
 
 
-class Described(Protocol):
-    """A server as a caller may know it."""
-
-    @property
-    def name(self) -> str:
-        """Its name in the configuration."""
-        ...
-
-    @property
-    def instructions(self) -> str:
-        """What it says of itself, as far as the caller may read it, on one line."""
-        ...
-
-    @property
-    def state(self) -> State:
-        """How it is."""
-        ...
-
-    @property
-    def settled(self) -> anyio.Event:
-        """Set once it has been reached or has failed."""
-        ...
-
-    @property
-    def tool_count(self) -> int | None:
-        """About how many of its tools the caller sees, where that is known."""
-        ...
-
-
-def settings(upstreams: Sequence[Described], tool_count: int | None) -> ServerSettings:
-    """Say what can be searched: the names of the servers, and how many tools once that is known.
+def settings(servers: Sequence[VisibleServer], tool_count: int | None) -> ServerSettings:
+    """Return the topics, which are the names of the servers, and the number of tools once that is known.
 
     Args:
-        upstreams: The servers that the caller sees.
-        tool_count: Tools that it sees; `None` where that differs from caller to caller, or is not known.
+        servers: Those that the caller sees.
+        tool_count: Visible tools; `None` if that is unknown, or differs from caller to caller.
     """
-    facts: dict[str, Any] = {"topics": [upstream.name[:_MAX_TOPIC_CHARS] for upstream in upstreams[:_MAX_TOPICS]]}
-    if tool_count is not None and _all_settled(upstreams):
+    facts: dict[str, Any] = {"topics": [server.name[:_MAX_TOPIC_CHARS] for server in servers[:_MAX_TOPICS]]}
+    if tool_count is not None and _all_settled(servers):
         facts["catalog_size"] = tool_count
     return ServerSettings(**facts)
 
 
-def instructions(upstreams: Sequence[Described], tool_count: int | None, how: str = BY_EXTENSION) -> str:
-    """Return what a model needs to know: the servers with their tools and their own words, within a fixed length.
+def instructions(servers: Sequence[VisibleServer], tool_count: int | None, guide: str = BY_EXTENSION) -> str:
+    """Return the servers with the numbers of their tools and their own words, within a fixed length.
 
-    Servers share the room: one that says much gets what others leave.
+    The servers share the room: a long text gets what the others leave.
 
     Args:
-        upstreams: The servers that the caller sees.
-        tool_count: Tools that it sees; `None` where that is not known.
-        how: A short text on how tools are found.
+        servers: Those that the caller sees.
+        tool_count: Visible tools; `None` if that is unknown.
+        guide: A short text on how tools are found.
     """
-    is_known = tool_count is not None and _all_settled(upstreams)
-    counted = f"{tool_count} tools" if is_known else "the tools"
+    counted = f"{tool_count} tools" if tool_count is not None and _all_settled(servers) else "the tools"
     opening = (
-        f"This server offers {counted} of {len(upstreams)} MCP servers. The name of each tool starts with its server. "
-        f"{how} {_QUOTED}"
+        f"This server offers {counted} of {len(servers)} MCP servers. The name of each tool starts with its server. "
+        f"{guide} What stands in quotation marks are the words of that server."
     )
     lines: list[str] = []
     room = _MAX_BYTES - _size(opening) - _size("\n- and 9999 more servers")
-    for upstream in upstreams:
-        line = _line(upstream)
+    for server in servers:
+        line = _line(server)
         if room < _size(line) + 1:
             break
         room -= _size(line) + 1
         lines.append(line)
-    words = [upstream.instructions if upstream.state.is_usable else "" for upstream in upstreams[: len(lines)]]
+    words = [server.instructions if server.state.is_usable else "" for server in servers[: len(lines)]]
     around = _size(' says: ""')
     shares = _shares([_size(said) + around if said else 0 for said in words], room)
     lines = [line + _quotation(said, share - around) for line, said, share in zip(lines, words, shares, strict=True)]
-    if len(lines) < len(upstreams):
-        lines.append(f"- and {len(upstreams) - len(lines)} more servers")
+    if len(lines) < len(servers):
+        lines.append(f"- and {len(servers) - len(lines)} more servers")
     return "\n".join([opening, *lines])
 
 
-def _line(upstream: Described) -> str:
-    name = upstream.name[:_MAX_TOPIC_CHARS]
-    if not upstream.state.is_usable:
-        return f"- {name}: {'still starting' if upstream.state.kind == 'starting' else 'not available at the moment'}"
-    count = "many" if upstream.tool_count is None else str(upstream.tool_count)
+def _line(server: VisibleServer) -> str:
+    name = server.name[:_MAX_TOPIC_CHARS]
+    if not server.state.is_usable:
+        return f"- {name}: {'still starting' if server.state.kind == 'starting' else 'not available at the moment'}"
+    count = "many" if server.tool_count is None else str(server.tool_count)
     return f"- {name} ({count} tools)"
 
 
 def _shares(wanted: Sequence[int], room: int) -> list[int]:
-    """Divide `room` so that nobody gets less than another who asks for as much."""
+    """Divide `room` so that none gets less than another that asks for as much."""
     shares = [0] * len(wanted)
     for done, place in enumerate(sorted(range(len(wanted)), key=wanted.__getitem__)):
         shares[place] = min(wanted[place], room // (len(wanted) - done))
@@ -120,7 +85,7 @@ def _shares(wanted: Sequence[int], room: int) -> list[int]:
 def _quotation(said: str, room: int) -> str:
     if _size(said) > room:
         cut = said.encode()[: max(room - _size(" …"), 0)].decode("utf-8", "ignore")
-        said = cut[: cut.rfind(" ") if " " in cut else None] + " …" if len(cut) >= _LEAST_SAID else ""
+        said = cut[: cut.rfind(" ") if " " in cut else None] + " …" if len(cut) >= _MIN_QUOTED_BYTES else ""
     return f' says: "{said}"' if said else ""
 
 
@@ -128,5 +93,5 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
 
 
-def _all_settled(upstreams: Sequence[Described]) -> bool:
-    return all(upstream.settled.is_set() for upstream in upstreams)
+def _all_settled(servers: Sequence[VisibleServer]) -> bool:
+    return all(server.upstream.settled.is_set() for server in servers)

@@ -1,40 +1,59 @@
-"""A server's own words with the names of its tools as callers know them."""
+"""Public forms of the names and URIs that upstreams use.
+
+* A tool or prompt is known by its qualified name (`tools_search_hosts.qualified_name`). Where an upstream's own text
+  mentions a tool, the name is replaced, so that a model can call what it reads about.
+* A resource or template is known by `gateway://SERVER/URI`, which is unique, does not depend on the other servers, and
+  leads back to its upstream on every replica, listed or not. Filling in a public template gives a public URI.
+* Web addresses stay as they are: a client may fetch them itself, and they mean the same whoever lists them.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final
+from urllib.parse import quote, unquote
 
 from tools_search_hosts import qualified_name
 
-__all__ = ["with_public_names"]
+_SCHEME: Final = "gateway://"
+_WEB: Final = ("http://", "https://")
 
 _NAME: Final = re.compile(r"(?P<before>[`'\"]?)(?P<name>[\w./-]*[\w])(?P<after>[`'\"(]| tool\b)?")
 _PART: Final = re.compile(r"[\w-]+")
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
-"""What may be a word of the language as well as a name."""
+"""A name that could also be an ordinary word of the text."""
+
+
+def public_uri(server: str, uri: str) -> str:
+    """Return the public form of a URI or URI template of `server`."""
+    return uri if uri.lower().startswith(_WEB) else f"{_SCHEME}{quote(server, safe='')}/{uri}"
+
+
+def split_uri(uri: str, servers: Iterable[str]) -> tuple[str, str] | None:
+    """Return the server and its own URI behind a public one; `None` if it belongs to none of `servers`."""
+    if not uri.startswith(_SCHEME):
+        return None
+    host, slash, own = uri[len(_SCHEME) :].partition("/")
+    server = unquote(host)
+    return (server, own) if slash and server in servers else None
 
 
 def with_public_names(text: str, server: str, tools: Collection[str]) -> str:
-    """Return `text` with the names of the server's tools replaced by those under which they can be called.
+    """Return a text of `server` with the names of its `tools` replaced by their public ones.
 
-    A name that is also a word, such as `fetch`, is one where it is quoted, called or followed by "tool".
-
-    Args:
-        text: What the server says.
-        server: Its name in the configuration.
-        tools: The names that it gives its tools.
+    A name that is also an ordinary word, such as `fetch`, is replaced only if it is quoted, called or followed by
+    "tool".
     """
 
-    def public(match: re.Match[str]) -> str:
+    def public(name: str, *, is_marked: bool) -> str:
+        return name if _WORD.fullmatch(name) and not is_marked else qualified_name(server, name)
+
+    def replaced(match: re.Match[str]) -> str:
         name = match["name"]
         is_marked = bool(match["before"]) or match["after"] is not None
         if name in tools:
-            return match[0].replace(name, _public(name, is_marked), 1)
-        return _PART.sub(lambda part: _public(part[0], is_marked) if part[0] in tools else part[0], match[0])
+            return match[0].replace(name, public(name, is_marked=is_marked), 1)
+        return _PART.sub(lambda part: public(part[0], is_marked=is_marked) if part[0] in tools else part[0], match[0])
 
-    def _public(name: str, is_marked: bool) -> str:
-        return name if _WORD.fullmatch(name) and not is_marked else qualified_name(server, name)
-
-    return _NAME.sub(public, text)
+    return _NAME.sub(replaced, text)

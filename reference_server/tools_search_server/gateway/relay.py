@@ -1,16 +1,25 @@
-"""Passing a request on to an upstream server and its result back, unchanged as far as can be."""
+"""Requests relayed to an upstream, and results relayed back to the caller.
+
+* A result stays as it is as far as the caller's protocol revision allows. Only the URIs of resources change, so that
+  they lead back to the upstream, and the upstream's identity is removed.
+* What is valid in an invalid result of `tools/call` is kept, since the tool may have had its effect. All other methods
+  only read: their invalid results become errors.
+* Errors about the message between gateway and upstream would mislead the caller, and are reported as internal errors.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
 from mcp import MCPError
 from mcp.server import ServerRequestContext
 from mcp_ext_tools_search.client.endings import malformed, timed_out
 from mcp_ext_tools_search.client.raw import MODERN_ONLY
 from mcp_types import (
+    CORE_RESULT_TYPES,
     HEADER_MISMATCH,
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -20,41 +29,55 @@ from mcp_types import (
     UNSUPPORTED_PROTOCOL_VERSION,
 )
 from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
-from tools_search_hosts.results import INPUT_REQUIRED
+from pydantic import ValidationError
+from tools_search_hosts.results import (
+    ASKING,
+    CALL,
+    COMPLETE,
+    INPUT_REQUIRED,
+    problem_in,
+    result_model,
+    salvaged,
+    sieved,
+)
 
 from tools_search_server.base.redaction import quoted
-from tools_search_server.gateway.caller_questions import Unanswered, answerable, ask_caller, completed
-from tools_search_server.gateway.caller_session import connection_of
-from tools_search_server.gateway.links import with_public_links
-from tools_search_server.gateway.public_uris import public_uri
-from tools_search_server.gateway.results import UnusableResultError, in_revision
+from tools_search_server.gateway.caller_questions import (
+    UnansweredError,
+    answerable,
+    ask_caller,
+    completed,
+    connection_of,
+)
+from tools_search_server.gateway.public_names import public_uri
 from tools_search_server.upstreams.questions import Caller
 from tools_search_server.upstreams.state import UnavailableError
 from tools_search_server.upstreams.upstream import Upstream
 
-__all__ = ["relay", "relay_call"]
+logger = logging.getLogger(__name__)
 
-_READ: Final = "resources/read"
 _ENVELOPE: Final = "io.modelcontextprotocol/"
+_LINKING: Final = ("content", "messages", "contents")
+"""Members of results that can hold URIs of resources."""
 
-_OF_THE_CONNECTION: Final = frozenset(
+_CONNECTION_ERRORS: Final = frozenset(
     {PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, HEADER_MISMATCH, UNSUPPORTED_PROTOCOL_VERSION}
 )
-"""Errors that speak of the message between gateway and server: to the caller they would say what is not so."""
+"""Errors about the message between gateway and upstream, which say nothing true about the caller's message."""
 
 
-_Ask: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+class UnusableResultError(Exception):
+    """A result that its caller cannot be given; the text names server, revision, member and place."""
 
 
 async def relay_call(upstream: Upstream, tool: str, ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
-    """Call `tool` of an upstream server for the caller of `ctx`.
+    """Call `tool` of an upstream for the caller of `ctx`.
 
-    Progress goes back while the call runs; when the caller cancels, so does the upstream request. What the caller could
-    do nothing with as a protocol error (the server is down, the result needs a newer client) is a result with
-    `isError`, for the model to read.
+    Progress is passed on while the call runs, and so is cancellation. A failure that a caller could not handle as a
+    protocol error (the server is down, the result needs a newer client) is a result with `isError`, for the model.
 
     Raises:
-        MCPError: The server answered with an error, took too long, or answered with what is no result.
+        MCPError: The server answered with an error, took too long, or answered with something that is not a result.
     """
     params = ctx.params or {}
     arguments = {"arguments": params["arguments"]} if "arguments" in params else {}
@@ -70,22 +93,22 @@ async def relay(
     params: Mapping[str, Any],
     ctx: ServerRequestContext[Any, Any],
     *,
-    public: Callable[[str], str] = str,
+    public: Callable[[str], str] | None = None,
 ) -> dict[str, Any]:
-    """Ask an upstream server what the caller of `ctx` has asked.
+    """Send the request of the caller of `ctx` to an upstream.
 
     Args:
         upstream: The server.
-        params: The members of the parameters that are the method's own, as the server knows them.
+        params: The method's own parameters, with the names that the upstream knows.
         ctx: The request.
-        public: Gives the URI by which callers know one of the server's.
+        public: Returns the public form of a URI of the upstream; by default `public_uri`.
 
     Raises:
-        MCPError: The server answered with an error, is down, took too long, or answered with what is no result.
+        MCPError: The server answered with an error, is down, took too long, or its answer is not a result.
     """
     try:
         await upstream.ensure_running()
-        return await _relay(upstream, params, ctx, public)
+        return await _relay(upstream, params, ctx, public or partial(public_uri, upstream.name))
     except (UnavailableError, UnusableResultError) as error:
         raise MCPError(INTERNAL_ERROR, str(error)) from error
 
@@ -94,55 +117,114 @@ async def _relay(
     upstream: Upstream, own: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], public: Callable[[str], str]
 ) -> dict[str, Any]:
     caller = Caller(connection_of(ctx), partial(ask_caller, ctx), ctx.session.send_elicit_complete)
-
+    params = ctx.params or {}
+    meta = _object(params.get("_meta"))
+    forwarded_meta = {k: v for k, v in meta.items() if not k.startswith(_ENVELOPE) and k != "progressToken"}
     is_modern = upstream.is_modern
 
-    async def ask(members: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def ask(more: Mapping[str, Any]) -> Mapping[str, Any]:
+        forwarded = {**own, **more}
+        if is_modern:  # a modern caller repeats its request with the answers to what the upstream has asked
+            forwarded |= {name: params[name] for name in ("inputResponses", "requestState") if name in params}
         result = await upstream.request(
             ctx.method,
-            _forwarded(ctx.params or {}, {**own, **members}, is_modern=is_modern),
+            forwarded | ({"_meta": forwarded_meta} if forwarded_meta else {}),
             caller,
-            on_progress=ctx.session.report_progress if _wants_progress(ctx.params or {}) else None,
+            on_progress=ctx.session.report_progress if "progressToken" in meta else None,
             capabilities=answerable(ctx),
         )
         if not is_modern:
             return {name: value for name, value in result.items() if name not in MODERN_ONLY}
-        # Before anybody is asked, or waits.
-        asks = result.get("resultType") == INPUT_REQUIRED
-        return in_revision(result, ctx.method, LATEST_MODERN_VERSION, upstream.name) if asks else result
+        if result.get("resultType") == INPUT_REQUIRED:  # checked before anyone is asked, or waits
+            return in_revision(result, ctx.method, LATEST_MODERN_VERSION, upstream.name)
+        return result
 
     try:
         result = await ask({})
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            result = await _completed(result, upstream.name, ctx, ask)
+            result = await completed(result, ctx, ask)
+    except UnansweredError as error:
+        why = f"asks for more input before it goes on, which it cannot be given: {error}."
+        raise UnusableResultError(f"The MCP server {upstream.name!r} {why}") from error
     except MCPError as error:
         raise _translated(error, upstream.name) from error
-    return _presented(with_public_links(result, public), ctx.method, ctx.protocol_version, upstream.name)
+    return _presented(result, ctx, upstream.name, public)
 
 
-async def _completed(
-    result: Mapping[str, Any], server: str, ctx: ServerRequestContext[Any, Any], ask: _Ask
-) -> Mapping[str, Any]:
+def in_revision(result: Mapping[str, Any], method: str, version: str, server: str) -> dict[str, Any]:
+    """Return the members of a result that a protocol revision has for it.
+
+    Args:
+        result: The server's answer, unchecked.
+        method: The method of the request.
+        version: The revision.
+        server: The server's name.
+
+    Raises:
+        UnusableResultError: The revision does not allow the result.
+    """
+    kind = result.get("resultType", COMPLETE)
+    if not isinstance(kind, str) or kind not in CORE_RESULT_TYPES:
+        text = f"The MCP server {server!r} answered with a result of type {repr(kind)[:100]}, which cannot be relayed."
+        raise UnusableResultError(text)
+    model = result_model(method, version, kind)
+    if model is None:
+        text = f"The MCP server {server!r} asks for more input, which revision {version} does not allow for {method!r}."
+        raise UnusableResultError(text)
+    if kind == INPUT_REQUIRED and not ASKING & result.keys():
+        raise UnusableResultError(f"The MCP server {server!r} asks for more input and does not say for what.")
+    members = {name: value for name, value in result.items() if kind == INPUT_REQUIRED or name not in ASKING}
+    members["resultType"] = kind
     try:
-        return await completed(result, ctx, ask)
-    except Unanswered as error:
-        text = f"The MCP server {server!r} asks for more input before it goes on, which it cannot be given: {error}."
-        raise UnusableResultError(text) from error
+        return sieved(members, method, version, model)
+    except ValidationError as error:
+        problem = problem_in(error)
+    logger.warning(
+        "%s: a result is invalid in protocol revision %s, at %s", server, version, problem, extra={"server": server}
+    )
+    if method == CALL and kind == COMPLETE:
+        return salvaged(members, version, model, server)
+    text = f"The MCP server {server!r} answered with a result that revision {version} does not allow: {problem}"
+    raise UnusableResultError(text)
 
 
-def _forwarded(params: Mapping[str, Any], own: Mapping[str, Any], *, is_modern: bool) -> dict[str, Any]:
-    answers = ("inputResponses", "requestState") if is_modern else ()
-    forwarded = {**own} | {name: params[name] for name in answers if name in params}
-    meta = {
-        key: value
-        for key, value in _object(params.get("_meta")).items()
-        if not key.startswith(_ENVELOPE) and key != "progressToken"
-    }
-    return forwarded | ({"_meta": meta} if meta else {})
+def _presented(
+    result: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], server: str, public: Callable[[str], str]
+) -> dict[str, Any]:
+    """Return a result as the gateway's own: without the upstream's identity, in the caller's revision.
+
+    Raises:
+        UnusableResultError: The caller's revision does not allow it.
+    """
+    presented = {name: _linked(value, public) if name in _LINKING else value for name, value in result.items()}
+    if meta := {k: v for k, v in _object(presented.pop("_meta", None)).items() if k != SERVER_INFO_META_KEY}:
+        presented["_meta"] = meta
+    if ctx.method == "resources/read" and presented.get("resultType", "complete") == "complete":
+        # The gateway reads with its own token: another caller of the gateway may not be allowed to.
+        ttl = presented.get("ttlMs")
+        presented |= {"ttlMs": ttl if isinstance(ttl, int) and ttl >= 0 else 0, "cacheScope": "private"}
+    return in_revision(presented, ctx.method, ctx.protocol_version, server)
 
 
-def _wants_progress(params: Mapping[str, Any]) -> bool:
-    return "progressToken" in _object(params.get("_meta"))
+def _linked(value: Any, public: Callable[[str], str]) -> Any:
+    """Return a value from a result, which may be anything, with the URIs of linked and embedded resources replaced."""
+    if isinstance(value, list):
+        return [_linked(item, public) for item in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    block = dict(cast("dict[str, Any]", value))
+    match block:
+        case {"type": "resource_link", "uri": str(uri)}:
+            block["uri"] = public(uri)
+        case {"type": "resource", "resource": {"uri": str(uri), **others}}:
+            block["resource"] = others | {"uri": public(uri)}
+        case {"role": _, "content": content}:
+            block["content"] = _linked(content, public)
+        case {"uri": str(uri)} if "type" not in block:
+            block["uri"] = public(uri)
+        case _:
+            pass
+    return block
 
 
 def _translated(error: MCPError, server: str) -> MCPError:
@@ -150,26 +232,10 @@ def _translated(error: MCPError, server: str) -> MCPError:
         return MCPError(error.code, f"The MCP server {server!r} did not answer in time", error.data)
     if malformed(error):
         return MCPError(error.code, f"The MCP server {server!r} answered, and {error.message}")
-    if error.code in _OF_THE_CONNECTION:
+    if error.code in _CONNECTION_ERRORS:
         message = f"The MCP server {server!r} refused the request with error {error.code}: {quoted(error.message)}"
         return MCPError(INTERNAL_ERROR, message, error.data)
     return MCPError(error.code, error.message, error.data)
-
-
-def _presented(result: Mapping[str, Any], method: str, protocol_version: str, server: str) -> dict[str, Any]:
-    """Return a result as the gateway's own: without the upstream's identity, and in the caller's revision.
-
-    Raises:
-        UnusableResultError: The caller's revision does not allow it.
-    """
-    presented = dict(result)
-    if meta := {k: v for k, v in _object(presented.pop("_meta", None)).items() if k != SERVER_INFO_META_KEY}:
-        presented["_meta"] = meta
-    if method == _READ and presented.get("resultType", "complete") == "complete":
-        # What the gateway's own token may read is not for every caller of the gateway.
-        ttl = presented.get("ttlMs")
-        presented |= {"ttlMs": ttl if isinstance(ttl, int) and ttl >= 0 else 0, "cacheScope": "private"}
-    return in_revision(presented, method, protocol_version, server)
 
 
 def _object(value: Any) -> dict[str, Any]:

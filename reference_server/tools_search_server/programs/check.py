@@ -17,13 +17,10 @@ from tools_search_server.base.redaction import printable
 from tools_search_server.compat.always_available import AlwaysAvailable
 from tools_search_server.gateway.gateway import Gateway
 from tools_search_server.gateway.views import Views
-from tools_search_server.programs.health import Health, gateway_health
-from tools_search_server.programs.host_limits import warnings_of
+from tools_search_server.programs.health import Health, gateway_health, lost_by_toolsets
 from tools_search_server.programs.serving import ignore_signals, stop_on_signal
 from tools_search_server.programs.tables import print_servers
 from tools_search_server.upstreams.listing import PROMPTS, RESOURCES, TEMPLATES
-
-__all__ = ["check"]
 
 _WIDTH_OF_A_FILE: Final = 100
 
@@ -33,11 +30,11 @@ async def check(gateway: Gateway, always: AlwaysAvailable, as_json: bool = False
 
     Args:
         gateway: The servers.
-        always: Tools that are to be always available.
-        as_json: Whether programs are to read it.
+        always: The always-available tools of the configuration.
+        as_json: Whether to print JSON.
 
     Returns:
-        Whether all of them and their lists can be used, and all those tools are there.
+        Whether all servers and their lists can be used, and all always-available tools exist.
     """
     stop = anyio.Event()
     health: Health = {}
@@ -46,32 +43,32 @@ async def check(gateway: Gateway, always: AlwaysAvailable, as_json: bool = False
     offered: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
     stop_on_signal(stop)
     async with gateway.running(), anyio.create_task_group() as tasks:
-        tasks.start_soon(_set_when_settled, gateway, stop)
+        tasks.start_soon(_set_when_read, gateway, stop)
         await stop.wait()
         health = gateway_health(gateway)
-        unknown = always.unknown(gateway.offers)
-        views = Views(gateway, gateway.access)
-        notes = [*always.left_out(views.of(EVERYTHING)), *warnings_of(views, gateway.access.toolsets)]
+        unknown = always.unknown(gateway.tools)
+        views = Views(gateway)
+        notes = [*always.left_out(views.of(EVERYTHING)), *lost_by_toolsets(views, gateway.access.toolsets)]
         offered = {upstream.name: (list(upstream.tools), upstream.features) for upstream in gateway.upstreams}
         tasks.cancel_scope.cancel()
     ignore_signals()
-    is_whole = health["status"] == "ok" and not any(server["reason"] for server in health["servers"])
-    is_well = is_whole and not unknown
+    servers = health["servers"]
+    is_well = health["status"] == "ok" and not any(server["reason"] for server in servers) and not unknown
     if as_json:
-        servers = [
+        detailed = [
             server | dict(zip(("tools", "features"), map(list, offered[server["name"]]), strict=True))
-            for server in health["servers"]
+            for server in servers
         ]
-        click.echo(
-            json.dumps(
-                {"ok": is_well, "servers": servers, "unknownAlwaysAvailable": list(unknown), "notes": [*notes]},
-                indent=2,
-            )
-        )
+        document = {"ok": is_well, "servers": detailed, "unknownAlwaysAvailable": list(unknown), "notes": [*notes]}
+        click.echo(json.dumps(document, indent=2))
         return is_well
-    print_servers(health["servers"])
+    print_servers(servers)
     for name, (tools, features) in offered.items():
-        _print_offer(name, tools, features)
+        lines = [f"{what}: {', '.join(listed)}" for what, listed in (("tools", tools), ("also", features)) if listed]
+        if lines:
+            click.echo(f"\n{printable(name)}")
+        for line in lines:
+            _print_wrapped(line)
     for name in unknown:
         click.echo(f"\n`always_available` names {printable(repr(name))}, but no tool has that name")
     for note in notes:
@@ -79,30 +76,22 @@ async def check(gateway: Gateway, always: AlwaysAvailable, as_json: bool = False
     return is_well
 
 
-async def _read_lists(gateway: Gateway) -> None:
-    """Have each server list what it has beside tools, so that what is wrong with that is known."""
+async def _set_when_read(gateway: Gateway, stop: anyio.Event) -> None:
+    """Set `stop` when each server has answered or failed, and has listed its prompts and resources too."""
+    for upstream in gateway.upstreams:
+        await upstream.settled.wait()
     async with anyio.create_task_group() as tasks:
         for upstream in gateway.upstreams:
             if (lists := upstream.lists) is not None:
                 for kind in (PROMPTS, RESOURCES, TEMPLATES):
                     tasks.start_soon(lists.entries, kind)
-
-
-async def _set_when_settled(gateway: Gateway, stop: anyio.Event) -> None:
-    for upstream in gateway.upstreams:
-        await upstream.settled.wait()
-    await _read_lists(gateway)
     stop.set()
 
 
-def _print_offer(name: str, tools: Sequence[str], features: Sequence[str]) -> None:
-    lines = [f"{what}: {', '.join(listed)}" for what, listed in (("tools", tools), ("also", features)) if listed]
-    if lines:
-        click.echo(f"\n{printable(name)}")
-    for line in lines:
-        width = get_terminal_size().columns if sys.stdout.isatty() else _WIDTH_OF_A_FILE
-        shown = textwrap.fill(
-            printable(line), width, initial_indent="  ", subsequent_indent="    ",
-            break_on_hyphens=False, break_long_words=False,
-        )  # fmt: skip
-        click.echo(shown)
+def _print_wrapped(line: str) -> None:
+    width = get_terminal_size().columns if sys.stdout.isatty() else _WIDTH_OF_A_FILE
+    shown = textwrap.fill(
+        printable(line), width, initial_indent="  ", subsequent_indent="    ",
+        break_on_hyphens=False, break_long_words=False,
+    )  # fmt: skip
+    click.echo(shown)

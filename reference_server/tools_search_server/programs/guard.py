@@ -1,4 +1,4 @@
-"""The door of the HTTP endpoint: only principals pass, and who asks too much is told to wait."""
+"""Authentication and rate limits in front of the HTTP endpoints: only principals get in, each within its limits."""
 
 from __future__ import annotations
 
@@ -22,24 +22,22 @@ from tools_search_server.access.configuration import Access
 from tools_search_server.access.principals import Principal, Throttle, principal_of
 from tools_search_server.programs.health import HEALTH_PATH
 
-__all__ = ["Guard"]
-
 _SCHEME: Final = "bearer "
 _SERVER_ERROR: Final = -32000
 
-_MOST_SESSIONS: Final = 500
-"""Of one principal: a quarter of what an endpoint has for all."""
+_MAX_SESSIONS: Final = 500
+"""Of one principal: a quarter of the sessions of an endpoint."""
 
 
 class Guard:
-    """Lets the requests of principals through to an ASGI application, and nobody else's.
+    """Passes the requests of principals on to an ASGI application, and refuses all others.
 
-    The health document stays open, since monitors have no tokens; who shows one is told more there.
+    The health document stays open, since monitors have no tokens; with a token it says more.
 
     Args:
-        app: What is behind the door.
-        access: Who may pass. What a principal has open ends when it is revoked.
-        sessions: Counts the sessions that the principal of a name has open; `None` where there are no sessions.
+        app: The application.
+        access: The principals. The open requests of a principal end when it is revoked.
+        sessions: Counts the open sessions of a principal; `None` where there are no sessions.
     """
 
     def __init__(self, app: ASGIApp, sessions: Callable[[str], int] | None, *, access: Access) -> None:
@@ -52,7 +50,7 @@ class Guard:
         access.on_revoked.append(self._end)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, as ASGI asks for."""
+        """Answer one request (ASGI)."""
         token = _bearer_token(scope) if scope["type"] == "http" else None
         is_health = scope["type"] == "http" and scope["path"] == HEALTH_PATH
         if scope["type"] != "http" or (is_health and token is None):
@@ -69,14 +67,16 @@ class Guard:
         is_opening = self._sessions is not None and _opens_session(scope)
         if is_opening and not self._may_open_session(principal.name):
             throttle.leave()
-            await _too_many_sessions()(scope, receive, send)
+            advice = "end those that are not in use (DELETE); they end by themselves after 30 minutes without a request"
+            text = f"Too many sessions: {_MAX_SESSIONS} are open with this token; {advice}"
+            await _refusal(429, text, {"Retry-After": "60"})(scope, receive, send)
             return
         opening = (principal.name, id(scope))
         if is_opening:
             self._opening.add(opening)
 
         async def answer(message: Message) -> None:
-            self._opening.discard(opening)  # the session is among those that are counted by now
+            self._opening.discard(opening)  # by now `sessions` counts it
             await send(message)
 
         note_caller(scope, principal)
@@ -101,7 +101,7 @@ class Guard:
 
     def _may_open_session(self, name: str) -> bool:
         opening = sum(name == each for each, _ in self._opening)
-        return self._sessions is None or self._sessions(name) + opening < _MOST_SESSIONS
+        return self._sessions is None or self._sessions(name) + opening < _MAX_SESSIONS
 
     def _end(self, revoked: Collection[str]) -> None:
         for name in revoked:
@@ -121,7 +121,7 @@ def _opens_session(scope: Scope) -> bool:
 
 
 def _unauthorized(*, is_shown: bool) -> JSONResponse:
-    # RFC 6750: who has shown nothing is told no error, only what to show.
+    # RFC 6750: a request without a token gets no error code.
     challenge = 'Bearer error="invalid_token"' if is_shown else "Bearer"
     text = "The bearer token is not valid here" if is_shown else "Show a bearer token in the Authorization header"
     return _refusal(401, text, {"WWW-Authenticate": challenge})
@@ -129,20 +129,13 @@ def _unauthorized(*, is_shown: bool) -> JSONResponse:
 
 def _too_many(seconds: float) -> JSONResponse:
     wait = math.ceil(seconds)
-    # A search that a rate limit refuses gets this error (draft: Error Handling); other methods get the same.
+    # Draft, Error Handling: a search that a rate limit refuses gets this error. Other methods get the same.
     error = {"code": INTERNAL_ERROR, "data": BusyData(retry_after_ms=wait * 1000).to_wire()}
     return _refusal(429, f"Too many requests: try again in {wait} s", {"Retry-After": str(wait)}, error)
-
-
-def _too_many_sessions() -> JSONResponse:
-    advice = "end those that are not in use (DELETE); they end by themselves after 30 minutes without a request"
-    return _refusal(
-        429, f"Too many sessions: {_MOST_SESSIONS} are open with this token; {advice}", {"Retry-After": "60"}
-    )
 
 
 def _refusal(
     status: int, message: str, headers: Mapping[str, str], error: Mapping[str, Any] = MappingProxyType({})
 ) -> JSONResponse:
-    told = {"code": _SERVER_ERROR, "message": message, **error}
-    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": told}, status, headers)
+    document = {"jsonrpc": "2.0", "id": None, "error": {"code": _SERVER_ERROR, "message": message, **error}}
+    return JSONResponse(document, status, headers)

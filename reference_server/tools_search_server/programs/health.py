@@ -1,6 +1,7 @@
-"""How a gateway and the servers behind it are, as a JSON document for operators and their monitors.
+"""The health document of a gateway, and what hosts lose of its lists.
 
-It holds names, states, reasons and numbers; nothing of the configuration but the names, and nothing of any request.
+The document is for operators and their monitors. It holds names, states, reasons and numbers: nothing of the
+configuration but the names, and nothing of any request.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Final, TypeAlias
@@ -16,42 +17,54 @@ from typing import Any, Final, TypeAlias
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from tools_search_hosts.toolsets import Rule
+from tools_search_hosts.toolsets import Rule, Toolset
 
 from tools_search_server.access.callers import HTTP_CALLER
 from tools_search_server.gateway.gateway import Gateway
-from tools_search_server.gateway.views import SeenUpstream, View
-from tools_search_server.programs.host_limits import lost_on_hosts
-
-__all__ = ["HEALTH_PATH", "Health", "gateway_health", "health_for_principals", "health_route", "server_health"]
+from tools_search_server.gateway.views import View, Views, VisibleServer
 
 HEALTH_PATH: Final = "/healthz"
 
 Health: TypeAlias = Mapping[str, Any]
 
-_FOR_THIS_MACHINE: Final = ("servers", "tasks", "warnings")
-"""Members that only callers on this machine see, and of these a principal the first: others learn how many servers
-there are."""
+_LOCAL_MEMBERS: Final = ("servers", "tasks", "warnings")
+"""Members for callers on this machine only; a principal also gets the first. Others get the counts of servers."""
+
+_COMPAT: Final = "--compat auto or --compat meta-tools"
+_HOSTS_REVISION: Final = "2025-11-25"
+"""The protocol revision of today's hosts."""
+
+_MAX_SCHEMA_BYTES: Final = 16_384
+_MAX_PAGES: Final = 64
+_SHOWN: Final = 3
+
+_TOOL_LIMITS: Final = (
+    (256, "Claude Desktop's Cowork keeps the first 256 tools of a connector (2026-07)"),
+    (128, "GitHub Copilot refuses more than 128, in VS Code where it does not group them (2026-07)"),
+    (80, "Cursor complains about more than 80 of all servers together (2025-09)"),
+)
+"""Numbers of tools above which a host loses some, with the month of the public report: hosts change.
+`reference_server/docs/hosts-without-search.md` has the reports."""
 
 
 def gateway_health(gateway: Gateway) -> Health:
     """Describe a gateway: `ok` when every server is ready or idle and changes reach replicas, else `degraded`."""
     replicas = gateway.replicas.state
-    seen = [SeenUpstream(upstream, Rule()) for upstream in gateway.upstreams]
+    seen = [VisibleServer(upstream, Rule()) for upstream in gateway.upstreams]
     return {
         **_health(seen),
         **({} if replicas is None or replicas.kind == "ready" else {"status": "degraded"}),
         **({} if replicas is None else {"replication": {"state": replicas.kind, "since": _iso(replicas.since)}}),
-        "warnings": lost_on_hosts(View(seen, gateway.offers, gateway.pages)),
+        "warnings": lost_on_hosts(View(seen, gateway.tools, gateway.pages)),
         "tasks": len(asyncio.all_tasks()),  # anyio would describe each, which takes a tenth of a second
     }
 
 
 def health_for_principals(gateway: Gateway) -> Health:
-    """Describe what the principal sees whose request this task is answering; others learn that the gateway serves.
+    """Describe what the current principal sees; other callers learn that the gateway serves.
 
-    Nothing else enters it. What is of the process, such as its tasks, moves with servers and callers that the principal
-    does not see; so whether changes reach replicas is told to one who sees everything alone.
+    The document holds nothing about the process, such as its tasks, which change with servers and callers that the
+    principal does not see. For the same reason, only one who sees everything learns whether changes reach replicas.
     """
     principal = HTTP_CALLER.get()
     if principal is None:
@@ -59,10 +72,10 @@ def health_for_principals(gateway: Gateway) -> Health:
     if principal.toolset.rules is None:
         return {name: value for name, value in gateway_health(gateway).items() if name != "tasks"}
     rules = [(upstream, principal.toolset.rule(upstream.name)) for upstream in gateway.upstreams]
-    return _health([SeenUpstream(upstream, rule) for upstream, rule in rules if rule is not None])
+    return _health([VisibleServer(upstream, rule) for upstream, rule in rules if rule is not None])
 
 
-def _health(seen: Sequence[SeenUpstream]) -> Health:
+def _health(seen: Sequence[VisibleServer]) -> Health:
     counts = Counter(server.state.kind for server in seen)
     return {
         "status": "ok" if counts["ready"] + counts["idle"] == len(seen) else "degraded",
@@ -72,21 +85,20 @@ def _health(seen: Sequence[SeenUpstream]) -> Health:
         "idle": counts["idle"],
         "starting": counts["starting"],
         "down": counts["down"],
-        "servers": [server_health(server) for server in seen],
+        "servers": [_server_health(server) for server in seen],
     }
 
 
-def server_health(seen: SeenUpstream) -> Health:
+def _server_health(seen: VisibleServer) -> Health:
     """Describe one server: its state, since when (ISO 8601, UTC) and, if it is down, why."""
     upstream, state = seen.upstream, seen.state
-    # That of a server that is ready speaks of its other lists, which one who is shown single tools does not see.
-    reason = state.reason if seen.rule.shows_more or not state.is_usable else ""
     return {
         "name": upstream.name,
         "transport": upstream.transport,
         "state": state.kind,
         "since": _iso(state.since),
-        "reason": reason,
+        # The reason of a ready server is about its other lists, which callers who are shown single tools do not see.
+        "reason": state.reason if seen.rule.shows_more or not state.is_usable else "",
         "protocol": upstream.protocol,
         "tools": seen.tool_count,
         "indexed": upstream.delegated is None,
@@ -98,12 +110,12 @@ def _iso(time: datetime) -> str:
 
 
 def health_route(health: Callable[[], Health]) -> Route:
-    """Serve a health document."""
+    """Return the route that serves a health document."""
 
     async def answer(request: Request) -> Response:
         document = dict(health())
         if HTTP_CALLER.get() is None and not _is_local(request):
-            for member in _FOR_THIS_MACHINE:
+            for member in _LOCAL_MEMBERS:
                 document.pop(member, None)
         return JSONResponse(document, headers={"Cache-Control": "no-store"})
 
@@ -115,3 +127,39 @@ def _is_local(request: Request) -> bool:
         return request.client is not None and ipaddress.ip_address(request.client.host).is_loopback
     except ValueError:
         return False
+
+
+def lost_on_hosts(view: View) -> list[str]:
+    """Return a sentence for each known limit of a host that the plain list of a view exceeds, with a remedy."""
+    pages, tools = view.pages, view.tool_count or len(view.tools)
+    warnings: list[str] = []
+    page_count = pages.page_count(_HOSTS_REVISION)
+    if page_count > 1 or view.remotes:
+        first = pages.first_page(_HOSTS_REVISION)
+        warnings.append(
+            f"tools/list has several pages, and hosts that read only the first one see {first} of "
+            f"{tools} tools: claude.ai (2026-03), Codex (2026-07), Factory Droid (2026-08). For them use {_COMPAT}."
+        )
+    if page_count > _MAX_PAGES:
+        warnings.append(
+            f"tools/list has {page_count} pages, and hosts on the TypeScript SDK stop after {_MAX_PAGES} (2026-09). "
+            f"Use a larger --page-size, or {_COMPAT}."
+        )
+    if exceeded := [what for limit, what in _TOOL_LIMITS if tools > limit]:
+        warnings.append(f"tools/list has {tools} tools. {'; '.join(exceeded)}. For them use {_COMPAT}, or a toolset.")
+    if large := pages.with_large_schemas(_HOSTS_REVISION, _MAX_SCHEMA_BYTES):
+        names = ", ".join(large[:_SHOWN]) + (f" and {len(large) - _SHOWN} more" if len(large) > _SHOWN else "")
+        warnings.append(
+            f"Connectors of Claude Desktop drop tools whose input schema has more than {_MAX_SCHEMA_BYTES} bytes "
+            f"(2026-07): {names}. For them use --compat meta-tools."
+        )
+    return warnings
+
+
+def lost_by_toolsets(views: Views, toolsets: Iterable[Toolset]) -> list[str]:
+    """Return what callers with each of some toolsets lose on hosts."""
+    warnings: list[str] = []
+    for toolset in toolsets:
+        place = "" if toolset.rules is None else f"toolset {toolset.name!r}: "
+        warnings += [f"{place}{line}" for line in lost_on_hosts(views.of(toolset))]
+    return list(dict.fromkeys(warnings))

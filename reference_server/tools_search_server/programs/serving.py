@@ -1,95 +1,106 @@
-"""One MCP server on stdio or on Streamable HTTP, until it is told to stop."""
+"""One program on stdio or on Streamable HTTP, until it is asked to stop.
+
+The first SIGINT, SIGTERM or SIGHUP, or the end of standard input, stops it. Stopping takes a few seconds, in which
+requests are answered and clients are notified, and further signals change nothing.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import ipaddress
 import json
 import logging
 import resource
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final, cast
 
 import anyio
 import anyio.lowlevel
 import click
+from mcp import MCPError
 from mcp.server import Server
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.stdio import stdio_server
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import METHOD_NOT_FOUND
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
-from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
-from tools_search_server.programs.collecting import collect_seldom
-from tools_search_server.programs.front_door import FrontDoor
 from tools_search_server.programs.health import Health, health_route
-from tools_search_server.programs.sessionless import without_sessions
-from tools_search_server.programs.standard_streams import standard_streams
-
-__all__ = ["Address", "Program", "ignore_signals", "is_loopback", "listening", "serve", "stop_on_signal"]
+from tools_search_server.programs.http_server import HttpServer
+from tools_search_server.programs.stdio import standard_streams
 
 logger = logging.getLogger(__name__)
+
+_STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _GOODBYE_SECONDS: Final = 1
 """How long HTTP requests have to be answered once the server is to stop."""
 
-_MOST_DESCRIPTORS: Final = 65_536
+_MAX_DESCRIPTORS: Final = 65_536
 
-_MOST_SESSIONS: Final = 2000
-"""Of one endpoint, at some 40 kB each; those without a request for 30 minutes end."""
+_MAX_SESSIONS: Final = 2000
+"""Per endpoint, at some 40 kB each; sessions without a request for 30 minutes end."""
+
+_GC_THRESHOLDS: Final = (5_000, 10, 10)
+_GC_SECONDS: Final = 60
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where to listen; port 0 lets the system choose."""
+    """A host and a port to listen on; port 0 lets the system choose."""
 
     host: str
     port: int
 
-
-def _healthy() -> Health:
-    return {"status": "ok"}
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
 
 @dataclass(frozen=True)
 class Program:
-    """A server, and what has to run beside it."""
+    """A server, and everything that runs together with it."""
 
     server: Server[Any]
 
-    beside: Callable[[], AbstractAsyncContextManager[object]]
+    lifespan: Callable[[], AbstractAsyncContextManager[object]]
     """Entered before the first message is read and left after the last was answered."""
 
-    farewell: Callable[[], None]
-    """Called when the server is told to stop, while clients can still be reached."""
+    on_stop: Callable[[], None]
+    """Called when the server is asked to stop, while clients can still be reached."""
 
-    health: Callable[[], Health] = _healthy
-    """Tells over HTTP how the server is."""
+    health: Callable[[], Health] = lambda: {"status": "ok"}
+    """Returns the health document that HTTP serves."""
 
     guard: Callable[[ASGIApp, Callable[[str], int] | None], ASGIApp] | None = None
-    """What stands before the HTTP endpoints and lets nobody in who may not use them.
+    """Wraps the HTTP endpoints so that only principals get in.
 
-    It is called with the endpoints and, where there are sessions, what counts those of the principal of a name.
+    It is called with the endpoints and, where there are sessions, a function that counts those of a principal.
     """
 
-    others: Mapping[str, Server[Any]] = field(default_factory=dict[str, Server[Any]])
-    """Servers that HTTP reaches beside `server`, by what follows its path; stdio has one server only."""
+    endpoints: Mapping[str, Server[Any]] = field(default_factory=dict[str, Server[Any]])
+    """Further servers over HTTP, by what is added to the path of `server`."""
 
     loaded: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
     """Returns when the tools have been read for the first time."""
 
     is_stateless: bool = False
-    """Whether HTTP has no sessions with legacy clients either, so that any replica answers any of their requests."""
+    """Whether legacy HTTP clients get no sessions either, so that any replica can answer any of their requests."""
 
 
 async def serve(program: Program, address: Address | None) -> None:
-    """Serve on `address`, or on stdio without one, until SIGINT, SIGTERM, SIGHUP or the end of standard input.
+    """Serve on `address`, or on stdio without one, until a signal or the end of standard input.
 
     Raises:
         OSError: The address cannot be listened on.
@@ -97,8 +108,8 @@ async def serve(program: Program, address: Address | None) -> None:
     stop = anyio.Event()
     stop_on_signal(stop)
     descriptors = _raise_descriptor_limit()
-    async with program.beside(), anyio.create_task_group() as tasks:
-        tasks.start_soon(collect_seldom, program.loaded)
+    async with program.lifespan(), anyio.create_task_group() as tasks:
+        tasks.start_soon(_collect_seldom, program.loaded)
         if address is None:
             await _serve_stdio(program, stop)
         else:
@@ -108,30 +119,26 @@ async def serve(program: Program, address: Address | None) -> None:
 
 
 def stop_on_signal(stop: anyio.Event) -> None:
-    """Set `stop` on the first signal to stop; further ones change nothing, to the end of the process.
-
-    Stopping takes seconds and must not be cut short.
-    """
+    """Set `stop` on the first signal to stop; further ones change nothing, to the end of the process."""
     loop = asyncio.get_running_loop()
 
     def note(number: int, _: object) -> None:
         if not stop.is_set():
-            loop.call_soon_threadsafe(_stop, stop, number)
+            loop.call_soon_threadsafe(set_stop, number)
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # what `nohup` has switched off stays off
+    def set_stop(number: int) -> None:
+        if not stop.is_set():
+            logger.info("stopping on %s", signal.Signals(number).name)
+            stop.set()
+
+    for number in _STOP_SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as set by `nohup`
             signal.signal(number, note)
 
 
-def _stop(stop: anyio.Event, number: int) -> None:
-    if not stop.is_set():
-        logger.info("stopping on %s", signal.Signals(number).name)
-        stop.set()
-
-
 def ignore_signals() -> None:
-    """Let no signal change the exit code of a process that has only to exit; Python would die of it meanwhile."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    """Keep signals from changing the exit code of a process that is about to exit: Python would die of them."""
+    for number in _STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
@@ -149,83 +156,109 @@ async def _serve_stdio(program: Program, stop: anyio.Event) -> None:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(converse)
                 await stop.wait()
-                program.farewell()
+                program.on_stop()
                 tasks.cancel_scope.cancel()
     except* BrokenPipeError:
         logger.info("stopping: the host no longer reads")
 
 
 async def _serve_http(program: Program, address: Address, stop: anyio.Event, descriptors: int) -> None:
-    servers = {"": program.server, **program.others}
+    servers = {"": program.server, **program.endpoints}
     with listening(address) as listener:
         app = Starlette(routes=[health_route(program.health)])
         for name, server in servers.items():
-            app.routes.extend(_routes(server, f"/mcp/{name}".rstrip("/"), is_stateless=program.is_stateless))
+            if program.is_stateless:
+                server.middleware.insert(0, without_sessions)
+            endpoint = server.streamable_http_app(
+                streamable_http_path=f"/mcp/{name}".rstrip("/"),
+                stateless_http=program.is_stateless,
+                # Left to `HttpServer`, which compares all of `Host` and `Origin`: the SDK compares the beginning.
+                transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+                max_sessions=_MAX_SESSIONS,
+            )
+            app.routes.extend(endpoint.routes)
         managers = [server.session_manager for server in servers.values()]
-        count = None if program.is_stateless else partial(_sessions_of, managers)
+
+        def sessions_of(principal: str) -> int:
+            owners = (one for manager in managers for one in manager._session_owners.values())  # pyright: ignore[reportPrivateUsage]
+            return sum(owner["client_id"] == principal for owner in owners)
+
+        count = None if program.is_stateless else sessions_of
         guarded = app if program.guard is None else program.guard(app, count)
-        door = FrontDoor(guarded, descriptors=descriptors, is_local=is_loopback(address.host))
+        web = HttpServer(guarded, descriptors=descriptors, is_local=address.is_loopback)
         host, port = listener.getsockname()[:2]
         authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         url = f"http://{authority}/mcp"
         async with AsyncExitStack() as running:
             for manager in managers:
                 await running.enter_async_context(manager.run())
-            await running.enter_async_context(door.opened(listener))
-            click.echo(json.dumps({"url": url} | {name: f"{url}/{name}" for name in program.others}))
+            await running.enter_async_context(web.opened(listener))
+            click.echo(json.dumps({"url": url} | {name: f"{url}/{name}" for name in program.endpoints}))
             await stop.wait()
-            program.farewell()
-            await door.finish(_GOODBYE_SECONDS)
+            program.on_stop()
+            await web.finish(_GOODBYE_SECONDS)
             for manager in managers:
-                await _end_sessions(manager)
+                # Otherwise each session waits a second to notify a client, which may be gone, of its open requests.
+                for transport in list(manager._server_instances.values()):  # pyright: ignore[reportPrivateUsage]
+                    await transport.terminate()
 
 
-def _sessions_of(managers: Sequence[StreamableHTTPSessionManager], name: str) -> int:
-    return sum(
-        owner["client_id"] == name
-        for manager in managers
-        for owner in manager._session_owners.values()  # pyright: ignore[reportPrivateUsage]
-    )
+async def without_sessions(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Promise no notifications to legacy clients without sessions, as a middleware, which has to be the outermost.
+
+    Nothing outlasts their request on which a notification could be sent. Questions to such clients are refused where
+    they are asked, since only the greeting, which is forgotten, says what a client can answer.
+    """
+    if ctx.method == "notifications/initialized":
+        return None
+    is_subscription = ctx.method in {"resources/subscribe", "resources/unsubscribe"}
+    if is_subscription and ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        raise MCPError(METHOD_NOT_FOUND, "This server has no sessions, and tells of no changes without one")
+    result = await call_next(ctx)
+    if ctx.method == "initialize" and isinstance(result, dict):
+        for offered in cast("dict[str, Any]", result.get("capabilities", {})).values():
+            if isinstance(offered, dict):
+                for promise in ("listChanged", "subscribe"):
+                    cast("dict[str, Any]", offered).pop(promise, None)
+    return result
 
 
-async def _end_sessions(manager: StreamableHTTPSessionManager) -> None:
-    # Otherwise each waits a second for a client that may not be there, to tell of requests that are still open.
-    for transport in list(manager._server_instances.values()):  # pyright: ignore[reportPrivateUsage]
-        await transport.terminate()
+async def _collect_seldom(loaded: Callable[[], Awaitable[None]]) -> None:
+    """Keep the garbage collector away from the definitions of tools, which live as long as their upstreams.
 
+    Looking through the objects of 10,000 tools takes half a second, in which nobody is answered. By default that
+    happens every few seconds while upstreams come and go. Never returns.
 
-def _routes(server: Server[Any], path: str, *, is_stateless: bool) -> list[BaseRoute]:
-    if is_stateless:
-        server.middleware.insert(0, without_sessions)
-    # The front door looks at `Host` and `Origin`, and at all of them: the SDK compares the beginning.
-    unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    app = server.streamable_http_app(
-        streamable_http_path=path,
-        stateless_http=is_stateless,
-        transport_security=unchecked,
-        max_sessions=_MOST_SESSIONS,
-    )
-    return app.routes
+    Args:
+        loaded: Returns when the tools have been read for the first time.
+    """
+    gc.set_threshold(*_GC_THRESHOLDS)
+    await loaded()
+    while True:
+        gc.unfreeze()  # what was frozen before may have become garbage
+        gc.collect()
+        gc.freeze()
+        await anyio.sleep(_GC_SECONDS)
 
 
 def _raise_descriptor_limit() -> int:
-    """Let this process open as many files as it is allowed to, within reason, and return how many that are."""
+    """Raise the limit on open files to the hard limit, within reason, and return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # No more than is of use: servers inherit it, and some programs close every number up to it when they start.
-    wanted = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+    # No more than is useful: child processes inherit it, and some close every number up to it when they start.
+    wanted = _MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MAX_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             return wanted
-    return _MOST_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
+    return _MAX_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
 
 
 @contextmanager
 def listening(address: Address) -> Generator[socket.socket]:
-    """Give a socket that listens at `address`.
+    """Yield a socket that listens on `address`.
 
     Raises:
-        OSError: The address cannot be listened at.
+        OSError: The address cannot be listened on.
     """
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     # asyncio sends small segments at once only on sockets that name their protocol; others wait 40 ms for each answer.
@@ -234,11 +267,3 @@ def listening(address: Address) -> Generator[socket.socket]:
         listener.bind((address.host, address.port))
         listener.listen(1024)
         yield listener
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach what listens at `host`."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -1,8 +1,9 @@
 """Standard input and output as the wire of one MCP connection.
 
-A shutdown must not wait for a host that sends nothing or reads nothing, so both ends wait for readiness instead of
-blocking in a thread. While they are open, descriptor 0 reads nothing and descriptor 1 writes to standard error: what a
-library or a child process prints never gets between two messages.
+* A shutdown must not wait for a host that sends or reads nothing, so both ends wait for readiness instead of blocking
+  in a thread.
+* While they are open, descriptor 0 reads nothing and descriptor 1 writes to standard error, so that the output of a
+  library or a child process never gets between two messages.
 """
 
 from __future__ import annotations
@@ -20,12 +21,10 @@ from typing import Final
 import anyio
 import anyio.lowlevel
 
-__all__ = ["InputLines", "OutputText", "standard_streams"]
-
 _CHUNK: Final = 65_536
 
 _PIPE_CHUNK: Final = 4096
-"""What a pipe that is ready takes without blocking (PIPE_BUF)."""
+"""PIPE_BUF: what a ready pipe takes without blocking."""
 
 
 class InputLines:
@@ -55,7 +54,7 @@ class InputLines:
 
 
 class OutputText:
-    """Text to a descriptor, written at once: `flush` has nothing left to do."""
+    """Text to a descriptor, written at once."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -69,7 +68,7 @@ class OutputText:
             BrokenPipeError: Nobody reads any more.
         """
         rest = memoryview(text.encode())
-        if self._poll.poll(0):  # most often there is room for all of it, and no need of a turn of the event loop
+        if self._poll.poll(0):  # usually there is room for all of it, which saves a turn of the event loop
             rest = self._written(rest)
         while rest:
             await _writable(self._descriptor)
@@ -79,7 +78,7 @@ class OutputText:
         """Do nothing: `write` keeps nothing back."""
 
     def _written(self, rest: memoryview) -> memoryview:
-        """Write what a descriptor that is ready takes, and return the rest."""
+        """Write as much as a ready descriptor takes, and return the rest."""
         return rest[os.write(self._descriptor, rest[: _room(self._descriptor)]) :]
 
 
@@ -100,7 +99,7 @@ def standard_streams() -> Generator[tuple[InputLines, OutputText]]:
 
 
 def _room(descriptor: int) -> int:
-    """Return how many bytes a descriptor that is ready takes without blocking: an empty pipe, as many as it holds."""
+    """Return how many bytes a ready descriptor takes without blocking; an empty pipe takes as many as it holds."""
     if sys.platform != "linux":
         return _PIPE_CHUNK
     unread = array("i", [0])

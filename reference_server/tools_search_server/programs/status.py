@@ -1,4 +1,4 @@
-"""`tools-search-server status`: how a running gateway and its servers are."""
+"""`tools-search-server status`: the state of a running gateway and of its servers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,10 @@ from tools_search_server.base.redaction import printable
 from tools_search_server.programs.health import HEALTH_PATH
 from tools_search_server.programs.tables import print_servers
 
-__all__ = ["TOKEN_VARIABLE", "status"]
-
-TOKEN_VARIABLE: Final = "TOOLS_SEARCH_TOKEN"  # noqa: S105 - a name, no token
+TOKEN_VARIABLE: Final = "TOOLS_SEARCH_TOKEN"  # noqa: S105 - a name
 
 _SECONDS: Final = 10
 _UNAUTHORIZED: Final = 401
-
 
 _EPILOG: Final = """\b
 Examples:
@@ -31,14 +28,14 @@ Examples:
 
 
 @click.command(epilog=_EPILOG, short_help="Show the servers of a running gateway.")
-@click.option("--url", default="http://127.0.0.1:8000/mcp", show_default=True, help="As the gateway printed it.")
+@click.option("--url", default="http://127.0.0.1:8000/mcp", show_default=True, help="URL that the gateway printed.")
 @click.option("--token-file", type=click.Path(path_type=Path), metavar="FILE",
-              help=f"Bearer token of a principal, where there are any; else that of {TOKEN_VARIABLE}.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print the health document as it came.")
+              help=f"File with a bearer token, if the gateway has principals; default: {TOKEN_VARIABLE}.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the whole health document.")
 def status(*, url: str, token_file: Path | None, as_json: bool) -> None:
-    """Show the servers of a running gateway: state, since when (UTC), and why.
+    """Show the servers of a running gateway: their states, since when (UTC), and why.
 
-    Exit codes: 0 every server is ready or idle, 1 one is not or the gateway does not answer.
+    Exit codes: 0 every server is ready or idle; 1 one of them is not, or the gateway does not answer.
     """
     health = _asked(url, _token(token_file))
     if as_json:
@@ -49,12 +46,12 @@ def status(*, url: str, token_file: Path | None, as_json: bool) -> None:
             print_servers(cast("list[dict[str, Any]]", servers))
         else:
             click.echo(
-                f"which servers: told to callers on its machine, or who show a token: --token-file or {TOKEN_VARIABLE}",
+                f"servers are shown only on the gateway's machine or with a token: --token-file or {TOKEN_VARIABLE}",
                 err=True,
             )
         if isinstance(replication := health.get("replication"), dict):
-            told = cast("dict[str, Any]", replication)
-            click.echo(printable(f"list changes to replicas: {told.get('state')} since {told.get('since')}"))
+            state = cast("dict[str, Any]", replication)
+            click.echo(printable(f"list changes to replicas: {state.get('state')} since {state.get('since')}"))
         for warning in health.get("warnings") or ():
             click.echo(printable(f"warning: {warning}"))
         counts = [f"{health[name]} {name}" for name in ("ready", "idle", "starting", "down", "tools") if name in health]
@@ -63,19 +60,19 @@ def status(*, url: str, token_file: Path | None, as_json: bool) -> None:
 
 
 def _token(file: Path | None) -> str | None:
-    """Return the token to show. It never stands on the command line, which others on the machine can read."""
+    """Return the token. It is never on the command line, which others on the machine can read."""
     if file is None:
         return os.environ.get(TOKEN_VARIABLE) or None
     try:
         return file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"{file} cannot be read: {error}. Name a file that holds the token alone.") from None
+        raise click.UsageError(f"{file} cannot be read: {error}. Name a file that holds only the token.") from None
 
 
 def _asked(url: str, token: str | None) -> dict[str, Any]:
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     try:
-        # Without the proxies of the environment: the gateway is near, and they would be asked for loopback too.
+        # Without the proxies of the environment, which would be used even for loopback.
         answer = httpx2.get(urljoin(url, HEALTH_PATH), headers=headers, timeout=_SECONDS, trust_env=False)
     except (httpx2.InvalidURL, httpx2.UnsupportedProtocol, ValueError):
         raise click.UsageError(f"{url!r} is no address. Write for example http://127.0.0.1:8000/mcp.") from None

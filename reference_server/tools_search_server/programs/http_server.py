@@ -1,8 +1,13 @@
-"""The connections and requests of the HTTP endpoint, bounded before anything is known of their senders.
+"""The HTTP server: uvicorn with bounded connections.
 
-uvicorn accepts connections without end, waits without end for the requests on them, and logs each that it cannot
-accept. Here their number is bounded, those that owe a request make room for others and are closed in time, and what was
-closed is counted in one line.
+uvicorn accepts any number of connections, waits for their requests for any time, and logs each that it cannot accept.
+Here, before anything is known about the senders:
+
+* The number of connections is bounded. When all are in use, one that has sent no whole request makes room.
+* A request must be whole in time, and a client must read in time.
+* Closed connections are counted, in one log line a minute.
+* `Host` and `Origin` must name this machine when only this machine is served, so that no web page under another name
+  for it gets through (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -26,20 +31,18 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["FrontDoor"]
-
 logger = logging.getLogger(__name__)
 
-_MOST_CONNECTIONS: Final = 4096
+_MAX_CONNECTIONS: Final = 4096
 _REQUEST_SECONDS: Final = 20
 """How long a client may take for a whole request, from the connection or from the first byte of a further one."""
 
 _ACCEPTED_AT_ONCE: Final = 32
 _RETRY_SECONDS: Final = 0.1
 _STALLED_SECONDS: Final = 60
-"""How long a client may read nothing while there is something for it."""
+"""How long a client may leave its answer unread."""
 
-_LEAST_CONNECTIONS: Final = 16
+_MIN_CONNECTIONS: Final = 16
 _LAST_BYTES_SECONDS: Final = 0.5
 _LAST_RESORT_SECONDS: Final = 2
 _REPORT_SECONDS: Final = 60
@@ -48,22 +51,21 @@ _BUSY: Final = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-L
 _AUTHORITY: Final = re.compile(r"(localhost|[0-9.]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 
 
-class FrontDoor:
+class HttpServer:
     """Serves an ASGI application.
 
     Args:
-        app: What answers the requests.
+        app: Answers the requests.
         descriptors: How many files this process may open; half of them are kept for everything else.
-        is_local: Whether only addresses of this machine may be in `Host` and `Origin`, so that no web page that has
-            another name for this machine (DNS rebinding) gets through.
+        is_local: Whether `Host` and `Origin` must name this machine.
     """
 
     def __init__(self, app: ASGIApp, *, descriptors: int, is_local: bool) -> None:
-        self.most = min(_MOST_CONNECTIONS, descriptors // 2)
+        self.max_connections = min(_MAX_CONNECTIONS, descriptors // 2)
         self._app = app
         self._is_local = is_local
         self._connections: set[_Connection] = set()
-        self._strangers: dict[_Connection, None] = {}
+        self._without_request: dict[_Connection, None] = {}
         self._idle: dict[_Connection, None] = {}
         self._requests: dict[anyio.CancelScope, str] = {}
         self._closed: Counter[str] = Counter()
@@ -72,7 +74,7 @@ class FrontDoor:
 
     @asynccontextmanager
     async def opened(self, listener: socket.socket) -> AsyncGenerator[None]:
-        """Serve the connections to `listener` until the context ends; then no request is open any more."""
+        """Serve the connections to `listener` until the context ends; then no request is open."""
         quiet: dict[str, Any] = {"log_config": None, "access_log": False, "ws": "none", "interface": "asgi3"}
         config = uvicorn.Config(self._answer, lifespan="off", timeout_graceful_shutdown=_LAST_RESORT_SECONDS, **quiet)
         config.load()
@@ -94,11 +96,11 @@ class FrontDoor:
             web.should_exit = True
             with anyio.move_on_after(_LAST_BYTES_SECONDS):
                 await served.wait()
-            for connection in list(self._connections):  # their clients do not read
+            for connection in list(self._connections):  # of clients that do not read
                 connection.end()
 
     async def finish(self, seconds: float) -> None:
-        """End the streams that clients hold open for notifications, and give other requests time to be answered."""
+        """End the streams that clients hold open for notifications, and give other requests time for their answers."""
         self.end_requests("GET")
         with anyio.move_on_after(seconds):
             while self._requests:
@@ -106,28 +108,28 @@ class FrontDoor:
                 await self._is_answered.wait()
 
     def end_requests(self, method: str | None = None) -> None:
-        """End the requests that are open, or those of one method, with what they have answered so far."""
+        """Cut short the open requests, or those with one method."""
         for request, its_method in self._requests.items():
             if method in (None, its_method):
                 request.cancel()
 
     def enter(self, connection: _Connection) -> bool:
-        """Take a new connection in, in place of another where there are too many; return whether there is room."""
-        if len(self._connections) >= self.most and not self._make_room():
-            self.note(f"refused, as all of {self.most} were in use")
+        """Admit a new connection, if need be in place of another; return whether there is room."""
+        if len(self._connections) >= self.max_connections and not self._make_room():
+            self.note(f"refused, as all of {self.max_connections} were in use")
             return False
         self._connections.add(connection)
         return True
 
     def update(self, connection: _Connection) -> None:
-        """Note whether a connection waits for its client."""
-        self._strangers.pop(connection, None)
+        """Note whether a connection is waiting for its client."""
+        self._without_request.pop(connection, None)
         self._idle.pop(connection, None)
         if connection.is_waiting and connection in self._connections:
-            (self._strangers if connection.is_stranger else self._idle)[connection] = None
+            (self._without_request if connection.has_no_request else self._idle)[connection] = None
 
     def leave(self, connection: _Connection) -> None:
-        """Forget a connection that is closed."""
+        """Forget a closed connection."""
         self._connections.discard(connection)
         self.update(connection)
 
@@ -137,10 +139,10 @@ class FrontDoor:
         self._has_closed.set()
 
     def _make_room(self) -> bool:
-        connection = next(chain(self._strangers, self._idle), None)
+        connection = next(chain(self._without_request, self._idle), None)
         if connection is None:
             return False
-        self.note(f"closed for others, as {self.most} were open and they had sent no whole request")
+        self.note(f"closed for others, as {self.max_connections} were open and they had sent no whole request")
         connection.end()
         return True
 
@@ -149,7 +151,7 @@ class FrontDoor:
         listener.setblocking(False)
 
         def connection() -> _Connection:
-            return _Connection(config, web.server_state, {}, door=self)
+            return _Connection(config, web.server_state, {}, server=self)
 
         while True:
             await anyio.wait_readable(listener)
@@ -158,21 +160,21 @@ class FrontDoor:
                     accepted, _ = listener.accept()
                     try:
                         await loop.connect_accepted_socket(connection, accepted)
-                    except OSError:  # it was reset meanwhile
+                    except OSError:  # reset by the client
                         accepted.close()
             except (BlockingIOError, ConnectionAbortedError):
                 pass
             except OSError as error:  # the process, or the system, has no descriptor or no memory left
                 self.note(f"waited, since they could not be accepted ({error.strerror})")
-                self.most = max(_LEAST_CONNECTIONS, len(self._connections) * 3 // 4)
-                while len(self._connections) > self.most and self._make_room():
+                self.max_connections = max(_MIN_CONNECTIONS, len(self._connections) * 3 // 4)
+                while len(self._connections) > self.max_connections and self._make_room():
                     pass
                 await anyio.sleep(_RETRY_SECONDS)
 
     async def _report(self) -> None:
         while True:
             await self._has_closed.wait()
-            await anyio.sleep(1)  # for what comes at the same time
+            await anyio.sleep(1)  # others are often closed at the same time
             self._has_closed = anyio.Event()
             counts = "; ".join(f"{count} {why}" for why, count in self._closed.items())
             self._closed.clear()
@@ -180,7 +182,7 @@ class FrontDoor:
             await anyio.sleep(_REPORT_SECONDS)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, whatever becomes of the task of the application."""
+        """Answer one request, even if the application is cut short."""
         response = _Response(send)
         with anyio.CancelScope() as request:
             self._requests[request] = scope["method"]
@@ -203,7 +205,7 @@ class _Response:
         self._is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
 
     async def complete(self) -> None:
-        """End a response that was cut short."""
+        """Complete a response that was cut short."""
         if not self._is_begun:
             headers = [(b"content-length", b"0"), (b"retry-after", b"1")]
             await self._send({"type": "http.response.start", "status": 503, "headers": headers})
@@ -212,16 +214,16 @@ class _Response:
 
 
 class _Connection(H11Protocol):
-    """A connection on which each request has to be whole within a bounded time."""
+    """A connection on which each request must be whole in time."""
 
-    def __init__(self, *arguments: Any, door: FrontDoor) -> None:
+    def __init__(self, *arguments: Any, server: HttpServer) -> None:
         super().__init__(*arguments)
-        self._door = door
+        self._owner = server
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the client has not sent a whole request since the last, or does not read what there is for it."""
+        """Whether the client has not sent another whole request, or does not read its answer."""
         return self._owes_request or self.flow.write_paused
 
     @property
@@ -229,13 +231,13 @@ class _Connection(H11Protocol):
         return self.conn.their_state in {h11.IDLE, h11.SEND_BODY}
 
     @property
-    def is_stranger(self) -> bool:
+    def has_no_request(self) -> bool:
         """Whether it has never sent the head of a request."""
         return self.cycle is None  # pyright: ignore[reportUnnecessaryComparison] - it is None before the first request
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
-        if self._door.enter(self):
+        if self._owner.enter(self):
             self._watch()
         else:
             transport.write(_BUSY)
@@ -243,7 +245,7 @@ class _Connection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._door.leave(self)
+        self._owner.leave(self)
         self._stop_timer()
 
     def data_received(self, data: bytes) -> None:
@@ -252,11 +254,11 @@ class _Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._door.update(self)
+        self._owner.update(self)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._door.update(self)
+        self._owner.update(self)
         self._stop_timer()
         self._timer = self.loop.call_later(_STALLED_SECONDS, self._late, f"read nothing for {_STALLED_SECONDS} s")
 
@@ -267,11 +269,11 @@ class _Connection(H11Protocol):
 
     def end(self) -> None:
         """Close the connection at once."""
-        self._door.leave(self)
+        self._owner.leave(self)
         self.transport.abort()
 
     def _watch(self) -> None:
-        self._door.update(self)
+        self._owner.update(self)
         if self.flow.write_paused:
             return
         if not self._owes_request:
@@ -286,12 +288,12 @@ class _Connection(H11Protocol):
             self._timer = None
 
     def _late(self, why: str) -> None:
-        self._door.note(f"closed, since they {why}")
+        self._owner.note(f"closed, since they {why}")
         self.end()
 
 
 class _WebServer(uvicorn.Server):
-    """uvicorn without signal handlers of its own: this program has one way to stop."""
+    """uvicorn without its signal handlers: this program has one way to stop."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -301,7 +303,7 @@ class _WebServer(uvicorn.Server):
 def _refusal(scope: Scope, *, is_local: bool) -> ASGIApp | None:
     headers = Headers(scope=scope)
     if "content-length" in headers and "transfer-encoding" in headers:
-        # A proxy that goes by the other of the two takes a part of the body for a request of somebody else.
+        # A proxy that trusts the other of the two takes part of the body for another request (request smuggling).
         text = "Send either Content-Length or Transfer-Encoding, not both"
         return PlainTextResponse(text, 400, {"Connection": "close"})
     if is_local and not _is_of_this_machine(headers.get("host", "")):

@@ -1,11 +1,22 @@
-"""A small value that satisfies a JSON Schema, for the schemas that tools have."""
+"""Answers of tools that do nothing: they say so, and are valid for the tools' own schemas.
+
+`example_value` makes a small value for a JSON Schema of the kind that tools have.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-__all__ = ["example_value"]
+from jsonschema import SchemaError
+from jsonschema.protocols import Validator
+from jsonschema.validators import validator_for
+from mcp_types import CallToolResult, TextContent, Tool
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+_MAX_COMPLAINTS: Final = 5
 
 _FORMATS: Final[Mapping[str, str]] = {
     "date": "2026-01-01",
@@ -23,16 +34,59 @@ _FORMATS: Final[Mapping[str, str]] = {
 }
 
 _MAX_DEPTH: Final = 16
-"""Deeper than any schema of use; a schema that refers to itself ends here."""
+"""Deeper than any useful schema; a schema that refers to itself ends here."""
 
 Schema = Mapping[str, Any]
 
 
-def example_value(schema: Schema) -> Any:
-    """Return a value for `schema`: what it states itself (`const`, `examples`, `default`, `enum`), else the smallest.
+def echo_answer(tool: Tool, arguments: Mapping[str, Any]) -> CallToolResult:
+    """Answer with the call itself, as the fixture contract of the conformance suite says."""
+    call = {"name": tool.name, "arguments": dict(arguments)}
+    return CallToolResult(
+        content=[TextContent(type="text", text=json.dumps(call, ensure_ascii=False))],
+        structured_content=None if tool.output_schema is None else call,
+    )
 
-    Only required members are given. Local references are followed. The value is a guess where the schema restricts
-    strings by a `pattern` without giving an example, or negates; validate it where that matters.
+
+def canned_answer(tool: Tool, arguments: Mapping[str, Any]) -> CallToolResult:
+    """Answer a call with an example value for the output schema, and say that it is one.
+
+    Arguments that the input schema does not allow get a result with `is_error` that names each wrong place.
+    """
+    if complaints := _complaints(tool.input_schema, arguments):
+        return _failure(f"Invalid arguments for {tool.name}:\n" + "\n".join(f"- {line}" for line in complaints))
+    text = f"Canned answer: this catalog server did not run {tool.name}."
+    if tool.output_schema is None:
+        return CallToolResult(content=[TextContent(type="text", text=text)])
+    value = example_value(tool.output_schema)
+    if complaints := _complaints(tool.output_schema, value):
+        return _failure(f"No canned answer for {tool.name} satisfies its own output schema: {complaints[0]}")
+    shown = json.dumps(value, ensure_ascii=False)
+    return CallToolResult(content=[TextContent(type="text", text=f"{text}\n{shown}")], structured_content=value)
+
+
+def _failure(text: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
+
+
+def _complaints(schema: dict[str, Any], value: Any) -> list[str]:
+    try:
+        kind = validator_for(schema)
+        kind.check_schema(schema)
+        # An empty registry: references in a catalog file are never fetched.
+        validator: Validator = kind(schema, registry=Registry())
+        errors = sorted(validator.iter_errors(value), key=lambda error: list(map(str, error.absolute_path)))
+    except (SchemaError, Unresolvable) as error:
+        return [f"the schema of this tool cannot be used: {error}"]
+    place = [".".join(map(str, error.absolute_path)) or "arguments" for error in errors]
+    return [f"{where}: {error.message}" for where, error in list(zip(place, errors, strict=True))[:_MAX_COMPLAINTS]]
+
+
+def example_value(schema: Schema) -> Any:
+    """Return a value for `schema`: one that it states (`const`, `default`, `examples`, `enum`), else the smallest.
+
+    It has only required members. Local references are followed. The value is a guess where the schema negates, or has a
+    `pattern` without an example; validate it where that matters.
     """
     return _value(schema, schema, 0)
 

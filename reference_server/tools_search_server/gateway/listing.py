@@ -1,7 +1,7 @@
-"""`tools/list` over all servers: what is indexed first, then the lists of those that are searched where they are.
+"""`tools/list` over all upstreams: the indexed tools first, then the pages of upstreams that are searched there.
 
-Those are read when a caller has come so far, one page at a time. A cursor holds the place in them, so that every
-replica goes on with it. What a server that fails still has to list is left out, as are the tools of one that is down.
+Those pages are read one at a time, when a caller gets that far. A cursor holds the place in them, so every replica can
+continue from it. The rest of a failing upstream's list is left out, as are the tools of one that is down.
 """
 
 from __future__ import annotations
@@ -21,37 +21,35 @@ from tools_search_server.gateway.gateway import Gateway
 from tools_search_server.gateway.views import View
 from tools_search_server.upstreams.delegated_search import DelegatedPage, DelegatedSearch, NoAnswerError
 
-__all__ = ["WholeListing"]
-
 logger = logging.getLogger(__name__)
 
 _PREFIX: Final = "at-"
-_MOST_PAGES: Final = 10_000
-"""Pages of one server after which the end of its list is no longer believed in."""
+_MAX_PAGES: Final = 10_000
+"""Pages of one upstream after which its list is taken for endless."""
 
-_MOST_EMPTY: Final = 20
-"""Pages without a tool that are passed over for one request; then the caller gets an empty one, and goes on."""
+_MAX_EMPTY: Final = 20
+"""Pages without a usable tool that one request skips; then the caller gets an empty page, and can continue."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a page begins."""
+    """The beginning of a page."""
 
     server: str
     pages: int = 0
-    """How many pages of the server's list come before."""
+    """Number of the server's own pages before it."""
     cursor: str | None = None
-    """The server's own."""
+    """The server's own cursor."""
     offset: int = 0
-    """Tools of that page that come before, where it is larger than those that are made of it."""
+    """Tools of the server's page before it, where that page is larger than ours."""
 
 
-class WholeListing:
-    """Lists for each caller what it sees.
+class GatewayListing:
+    """The complete listing of a gateway, as each caller sees it.
 
     Args:
-        gateway: Whose tools these are.
-        limits: Of a page, and the key of its cursors.
+        gateway: The upstreams.
+        limits: Bounds of a page, and the key of the cursors.
     """
 
     def __init__(self, gateway: Gateway, limits: Limits) -> None:
@@ -68,7 +66,7 @@ class WholeListing:
         if cursor is not None and cursor.startswith(_PREFIX):
             return await self._page_at(view, self._opened(view, cursor), protocol_version)
         beyond = self._after(view, None) if self._gateway.has_remotes else None
-        if cursor is None and not view.offers and beyond is not None:
+        if cursor is None and not view.tools and beyond is not None:
             return await self._page_at(view, beyond, protocol_version)
         page = view.pages.page(cursor, protocol_version)
         if "nextCursor" not in page and beyond is not None:
@@ -77,7 +75,7 @@ class WholeListing:
 
     async def _page_at(self, view: View, at: _Place, protocol_version: str) -> dict[str, Any]:
         place: _Place | None = at
-        for _ in range(_MOST_EMPTY):
+        for _ in range(_MAX_EMPTY):
             if place is None:
                 break
             page, upstream = DelegatedPage((), None), None
@@ -85,7 +83,7 @@ class WholeListing:
                 if seen.name == place.server:
                     upstream = seen.upstream
                     page = await _read(remote, place)
-            listed = [] if upstream is None else [self._gateway.offer(upstream, tool).tool for tool in page.tools]
+            listed = [] if upstream is None else [self._gateway.expose(upstream, tool).tool for tool in page.tools]
             tools = _cut(listed[place.offset :], self._size)
             place = self._following(view, place, page, place.offset + len(tools))
             if kept := [wire for tool in tools if (wire := wire_form(tool, protocol_version)) is not None]:
@@ -95,12 +93,12 @@ class WholeListing:
     def _following(self, view: View, place: _Place, page: DelegatedPage, offset: int) -> _Place | None:
         if offset < len(page.tools):
             return replace(place, offset=offset)
-        if page.next_cursor is None or place.pages >= _MOST_PAGES:
+        if page.next_cursor is None or place.pages >= _MAX_PAGES:
             return self._after(view, place.server)
         return _Place(place.server, place.pages + 1, page.next_cursor)
 
     def _after(self, view: View, server: str | None) -> _Place | None:
-        """Return where the list of the server after `server` begins, `None` for the first and where there is none."""
+        """Return the beginning of the next upstream's list; of the first one after `None`."""
         names = [seen.name for seen, _ in view.remotes]
         behind = names[names.index(server) + 1 :] if server in names else names if server is None else []
         return _Place(behind[0]) if behind else None
@@ -111,7 +109,7 @@ class WholeListing:
     def _opened(self, view: View, cursor: str) -> _Place:
         values: list[Any] | None = self._signer.verify(cursor.removeprefix(_PREFIX))
         place = None if values is None else _Place(*values)
-        # What a caller does not see (any more) is answered as what was never there.
+        # A server that the caller does not see (any more) is answered like one that never existed.
         if place is None or place.server not in (seen.name for seen, _ in view.remotes):
             raise invalid_cursor()
         return place

@@ -1,0 +1,274 @@
+"""Prompts, resources, resource templates and completions of all upstreams, as one server offers them.
+
+* Prompts are named as tools are. Resources and templates are listed under public URIs; an upstream's own URI is also
+  understood where only one upstream can have meant it, since texts and metadata pass through unread.
+* Callers see these of the upstreams that their toolset shows as more than a list of single tools.
+* Capabilities promise no more than the upstreams behind the gateway do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, cast
+
+import anyio
+from mcp import MCPError
+from mcp.server import Server, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult
+from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    CompleteRequestParams,
+    GetPromptRequestParams,
+    PaginatedRequestParams,
+    PaginatedResult,
+    PromptReference,
+    ReadResourceRequestParams,
+    methods,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, ValidationError
+from tools_search_hosts import qualified_name
+
+from tools_search_server.base.errors import unknown_name
+from tools_search_server.base.paging import MOST_PAGE_BYTES, invalid_cursor, size_of
+from tools_search_server.gateway.public_names import public_uri, split_uri
+from tools_search_server.gateway.relay import relay
+from tools_search_server.gateway.views import View, Views, VisibleServer
+from tools_search_server.upstreams.listing import PROMPTS, RESOURCES, TEMPLATES, Kind
+from tools_search_server.upstreams.upstream import Upstream
+
+LISTINGS: Final = ("prompts/list", "resources/list", "resources/templates/list")
+
+METHODS: Final = frozenset({*LISTINGS, "completion/complete", "prompts/get", "resources/read", "resources/subscribe"})
+"""The requests about prompts, resources and completions."""
+
+_GREETINGS: Final = frozenset({"initialize", "server/discover"})
+_LEGACY_NOT_FOUND: Final = -32002
+
+Ctx = ServerRequestContext[Any, Any]
+
+
+def install_prompts_and_resources(server: Server[Any], views: Views, page_size: int) -> None:
+    """Serve the prompts, resources and completions that each caller sees."""
+
+    def add_listing(kind: Kind) -> None:
+        async def list_entries(ctx: Ctx, params: PaginatedRequestParams) -> HandlerResult:
+            entries = await _merged(views.seen_by(ctx), kind)
+            return _page(entries, kind, params.cursor, page_size, ctx.protocol_version)
+
+        server.add_request_handler(kind.method, PaginatedRequestParams, list_entries)
+
+    async def read(ctx: Ctx, params: ReadResourceRequestParams) -> HandlerResult:
+        return await _read_resource(views.seen_by(ctx), params.uri, ctx)
+
+    async def get(ctx: Ctx, params: GetPromptRequestParams) -> HandlerResult:
+        upstream, own = await _named_prompt(views.seen_by(ctx), params.name)
+        given = ctx.params or {}
+        return await relay(upstream, {"name": own} | {k: given[k] for k in ("arguments",) if k in given}, ctx)
+
+    async def complete(ctx: Ctx, params: CompleteRequestParams) -> HandlerResult:
+        return await _complete(views.seen_by(ctx), params, ctx)
+
+    async def declare(ctx: Ctx, call_next: CallNext) -> HandlerResult:
+        result = await call_next(ctx)
+        if ctx.method in _GREETINGS and isinstance(result, dict):
+            _declare(result.setdefault("capabilities", {}), views.seen_by(ctx))
+        return result
+
+    for kind in (PROMPTS, RESOURCES, TEMPLATES):
+        add_listing(kind)
+    server.add_request_handler("resources/read", ReadResourceRequestParams, read)
+    server.add_request_handler("prompts/get", GetPromptRequestParams, get)
+    server.add_request_handler("completion/complete", CompleteRequestParams, complete)
+    server.middleware.append(declare)
+
+
+def _declare(declared: dict[str, Any], view: View) -> None:
+    """Remove the capabilities that no upstream has. One that has not been reached yet may have any."""
+    offered = [seen.upstream.capabilities for seen in view.upstreams if seen.rule.shows_more]
+    for name in ("prompts", "resources", "completions"):
+        if all(one is not None and getattr(one, name) is None for one in offered):
+            declared.pop(name, None)
+    for name in ("prompts", "resources"):
+        if name in declared:
+            declared[name]["listChanged"] = True
+    if "resources" in declared:
+        resources = [one.resources for one in offered if one is not None and one.resources is not None]
+        declared["resources"]["subscribe"] = None in offered or any(one.subscribe for one in resources)
+
+
+# Lists
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    seen: VisibleServer
+    own_name: str
+    """The name or URI that the upstream knows it by."""
+    listed: BaseModel
+
+
+async def _entries_by_server(view: View, kind: Kind) -> list[tuple[VisibleServer, Mapping[str, BaseModel]]]:
+    """Return what each upstream lists, in the order of the configuration.
+
+    All are asked at the same time. One that fails or takes too long is left out.
+    """
+    found: dict[str, Mapping[str, BaseModel]] = {}
+
+    async def ask(seen: VisibleServer) -> None:
+        if (lists := seen.upstream.lists) is not None:
+            found[seen.name] = await lists.entries(kind)
+
+    asked = [seen for seen in view.upstreams if seen.rule.shows_more]
+    async with anyio.create_task_group() as tasks:
+        for seen in asked:
+            tasks.start_soon(ask, seen)
+    return [(seen, found[seen.name]) for seen in asked if seen.name in found]
+
+
+async def _merged(view: View, kind: Kind) -> dict[str, _Entry]:
+    """Return the entries of all upstreams by their public names or URIs."""
+    public = qualified_name if kind is PROMPTS else public_uri
+    entries: dict[str, _Entry] = {}
+    for seen, listed in await _entries_by_server(view, kind):
+        for own, entry in listed.items():
+            entries.setdefault(public(seen.name, own), _Entry(seen, own, entry))
+    return entries
+
+
+def _page(entries: Mapping[str, _Entry], kind: Kind, cursor: str | None, size: int, version: str) -> PaginatedResult:
+    """Return the page after `cursor`, without entries that are invalid in that protocol version.
+
+    Raises:
+        MCPError: -32602, this listing has no such cursor.
+    """
+    names = list(entries)
+    start = 0 if cursor is None else {_cursor(name): place for place, name in enumerate(names, start=1)}.get(cursor)
+    if start is None:
+        raise invalid_cursor()
+    listed: list[dict[str, Any]] = []
+    room = MOST_PAGE_BYTES
+    end = start
+    for name in names[start : start + size]:
+        entry = entries[name].listed.model_copy(update={kind.key: name})
+        dumped = entry.model_dump(by_alias=True, mode="json", exclude_none=True)
+        room -= size_of(dumped)
+        if room < 0 and end > start:
+            break
+        end += 1
+        alone = {kind.member: [dumped], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+        try:
+            methods.serialize_server_result(kind.method, version, alone)
+        except ValidationError:
+            continue
+        listed.append(dumped)
+    more = {"nextCursor": _cursor(names[end - 1])} if end < len(names) else {}
+    return kind.page.model_validate({kind.member: listed, **more}, by_name=False)
+
+
+def _cursor(last: str) -> str:
+    # Names the last entry of a page by digest, so that every replica understands it.
+    return "after-" + hashlib.sha256(last.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+# Prompts and completions
+
+
+async def _named_prompt(view: View, name: str) -> tuple[Upstream, str]:
+    """Return the upstream of a prompt and its own name for it.
+
+    Raises:
+        MCPError: There is no such prompt, or its server is down.
+    """
+    prompts = await _merged(view, PROMPTS)
+    if name in prompts:
+        return prompts[name].seen.upstream, prompts[name].own_name
+    if (down := view.unavailable(name)) is not None:
+        raise MCPError(INTERNAL_ERROR, f"The MCP server {down.name!r} is {down.state}. It is tried again by itself.")
+    raise unknown_name("prompt", name, prompts)
+
+
+async def _complete(view: View, params: CompleteRequestParams, ctx: Ctx) -> dict[str, Any]:
+    """Complete an argument of a prompt or of a resource template; without completions, nothing is suggested.
+
+    Raises:
+        MCPError: There is no such prompt or template, or the server answered with an error or not at all.
+    """
+    if isinstance(params.ref, PromptReference):
+        upstream, own = await _named_prompt(view, params.ref.name)
+        ref = {"type": "ref/prompt", "name": own}
+    else:
+        seen, own = await owner_of(view, params.ref.uri, ctx.protocol_version)
+        upstream, ref = seen.upstream, {"type": "ref/resource", "uri": own}
+    if upstream.capabilities is None or upstream.capabilities.completions is None:
+        return {"completion": {"values": []}}
+    given = ctx.params or {}
+    forwarded = {member: given[member] for member in ("argument", "context") if member in given}
+    return await relay(upstream, {"ref": ref, **forwarded}, ctx)
+
+
+# Resources
+
+
+async def _read_resource(view: View, uri: str, ctx: Ctx) -> dict[str, Any]:
+    """Read a resource, which the result names as the caller did.
+
+    Raises:
+        MCPError: There is no such resource, or the server answered with an error or not at all.
+    """
+    seen, own = await owner_of(view, uri, ctx.protocol_version)
+
+    def public(shown: str) -> str:
+        return uri if shown == own else public_uri(seen.name, shown)
+
+    try:
+        return await relay(seen.upstream, {"uri": own}, ctx, public=public)
+    except MCPError as error:
+        data: Any = error.data
+        names_it = isinstance(data, dict) and cast("dict[str, Any]", data).get("uri") == own
+        is_unknown = error.code == _LEGACY_NOT_FOUND or (error.code == INVALID_PARAMS and names_it)
+        code = _not_found(ctx.protocol_version) if is_unknown else error.code
+        raise MCPError(code, error.message, {**data, "uri": uri} if names_it else data) from error
+
+
+async def owner_of(view: View, uri: str, version: str) -> tuple[VisibleServer, str]:
+    """Return the upstream that a URI leads to, and the URI by which that upstream knows the resource.
+
+    Raises:
+        MCPError: It leads to no upstream that the caller sees, or to several.
+    """
+    by_name = {seen.name: seen for seen in view.upstreams}
+    if (split := split_uri(uri, by_name)) is not None:
+        server, own = split
+        if not by_name[server].rule.shows_more:
+            text = f"The toolset names single tools of the MCP server {server!r}: its resources are not offered"
+            raise MCPError(INVALID_REQUEST, text, {"uri": uri})
+        return by_name[server], own
+    owners = [seen for seen, listed in await _entries_by_server(view, RESOURCES) if uri in listed]
+    if not owners:
+        templates = await _entries_by_server(view, TEMPLATES)
+        owners = [seen for seen, listed in templates if any(map(partial(_fits, uri), listed))]
+    if len(owners) > 1 and public_uri("", uri) != uri:
+        known_as = [public_uri(owner.name, uri) for owner in owners]
+        text = f"Several MCP servers have the resource {uri!r}: read it as one of {', '.join(known_as)}"
+        raise MCPError(INVALID_PARAMS, text, {"uri": uri})
+    if not owners:
+        raise MCPError(_not_found(version), "Resource not found", {"uri": uri})
+    return owners[0], uri
+
+
+def _fits(uri: str, template: str) -> bool:
+    try:
+        return uri == template or UriTemplate.parse(template).match(uri) is not None
+    except InvalidUriTemplate:
+        return False
+
+
+def _not_found(version: str) -> int:
+    return INVALID_PARAMS if version in MODERN_PROTOCOL_VERSIONS else _LEGACY_NOT_FOUND

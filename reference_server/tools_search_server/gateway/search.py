@@ -1,0 +1,310 @@
+"""Search over all tools of a gateway, for the extension and for the compatibility modes.
+
+Most upstreams are indexed here. Those that offer `tools/search` and have very many tools are searched there instead
+(`View.remotes`), and the finds are fused by rank: the scores of two servers cannot be compared. Ranks alone do not say
+whose first tool fits better, so the best of all are also ranked once more together, and that ranking has two votes.
+
+What the answer to a first page was made from is noted in its cursor. A server that had failed then is left out of the
+following pages as well, and one that fails later makes its page fail, rather than change the order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+from mcp import MCPError
+from mcp.server import ServerRequestContext
+from mcp.server.caching import CacheHint
+from mcp_ext_tools_search.ranking import Hit, Ranker
+from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion
+from mcp_ext_tools_search.ranking.terms import terms, tool_terms, trimmed
+from mcp_ext_tools_search.server import Answer, ToolsSearch
+from mcp_ext_tools_search.types import ServerSettings
+from mcp_types import INTERNAL_ERROR, Tool
+from tools_search_hosts import own_name, split_candidates
+from tools_search_ranking import FieldedRanker, default_ranker, with_floor
+from tools_search_ranking.cache import IndexCache
+from tools_search_ranking.hits import LazyHits, names_of
+
+from tools_search_server.access.callers import HTTP_CALLER
+from tools_search_server.base.limits import Limits
+from tools_search_server.base.paging import ToolPages
+from tools_search_server.gateway import orientation
+from tools_search_server.gateway.gateway import ExposedTool, Gateway
+from tools_search_server.gateway.listing import GatewayListing
+from tools_search_server.gateway.views import View, Views, VisibleServer
+from tools_search_server.upstreams.delegated_search import DelegatedSearch, NoAnswerError
+from tools_search_server.upstreams.upstream import Upstream
+
+logger = logging.getLogger(__name__)
+
+_TTL_MS: Final = 5_000
+
+_LARGE_RANKED_AT_ONCE: Final = 4
+"""Searches of large catalogs that are ranked at the same time."""
+
+_FUSED_AT_ONCE: Final = 4
+
+_HEAD: Final = 100
+"""Indexed hits that take part in the fusion; those behind them stay behind."""
+
+_RANKED_TOGETHER: Final = 50
+_VOTES: Final = 2
+
+_MARK_CHARS: Final = 8
+_MAX_MARKS: Final = 100
+
+Ctx = ServerRequestContext[Any, Any]
+
+
+class GatewaySearch:
+    """The tools that callers of a gateway can list and search.
+
+    Args:
+        gateway: The upstreams.
+        limits: Bounds of lists and searches.
+    """
+
+    def __init__(self, gateway: Gateway, limits: Limits) -> None:
+        self.gateway = gateway
+        self.limits = limits
+        self.views = Views(gateway)
+        self.caching = CacheHint(ttl_ms=_TTL_MS, scope="private" if gateway.access.principals else "public")
+        """How long clients may keep a listing, and whether others may use it."""
+        self.listing = GatewayListing(gateway, limits)
+        self.extension = ToolsSearch(
+            search=self._search,
+            settings=self._settings,
+            default_limit=limits.default_limit,
+            max_limit=limits.max_limit,
+            max_searches=limits.searches_at_once,
+            cursor_key=limits.cursor_key,
+        )
+        self._indexes = IndexCache(limits.ranker or default_ranker(), max_concurrency=_LARGE_RANKED_AT_ONCE)
+        self._ranker = FieldedRanker()
+        self._limiter = anyio.CapacityLimiter(_FUSED_AT_ONCE)
+
+    async def found(
+        self, ctx: Ctx, query: str
+    ) -> tuple[Sequence[Hit], Mapping[str, ExposedTool], Mapping[str, dict[str, Any]]]:
+        """Return all hits of `tools/search` for the caller of `ctx`, best first.
+
+        With them come the tools found that are not indexed, and the definitions of all visible and found tools.
+
+        Args:
+            ctx: The request.
+            query: Text that is not blank.
+
+        Raises:
+            MCPError: Principals are configured, and an HTTP caller is none of them.
+        """
+        found, not_indexed = await self._found(ctx, query, None)
+        return found.hits, not_indexed, found.tools
+
+    async def named(
+        self, ctx: Ctx, names: Iterable[str]
+    ) -> tuple[Mapping[str, ExposedTool], Mapping[str, dict[str, Any]]]:
+        """Return those of the tools with these public names that are not indexed, and their definitions.
+
+        Raises:
+            MCPError: Principals are configured, and an HTTP caller is none of them.
+            NoAnswerError: A server that may have one of them did not answer.
+        """
+        view = self.views.seen_by(ctx)
+        found: dict[str, ExposedTool] = {}
+        for name in names:
+            for seen, remote in [] if name in view.tools else view.remotes_named(name):
+                if (tool := await remote.find(name)) is not None:
+                    exposed = self.gateway.expose(seen.upstream, tool)
+                    found[exposed.tool.name] = exposed
+                    break
+        pages = ToolPages([exposed.tool for exposed in found.values()], len(found))
+        return found, pages.wire(ctx.protocol_version)
+
+    def _settings(self) -> ServerSettings:
+        view = self.views.current()
+        # Draft, Server Settings: no size where callers see different numbers of tools. Principals never get one, since
+        # whether they did would depend on the toolsets of the others.
+        return orientation.settings(view.upstreams, None if HTTP_CALLER.get() is not None else view.tool_count)
+
+    async def _search(self, ctx: Ctx, query: str, note: str | None) -> Answer:
+        found, _ = await self._found(ctx, query, note)
+        return found
+
+    async def _found(self, ctx: Ctx, query: str, note: str | None) -> tuple[Answer, Mapping[str, ExposedTool]]:
+        """Return the answer to a search, and the tools behind the names in it that are not indexed.
+
+        Args:
+            ctx: The request.
+            query: Text that is not blank.
+            note: That of the page before; `None` on the first page.
+
+        Raises:
+            MCPError: -32603, a server that is needed for this page did not answer.
+        """
+        view = self.views.seen_by(ctx)
+        tools = view.pages.wire(ctx.protocol_version)
+        local = await self._indexes.rank(tools, query, catalog=self.views.catalog(ctx.protocol_version))
+        remotes = view.remotes if self.gateway.has_remotes else ()
+        if not remotes:
+            return Answer(local, tools, self.caching.ttl_ms, self.caching.scope), {}
+        marks = note or ""
+        absent = [marks[start : start + _MARK_CHARS] for start in range(0, len(marks), _MARK_CHARS)]
+        asked = [(seen, remote) for seen, remote in remotes if _mark(seen.name) not in absent]
+        finds: dict[str, _Finds] = {}
+        failed: list[str] = []
+        async with anyio.create_task_group() as tasks:
+            for seen, remote in asked:
+                tasks.start_soon(self._ask, seen, remote, query, finds, failed)
+        if failed:
+            _require_dispensable(failed, query, is_first=note is None)
+            absent = [*absent, *map(_mark, failed)][:_MAX_MARKS]
+        ordered = [finds[seen.name] for seen, _ in asked if seen.name in finds]
+        not_indexed = {name: exposed for one in ordered for name, exposed in one.tools.items()}
+        definitions = ToolPages([one.tool for one in not_indexed.values()], len(not_indexed)).wire(ctx.protocol_version)
+        delegated = [hits for one in ordered if (hits := [hit for hit in one.hits if hit.name in definitions])]
+        hits = await self._fused(query, local, delegated, view, not_indexed) if delegated else local
+        ttl_ms = 0 if absent else self.caching.ttl_ms  # an incomplete answer must not be kept
+        return Answer(hits, {**tools, **definitions}, ttl_ms, self.caching.scope, "".join(absent)), not_indexed
+
+    async def _fused(
+        self,
+        query: str,
+        local: Sequence[Hit],
+        delegated: Sequence[Sequence[Hit]],
+        view: View,
+        not_indexed: Mapping[str, ExposedTool],
+    ) -> Sequence[Hit]:
+        tools = {name: view.tools[name].tool for name in names_of(local[:_HEAD])}
+        tools |= {name: exposed.tool for name, exposed in not_indexed.items()}
+        return await anyio.to_thread.run_sync(
+            fused, query, local, delegated, tools, self._ranker, limiter=self._limiter
+        )
+
+    async def _ask(
+        self, seen: VisibleServer, remote: DelegatedSearch, query: str, finds: dict[str, _Finds], failed: list[str]
+    ) -> None:
+        try:
+            finds[seen.name] = await self._search_remote(seen, remote, query)
+        except NoAnswerError as failure:
+            logger.warning("left out of a search: %s", failure, extra={"server": seen.name})
+            failed.append(seen.name)
+
+    async def _search_remote(self, seen: VisibleServer, remote: DelegatedSearch, query: str) -> _Finds:
+        """Search one upstream, and ask it for tools that match only by their public name, which it does not know."""
+        found = _Finds()
+        for hit in await remote.search(query):
+            found.add(self.gateway.expose(seen.upstream, hit.tool), hit.matched)
+        if split_candidates(trimmed(query), [seen.name]):
+            exact = await remote.find(trimmed(query))
+            if exact is not None:
+                found.add(self.gateway.expose(seen.upstream, exact), ("name",))
+        wanted = dict.fromkeys(terms(query))
+        others = [term for term in wanted if term not in set(terms(seen.name))]
+        if others and len(others) < len(wanted):  # the query has words of the server's name
+            for hit in await remote.search(" ".join(others)):
+                exposed = self.gateway.expose(seen.upstream, hit.tool)
+                if wanted.keys() <= frozenset[str]().union(*tool_terms(exposed.tool).values()):
+                    found.add(exposed, hit.matched)
+        return found
+
+
+@dataclass
+class _Finds:
+    """The tools that one upstream has found, by public name, best first."""
+
+    tools: dict[str, ExposedTool] = field(default_factory=dict[str, ExposedTool])
+    hits: list[Hit] = field(default_factory=list[Hit])
+
+    def add(self, exposed: ExposedTool, matched: tuple[str, ...] = ()) -> None:
+        name = exposed.tool.name
+        if name not in self.tools:
+            self.tools[name] = exposed
+            self.hits.append(Hit(name, 0.0, matched))
+
+
+def _require_dispensable(failed: Sequence[str], query: str, *, is_first: bool) -> None:
+    """Refuse to answer without a server whose tools were on earlier pages, or one of which is asked for by name."""
+    names = [server for server, _ in split_candidates(trimmed(query), failed)] if is_first else failed
+    if names:
+        text = f"The MCP server {names[0]!r} did not answer its part of this search in time; ask again"
+        raise MCPError(INTERNAL_ERROR, text)
+
+
+def _mark(server: str) -> str:
+    return hashlib.sha256(server.encode("utf-8", "surrogatepass")).hexdigest()[:_MARK_CHARS]
+
+
+def fused(
+    query: str, local: Sequence[Hit], delegated: Sequence[Sequence[Hit]], tools: Mapping[str, Tool], ranker: Ranker
+) -> Sequence[Hit]:
+    """Return all hits in one order, with scores on one scale.
+
+    Args:
+        query: The query.
+        local: The hits of the index, best first.
+        delegated: Those of each server that was searched there, best first; no name occurs twice.
+        tools: The definitions of the delegated hits and of the first hundred local ones.
+        ranker: Ranks the best of all together.
+    """
+    heads = [list(local[:_HEAD]), *map(list, delegated)]
+    rankings = [[hit.name for hit in head] for head in heads if head]
+    candidates = [tools[name] for ranking in rankings for name in ranking[:_RANKED_TOGETHER]]
+    together = ranker(candidates).search(query)
+    order = reciprocal_rank_fusion([*rankings, *[list(names_of(together))] * _VOTES])
+    own = {hit.name: hit for hit in together} | {hit.name: hit for head in heads for hit in head if hit.matched}
+    best = order[0][1]
+    hits: Sequence[Hit] = [own.get(name, Hit(name, 0.0))._replace(score=weight / best) for name, weight in order]
+    exact = tools.get(trimmed(query))
+    if exact is not None:
+        hits = with_floor(query, [exact], hits)
+    return _with_rest(hits, local)
+
+
+def _with_rest(head: Sequence[Hit], local: Sequence[Hit]) -> Sequence[Hit]:
+    """Return `head`, and behind it the local hits that took no part in the fusion, in their order."""
+    if len(local) <= _HEAD:
+        return head
+    lowest, highest = head[-1].score, local[_HEAD - 1].score or 1.0
+
+    def names() -> list[str]:
+        return [hit.name for hit in head] + list(names_of(local))[_HEAD:]
+
+    def hits_at(places: range) -> list[Hit]:
+        behind = local[max(places.start - len(head), 0) + _HEAD : max(places.stop - len(head), 0) + _HEAD]
+        return [
+            *head[places.start : places.stop],
+            *(hit._replace(score=lowest * hit.score / highest) for hit in behind),
+        ]
+
+    return LazyHits(len(head) + len(local) - _HEAD, names, hits_at)
+
+
+async def destination(view: View, name: str) -> tuple[Upstream, str] | None:
+    """Return the upstream that a call of a public name goes to, and its own name for the tool.
+
+    A name that belongs to a remote goes there without having been listed: the remote knows its tools best. So does a
+    name of an upstream that is down, whose error then says so.
+    """
+    if (exposed := view.tools.get(name)) is not None:
+        return exposed.upstream, exposed.original_name
+    for seen, remote in view.remotes_named(name):
+        own = own_name(seen.name, name)
+        try:
+            if own is None:
+                tool = await remote.find(name)
+                own = None if tool is None else tool.name
+            elif seen.upstream.is_modern and seen.upstream.transport != "stdio":
+                await remote.make_callable(own)
+        except NoAnswerError:  # the call itself will fail with the reason
+            own = own or name
+        if own is not None:
+            return seen.upstream, own
+    upstream = view.unavailable(name)
+    return None if upstream is None else (upstream, name)

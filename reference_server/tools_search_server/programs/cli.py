@@ -1,0 +1,388 @@
+"""The command `tools-search-server`."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import anyio
+import click
+from mcp_ext_tools_search.ranking import Ranker
+from tools_search_hosts import ConfigurationError, load_host_file
+from tools_search_hosts.messages import MAX_MESSAGE_BYTES
+from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, default_ranker
+from tools_search_ranking.semantic import SemanticRanker
+from tools_search_ranking.semantic.minilm import MissingExtraError, minilm
+
+from tools_search_server.access.principals import TokenHash, new_token
+from tools_search_server.base.limits import CURSOR_KEY_VARIABLE, MOST_PAGE_SIZE, Limits, read_cursor_key
+from tools_search_server.base.paging import MOST_PAGE_BYTES
+from tools_search_server.compat.always_available import read_always_available
+from tools_search_server.compat.definitions import LIST_AT_MOST, PREFIX_RULE, CompatOptions, is_prefix
+from tools_search_server.gateway.gateway import CALL_SECONDS, INDEX_AT_MOST, START_SECONDS, GatewayOptions
+from tools_search_server.gateway.redis_channel import DEFAULT_CHANNEL, REDIS_VARIABLE, redis_address
+from tools_search_server.programs.catalog import CATALOG_VARIABLE, DELAY_VARIABLE, catalog_program, chosen_catalog
+from tools_search_server.programs.check import check
+from tools_search_server.programs.gateway import MODES, configured_gateway, gateway_program
+from tools_search_server.programs.logs import LogFormat, log_to_stderr
+from tools_search_server.programs.serving import Address, Program, serve
+from tools_search_server.programs.status import status
+from tools_search_server.upstreams.connection import first_error
+from tools_search_server.upstreams.lazy import IDLE_SECONDS, Laziness
+from tools_search_server.upstreams.listing_cache import cache_folder
+
+_SIGNAL_EXIT: Final = 128
+"""Added to the number of the signal that ended the program."""
+
+_STREAM_ERRORS: Final = frozenset({errno.EBADF, errno.EIO, errno.ENOSPC, errno.EPIPE})
+"""Errors of standard output, which name no file."""
+
+_FILE = click.Path(path_type=Path)
+_MAX_LISTED: Final = 10_000
+_MEBI: Final = 1024 * 1024
+
+_EPILOG = f"""\b
+Examples:
+  tools-search-server                                serve the bundled catalog on stdio
+  tools-search-server --config mcp.json              serve your own servers as one, on stdio
+  tools-search-server --http 127.0.0.1:8000          serve over Streamable HTTP
+  tools-search-server --config mcp.json --compat meta-tools   for hosts that cannot search
+  tools-search-server --config mcp.json --check      show what each server offers, or why it fails
+  tools-search-server token alice                    make a bearer token for a principal
+  tools-search-server status                         show the servers of a gateway on HTTP
+
+\b
+Environment:
+  {CURSOR_KEY_VARIABLE}  key that authenticates cursors, shared by replicas
+  {REDIS_VARIABLE}       address of Redis, for addresses with a password
+
+\b
+Environment for conformance runs (fixture profile):
+  {CATALOG_VARIABLE}     catalog to serve; each call answers with itself
+  {DELAY_VARIABLE}    delay of each search of a catalog server, in milliseconds
+
+\b
+Shell completion for bash (or zsh, fish):
+  eval "$(_TOOLS_SEARCH_SERVER_COMPLETE=bash_source tools-search-server)"
+
+\b
+Exit codes:
+  0  stopped on request; with --check: every server can be used
+  1  could not serve; with --check: some server cannot be used
+  2  an option or the configuration has to be corrected first
+  141  nothing reads the output any more
+"""
+
+_EXAMPLES_FOR_PRINCIPALS = """\b
+Examples:
+  tools-search-server token alice
+  tools-search-server token alice --toolset reading"""
+
+
+class _AddressType(click.ParamType[Address]):
+    name = "HOST:PORT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
+        host, _, port = str(value).rpartition(":")
+        if not host or not port.isdecimal() or int(port) > 65_535:
+            self.fail(f"{value!r} is not HOST:PORT. Write for example 127.0.0.1:8000.", param, ctx)
+        return Address(host.strip("[]"), int(port))
+
+
+class _ModeType(click.ParamType[tuple[str, int]]):
+    name = "MODE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        mode, colon, tools = str(value).partition(":")
+        if mode not in MODES or (colon and mode != "auto"):
+            known = ", ".join(repr(one) for one in MODES)
+            self.fail(f"{value!r} is not one of {known}, 'auto:TOOLS'.", param, ctx)
+        if colon and not (tools.isdecimal() and 1 <= int(tools) <= _MAX_LISTED):
+            self.fail(f"{value!r}: write a number of tools from 1 to {_MAX_LISTED}, as in auto:128.", param, ctx)
+        return mode, int(tools) if colon else LIST_AT_MOST
+
+
+class _CannotServeError(click.ClickException):
+    exit_code = 1
+
+
+class _ConfigurationError(click.ClickException):
+    exit_code = 2
+
+
+@click.group(
+    invoke_without_command=True,
+    subcommand_metavar="[COMMAND]",
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option("--config", type=_FILE, metavar="FILE", help="Serve all MCP servers of this mcp.json as one.")
+@click.option("--catalog", type=_FILE, metavar="FILE", help='Serve the tools in this file, {"tools": [...]}.')
+@click.option("--http", type=_AddressType(), help="Serve Streamable HTTP here, not stdio. Port 0 picks a free one.")
+@click.option("--allow-remote", is_flag=True, help="Serve a catalog to other machines too, without authentication.")
+@click.option("--toolset", metavar="NAME", help="Show only the tools of this toolset in the --config file.")
+@click.option("--compat", "modes", type=_ModeType(), multiple=True, metavar=f"[{'|'.join(MODES)}[:TOOLS]]",
+              help="Serve hosts that cannot search; over HTTP, at an additional path. `auto` lists all tools to a "
+                   f"caller who sees at most TOOLS ({LIST_AT_MOST}), and else works like `meta-tools`.")  # fmt: skip
+@click.option("--compat-prefix", default="", metavar="TEXT", help="Prefix for the names of the tools --compat adds.")
+@click.option("--compat-max-tools", type=click.IntRange(1, 1000), default=100, show_default=True,
+              help="Most found tools in the list of one list-changed session.")  # fmt: skip
+@click.option("--page-size", type=click.IntRange(1, MOST_PAGE_SIZE), default=MOST_PAGE_SIZE, metavar="TOOLS",
+              help=f"Most tools per list page; default: as many as {MOST_PAGE_BYTES // 1024} KiB hold.")  # fmt: skip
+@click.option("--default-limit", type=click.IntRange(1, 20), default=10, show_default=True,
+              help="Results per search page, if the request has no limit.")  # fmt: skip
+@click.option("--max-limit", type=click.IntRange(1, 1000), default=50, show_default=True,
+              help="Most results per search page.")  # fmt: skip
+@click.option("--searches-at-once", type=click.IntRange(1), default=64, show_default=True, metavar="SEARCHES",
+              help="Concurrent searches; further ones get a busy error.")  # fmt: skip
+@click.option("--least-confidence", type=click.FloatRange(0, 1), metavar="SHARE",
+              help="Return nothing if the chance that any tool fits is smaller; "
+                   f"default {DEFAULT_LEAST_CONFIDENCE}.")  # fmt: skip
+@click.option("--semantic", is_flag=True, help="Rank by meaning too, in English; needs the extra [semantic].")
+@click.option("--cursor-key-file", type=_FILE, metavar="FILE", help="File with the key of cursors; same on replicas.")
+@click.option("--redis", metavar="URL", help="Exchange list changes with replicas through this Redis server.")
+@click.option("--redis-channel", metavar="NAME", default=DEFAULT_CHANNEL, show_default=True,
+              help="Redis channel of this set of replicas.")  # fmt: skip
+@click.option("--stateless", is_flag=True, help="Keep no HTTP sessions, so that any replica can answer any request.")
+@click.option("--start-deadline", type=click.FloatRange(0), default=START_SECONDS, show_default=True,
+              metavar="SECONDS", help="How long requests for tools wait for servers that are starting.")  # fmt: skip
+@click.option("--call-timeout", type=click.FloatRange(0, min_open=True), default=CALL_SECONDS, show_default=True,
+              metavar="SECONDS", help="Give up a tool call after this time without progress.")  # fmt: skip
+@click.option("--max-message", type=click.IntRange(1, 1024), default=MAX_MESSAGE_BYTES // _MEBI, show_default=True,
+              metavar="MIB", help="Largest message of a server, and largest total of its lists.")  # fmt: skip
+@click.option("--index-at-most", type=click.IntRange(0), default=INDEX_AT_MOST, show_default=True, metavar="TOOLS",
+              help="Forward searches to a server with more tools, if it offers tools/search.")  # fmt: skip
+@click.option("--lazy", is_flag=True, help='Start each server when it is first used, except with "lazy": false.')
+@click.option("--idle-stop", type=click.FloatRange(0, min_open=True), default=IDLE_SECONDS, show_default=True,
+              metavar="SECONDS", help="Stop a lazy server after this time without use.")  # fmt: skip
+@click.option("--check", "only_check", is_flag=True, help="Show what each server of --config offers, and exit.")
+@click.option("--json", "as_json", is_flag=True, help="With --check: print one JSON object instead.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
+              help="Format of the log on standard error.")  # fmt: skip
+@click.version_option(package_name="mcp-ext-tools-search", prog_name="tools-search-server")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    config: Path | None,
+    catalog: Path | None,
+    http: Address | None,
+    allow_remote: bool,
+    toolset: str | None,
+    modes: tuple[tuple[str, int], ...],
+    compat_prefix: str,
+    compat_max_tools: int,
+    page_size: int,
+    default_limit: int,
+    max_limit: int,
+    searches_at_once: int,
+    least_confidence: float | None,
+    semantic: bool,
+    cursor_key_file: Path | None,
+    redis: str | None,
+    redis_channel: str,
+    stateless: bool,
+    start_deadline: float,
+    call_timeout: float,
+    max_message: int,
+    index_at_most: int,
+    lazy: bool,
+    idle_stop: float,
+    only_check: bool,
+    as_json: bool,
+    log_format: LogFormat,
+) -> None:
+    """Serve MCP tools that clients can search with `tools/search`.
+
+    Without options it serves a bundled catalog of tools with canned answers. With --config it is a gateway: it serves
+    the servers of an mcp.json as one, and makes them searchable although they do not support search.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    if config is not None and catalog is not None:
+        raise click.UsageError("--config and --catalog are two different servers. Give one of them.")
+    for option, value in {"--check": only_check, "--toolset": toolset, "--compat": modes, "--redis": redis}.items():
+        if config is None and value:
+            what = "servers" if option in {"--check", "--redis"} else "tools"
+            raise click.UsageError(f"{option} is about the {what} of a --config file. Name one.")
+    if as_json and not only_check:
+        raise click.UsageError("--json is about what --check prints. Add --check.")
+    compat = _compat_options(modes, compat_prefix, compat_max_tools, is_http=http is not None, stateless=stateless)
+    if http is not None and config is None and not allow_remote and not http.is_loopback:
+        message = f"{http.host} can be reached from other machines, and every caller may use all tools. "
+        raise click.UsageError(message + "Use 127.0.0.1, or add --allow-remote if that is meant.")
+    log_to_stderr(log_format)
+    try:
+        cursor_key = read_cursor_key(cursor_key_file)
+        ranker = _ranker(semantic=semantic, least_confidence=least_confidence)
+        limits = Limits(page_size, min(default_limit, max_limit), max_limit, cursor_key, ranker, searches_at_once)
+        options = GatewayOptions(
+            start_deadline=start_deadline,
+            call_timeout=call_timeout,
+            toolset=toolset,
+            index_at_most=index_at_most,
+            laziness=None if only_check else Laziness(for_all=lazy, idle_seconds=idle_stop),
+            max_message_bytes=max_message * _MEBI,
+            redis=redis_address(redis, redis_channel),
+        )
+        if config is None:
+            program = catalog_program(chosen_catalog(catalog), limits)
+        elif only_check:
+            always = read_always_available(load_host_file(config), str(config))
+            sys.exit(0 if anyio.run(check, configured_gateway(config, limits, options), always, as_json) else 1)
+        else:
+            program = gateway_program(config, limits, options, compat, over_http=http is not None)
+            _require_principals(program, http, toolset)
+    except ConfigurationError as error:
+        raise _ConfigurationError(str(error)) from None
+    _run(replace(program, is_stateless=stateless), http)
+
+
+@command.command("token", epilog=_EXAMPLES_FOR_PRINCIPALS, short_help="Make a bearer token for a principal.")
+@click.argument("name")
+@click.option("--toolset", metavar="NAME", help="Toolset of the principal; without it, everything is visible.")
+def token(*, name: str, toolset: str | None) -> None:
+    """Make a token for principal NAME, and the entry for it in the configuration.
+
+    The token is shown only once: the entry holds a hash of it. A running gateway follows the
+    file of --config and applies the entry at once; only the first principal needs a restart.
+    """
+    made = new_token()
+    entry = {"token": str(TokenHash.of(made))} | ({} if toolset is None else {"toolset": toolset})
+    click.echo(f"The token of {name}, shown only now. Clients send it as `Authorization: Bearer …`:\n\n  {made}\n")
+    click.echo("Its entry, for `principals` in the file of --config:\n")
+    click.echo(f"  {json.dumps(name, ensure_ascii=False)}: {json.dumps(entry, ensure_ascii=False)}")
+
+
+command.add_command(status)
+
+
+def _compat_options(
+    modes: tuple[tuple[str, int], ...], prefix: str, most_tools: int, *, is_http: bool, stateless: bool
+) -> CompatOptions:
+    """Return the options of the compatibility modes, if they can be served.
+
+    Raises:
+        click.UsageError: They cannot.
+    """
+    numbers = {tools for mode, tools in modes if mode == "auto"}
+    if len(numbers) > 1:
+        raise click.UsageError(f"--compat auto is given with several numbers of tools: {sorted(numbers)}. Give one.")
+    names = tuple(dict.fromkeys(mode for mode, _ in modes))
+    if stateless and not is_http:
+        raise click.UsageError("--stateless is about HTTP: stdio is one session. Add --http.")
+    if stateless and "list-changed" in names:
+        raise click.UsageError("--compat list-changed keeps a list for each session, and --stateless has none.")
+    if len(names) > 1 and not is_http:
+        raise click.UsageError("stdio has one endpoint: give one --compat, or serve with --http.")
+    if not is_prefix(prefix):
+        raise click.UsageError(f"--compat-prefix {prefix!r} cannot stand before names: use {PREFIX_RULE}.")
+    return CompatOptions(names, prefix, most_tools, next(iter(numbers), LIST_AT_MOST))
+
+
+def _ranker(*, semantic: bool, least_confidence: float | None) -> Ranker:
+    """Return the default ranker, or the one by meaning, which keeps its vectors among this user's caches.
+
+    Raises:
+        ConfigurationError: The extra is not installed.
+    """
+    lexical = default_ranker(least_confidence)
+    if not semantic:
+        return lexical
+    try:
+        return SemanticRanker(minilm(), lexical=lexical, folder=cache_folder())
+    except MissingExtraError as error:
+        raise ConfigurationError("--semantic", [str(error)]) from None
+
+
+def _require_principals(program: Program, http: Address | None, toolset: str | None) -> None:
+    """Refuse to serve a gateway without principals to other machines.
+
+    Raises:
+        click.UsageError: It has none, or it has some and `toolset` is given, which is not for them.
+    """
+    if http is not None and program.guard is None and not http.is_loopback:
+        raise click.UsageError(
+            f"{http.host} can be reached from other machines, and the configuration names no `principals`. Make a "
+            "token with `tools-search-server token NAME` and put the entry that it prints into the file, or use "
+            "127.0.0.1."
+        )
+    if http is not None and program.guard is not None and toolset is not None:
+        raise click.UsageError("--toolset is not for principals: give each its `toolset` in the configuration.")
+
+
+def _run(program: Program, http: Address | None) -> None:
+    if http is None and not (sys.stdin and sys.stdout):
+        raise _CannotServeError(
+            "cannot serve on stdio: it is closed. Let an MCP host start this, or serve with --http."
+        )
+    failed: list[BaseException] = []
+    try:
+        anyio.run(serve, program, http)
+    except* OSError as errors:
+        failed.append(first_error(errors))
+    if failed:  # raised here, since early releases of Python 3.11 wrap an exception raised above into a group
+        where = "stdio" if http is None else f"{http.host}:{http.port}"
+        reason = str(failed[0])
+        if isinstance(failed[0], OSError) and failed[0].errno == errno.EADDRINUSE:
+            reason = "something else listens there. Choose another port, or 0 for any free one."
+        raise _CannotServeError(f"cannot serve on {where}: {reason}")
+
+
+def run(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line, and exit with its code."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        code = _exit_code(given)
+        if sys.stdout:
+            sys.stdout.flush()
+    except OSError as error:
+        # What is left in the buffer is discarded.
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open to the end of the process
+        if isinstance(error, BrokenPipeError):
+            sys.exit(_SIGNAL_EXIT + signal.SIGPIPE)
+        click.echo(f"Error: the answer cannot be written to standard output: {error.strerror or error}", err=True)
+        code = 1
+    sys.exit(code)
+
+
+def _exit_code(given: list[str]) -> int:
+    """Run the command line and return its exit code. With --json, errors are printed as JSON too.
+
+    Raises:
+        OSError: Standard output cannot be written.
+    """
+    output = sys.stdout
+    try:
+        return command.main(given, prog_name="tools-search-server", standalone_mode=False) or 0
+    except click.ClickException as error:
+        _print_error(given, type(error).__name__.strip("_"), error.format_message())
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        _print_error(given, "Interrupted", "interrupted by SIGINT")
+        click.echo("Error: interrupted by SIGINT", err=True)
+        return _SIGNAL_EXIT + signal.SIGINT
+    except SystemExit:
+        if sys.stdout is not output:  # replaced by Click: nothing reads it
+            return _SIGNAL_EXIT + signal.SIGPIPE
+        raise
+    except OSError as error:
+        if error.filename is None and error.errno in _STREAM_ERRORS:
+            raise
+        message = f"{error.filename or 'the system'}: {error.strerror or error}"
+        _print_error(given, type(error).__name__, message)
+        click.echo(f"Error: {message}", err=True)
+        return 1
+
+
+def _print_error(given: list[str], kind: str, message: str) -> None:
+    if "--json" in given:
+        click.echo(json.dumps({"error": {"type": kind, "message": message}}, indent=2))
