@@ -28,10 +28,16 @@ PAGES: Final = (
     ("spec/README.md",),
     ("sdk_ext/README.md", "sdk_ext/tools_search_ranking/README.md"),
     ("conformance/README.md",),
-    ("reference_server/README.md",),
+    (
+        "reference_server/README.md",
+        "reference_server/docs/gateway.md",
+        "reference_server/docs/hosts-without-search.md",
+        "reference_server/docs/access.md",
+        "reference_server/docs/replicas.md",
+    ),
     ("reference_client/README.md",),
 )
-"""READMEs with blocks; those in one group are read in one sitting."""
+"""READMEs with blocks, and their further pages; those in one group are read in one sitting."""
 
 BILLING: Final = {"command": "python", "args": ["examples/mcpserver_search.py"]}
 GIT: Final = {"command": "python", "args": ["-m", "mcp_server_git", "--repository", "."]}
@@ -87,7 +93,12 @@ ALL: Final = [block for group in PAGES for page in group for block in blocks(pag
 def test_every_readme_with_blocks_is_among_the_pages():
     written = [path for path in ROOT.rglob("README.md") if not {".venv", "node_modules"} & set(path.parts)]
     with_blocks = {str(path.relative_to(ROOT)) for path in written if _BLOCK.search(path.read_text(encoding="utf-8"))}
-    assert with_blocks == {page for group in PAGES for page in group}
+    assert with_blocks == {page for group in PAGES for page in group if page.endswith("README.md")}
+
+
+def test_every_further_page_of_the_server_is_among_the_pages():
+    written = {str(path.relative_to(ROOT)) for path in (ROOT / "reference_server/docs").glob("*.md")}
+    assert written == {page for group in PAGES for page in group if page.startswith("reference_server/docs/")}
 
 
 def test_no_more_is_left_out_than_what_nobody_can_run_here():

@@ -1,38 +1,79 @@
-"""The README says nothing that the command does not know, and its configuration works."""
+"""The README and the pages in `docs/`: what they name exists, and the configuration that they show works."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from tools_search_hosts import StdioTarget, parse_host_file
 from tools_search_server.programs.cli import command
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+SERVER = Path(__file__).parents[1]
+README = SERVER / "README.md"
+PAGES = [README, *sorted((SERVER / "docs").glob("*.md"))]
 
 
-def test_every_option_that_the_readme_names_exists() -> None:
+def pages() -> Iterator[tuple[Path, str]]:
+    for page in PAGES:
+        yield page, page.read_text()
+
+
+def test_every_option_that_a_page_names_exists() -> None:
     parameters = [*command.params, *(one for sub in command.commands.values() for one in sub.params)]
     options = {name for parameter in parameters for name in parameter.opts}
     of_others = {"--transport"}
-    assert set(re.findall(r"--[a-z][a-z-]+", README)) <= options | of_others | {"--help"}
+    for page, text in pages():
+        assert set(re.findall(r"--[a-z][a-z-]+", text)) <= options | of_others | {"--help"}, page
+
+
+def test_every_option_is_explained_on_some_page() -> None:
+    options = {name for parameter in command.params for name in parameter.opts if name.startswith("--")}
+    shown = " ".join(text for _, text in pages())
+    of_help_alone = {
+        "--allow-remote", "--default-limit", "--max-limit", "--version", "--compat-prefix", "--json", "--log-format",
+    }  # fmt: skip
+    assert {option for option in options if option not in shown} <= of_help_alone
 
 
 def test_the_configuration_that_the_readme_shows_starts_the_gateway(tmp_path: Path) -> None:
-    [shown] = re.findall(r"```json\s+(.*?)```", README, re.DOTALL)
+    [shown] = re.findall(r"```json\s+(.*?)```", README.read_text(), re.DOTALL)
     [entry] = parse_host_file(json.loads(shown), source="README", folder=tmp_path).servers
     assert isinstance(entry.target, StdioTarget)
     assert (entry.target.command, entry.target.args[0]) == ("tools-search-server", "--config")
 
 
-def test_every_file_that_the_readme_links_to_exists() -> None:
-    for link in re.findall(r"\]\(([^)]+)\)", README):
-        assert (Path(__file__).parents[1] / link).exists(), link
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_everything_that_a_page_links_to_exists(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+        file, _, heading = link.partition("#")
+        target = page.parent / file if file else page
+        assert target.exists(), link
+        if heading:
+            titles = re.findall(r"^#+ (.+)$", target.read_text(), re.MULTILINE)
+            assert heading in {title.lower().replace(" ", "-") for title in titles}, link
+
+
+def test_every_module_of_the_folders_in_the_table_is_named_there() -> None:
+    sources = SERVER / "tools_search_server"
+    folder, named = "", set[Path]()
+    for stated, name in re.findall(r"`(?:([a-z]+)/)?([a-z_]+\.py)`", README.read_text()):
+        folder = stated or folder
+        named.add(Path(folder, name))
+    assert all((sources / module).exists() for module in named)
+    modules = {
+        path.relative_to(sources)
+        for folder in ("gateway", "compat", "catalog", "programs")
+        for path in (sources / folder).glob("*.py")
+        if path.name != "__init__.py"
+    }
+    assert modules <= named
 
 
 def test_the_service_that_the_examples_show_starts_the_gateway() -> None:
-    unit = (Path(__file__).parents[2] / "examples/tools-search-gateway.service").read_text()
+    unit = (SERVER.parent / "examples/tools-search-gateway.service").read_text()
     [line] = re.findall(r"^ExecStart=(.+)$", unit, re.MULTILINE)
     program, *arguments = line.split()
     started = command.make_context(program, arguments).params
