@@ -26,7 +26,8 @@ from mcp_ext_tools_search.types import METHOD
 from mcp_types import Tool
 from tools_search_ranking import FieldedRanker, floored
 from tools_search_server.base.limits import Limits
-from tools_search_server.programs.gateway_program import GatewayOptions, gateway_program
+from tools_search_server.gateway.gateway import GatewayOptions
+from tools_search_server.programs.gateway import gateway_program
 
 from benchmarks.bootstrap import ratio_of_medians
 from benchmarks.overhead.ways import WAYS, accepting, argv_of, connected, free_port, opened, running
@@ -128,7 +129,7 @@ async def search_work(count: int, tools: int, servers: int) -> Seconds:
         _gateway(Path(folder), definitions, servers)
         options = GatewayOptions(start_deadline=60, call_timeout=60)
         program = gateway_program(Path(folder) / "mcp.json", Limits(), options)
-        async with program.beside(), Client(program.server, extensions=[TOOLS_SEARCH]) as gateway:
+        async with program.lifespan(), Client(program.server, extensions=[TOOLS_SEARCH]) as gateway:
             await search_tools(gateway, QUERIES[0])
 
             async def bare(turn: int) -> object:
