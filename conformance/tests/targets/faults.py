@@ -95,6 +95,31 @@ class Fault:
         return [number]
 
 
+class SearchFault(Fault):
+    """Breaks searches, and passes all other messages on. Subclasses override one or both of its own methods."""
+
+    def params(self, params: Json) -> Json:
+        """Return the params that the server gets to see, or refuse."""
+        return params
+
+    def result(self, params: Json, result: Json) -> Json:
+        """Return the result that the client gets to see; `params` are the client's own."""
+        return result
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        return self.params(params) if method == SEARCH else params
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method != SEARCH or "result" not in outcome:
+            return outcome
+        return {**outcome, "result": self.result(params, outcome["result"])}
+
+
+def without(value: Json, *names: str) -> Json:
+    """Return an object without some of its members."""
+    return {name: held for name, held in value.items() if name not in names}
+
+
 _MODULES: Final = ("answers", "catalogs", "features", "messages", "negotiation", "pages", "parameters")
 
 
@@ -114,9 +139,9 @@ def find_fault(name: str) -> Fault:
 def wrong_params(change: Callable[[Json], Json]) -> type[Fault]:
     """Make a fault of a function from the params of a search to other ones, or to a refusal."""
 
-    class WrongParams(Fault):
-        def request(self, method: str, params: Json, era: str) -> Json:
-            return change(dict(params)) if method == SEARCH else params
+    class WrongParams(SearchFault):
+        def params(self, params: Json) -> Json:
+            return change(dict(params))
 
     return WrongParams
 
@@ -124,11 +149,9 @@ def wrong_params(change: Callable[[Json], Json]) -> type[Fault]:
 def wrong_result(change: Callable[[Json, Json], Json]) -> type[Fault]:
     """Make a fault of a function from the params and result of a served search to another result."""
 
-    class WrongResult(Fault):
-        def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-            if method != SEARCH or "result" not in outcome:
-                return outcome
-            return {"result": change(params, dict(outcome["result"]))}
+    class WrongResult(SearchFault):
+        def result(self, params: Json, result: Json) -> Json:
+            return change(params, dict(result))
 
     return WrongResult
 

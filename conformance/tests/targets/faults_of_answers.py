@@ -7,7 +7,19 @@ import re
 import unicodedata
 from collections.abc import Callable
 
-from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, member, session, wrong_params, wrong_result
+from .faults import (
+    EXTENSION_ID,
+    SEARCH,
+    Fault,
+    Json,
+    Refusal,
+    SearchFault,
+    member,
+    session,
+    without,
+    wrong_params,
+    wrong_result,
+)
 
 
 @wrong_result
@@ -39,7 +51,7 @@ def ttl_negative(params: Json, result: Json) -> Json:
 
 @wrong_result
 def ttl_missing(params: Json, result: Json) -> Json:
-    return {name: value for name, value in result.items() if name != "ttlMs"}
+    return without(result, "ttlMs")
 
 
 @wrong_result
@@ -83,18 +95,16 @@ def matched_text(params: Json, result: Json) -> Json:
     return _hits(result, {"matched": "name"})
 
 
-class TotalReported(Fault):
+class TotalReported(SearchFault):
     """Adds the number of matches, learned by asking for all of them first."""
 
     def __init__(self) -> None:
         self.totals: dict[str, set[str]] = {}
 
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method == SEARCH and "result" in outcome:
-            found = self.totals.setdefault(params["query"], set())
-            found.update(tool["name"] for tool in outcome["result"]["tools"])
-            outcome["result"].update(self.reported(len(found), len(outcome["result"]["tools"])))
-        return outcome
+    def result(self, params: Json, result: Json) -> Json:
+        found = self.totals.setdefault(params["query"], set())
+        found.update(tool["name"] for tool in result["tools"])
+        return result | self.reported(len(found), len(result["tools"]))
 
     def reported(self, total: int, on_page: int) -> Json:
         return {"total": total}
@@ -113,11 +123,8 @@ class RemainderReported(TotalReported):
 class TotalInHitMetadata(TotalReported):
     total = 0
 
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        outcome = super().response(method, params, era, outcome)
-        if method == SEARCH and "result" in outcome:
-            outcome["result"] = _hits(outcome["result"], {"com.example/of": self.total})
-        return outcome
+    def result(self, params: Json, result: Json) -> Json:
+        return _hits(super().result(params, result), {"com.example/of": self.total})
 
     def reported(self, total: int, on_page: int) -> Json:
         self.total = total
@@ -141,32 +148,28 @@ def descriptions_cut(params: Json, result: Json) -> Json:
 
 @wrong_result
 def output_schema_left_out(params: Json, result: Json) -> Json:
-    return {**result, "tools": [{k: v for k, v in tool.items() if k != "outputSchema"} for tool in result["tools"]]}
+    return {**result, "tools": [without(tool, "outputSchema") for tool in result["tools"]]}
 
 
 @wrong_result
 def meta_left_out(params: Json, result: Json) -> Json:
-    return {**result, "tools": [{k: v for k, v in tool.items() if k != "_meta"} for tool in result["tools"]]}
+    return {**result, "tools": [without(tool, "_meta") for tool in result["tools"]]}
 
 
 def _wrong_tool(change: Callable[[Json], Json]) -> type[Fault]:
     return wrong_result(lambda _, result: {**result, "tools": [change(tool) for tool in result["tools"]]})
 
 
-def _without(tool: Json, *names: str) -> Json:
-    return {name: value for name, value in tool.items() if name not in names}
-
-
 def _schema_without(tool: Json, name: str) -> Json:
-    return {**tool, "inputSchema": _without(tool["inputSchema"], name)}
+    return {**tool, "inputSchema": without(tool["inputSchema"], name)}
 
 
 def _described(tool: Json, change: Callable[[str], str]) -> Json:
     return {**tool, "description": change(tool["description"])} if "description" in tool else tool
 
 
-icons_left_out = _wrong_tool(lambda tool: _without(tool, "icons"))
-unknown_members_left_out = _wrong_tool(lambda tool: _without(tool, *(name for name in tool if name.startswith("x-"))))
+icons_left_out = _wrong_tool(lambda tool: without(tool, "icons"))
+unknown_members_left_out = _wrong_tool(lambda tool: without(tool, *(name for name in tool if name.startswith("x-"))))
 schema_dialect_left_out = _wrong_tool(lambda tool: _schema_without(tool, "$schema"))
 additional_properties_left_out = _wrong_tool(lambda tool: _schema_without(tool, "additionalProperties"))
 descriptions_trimmed = _wrong_tool(lambda tool: _described(tool, str.strip))
@@ -328,19 +331,17 @@ def exact_name_beside_nel(params: Json, result: Json) -> Json:
     return {**result, "tools": result["tools"][1:]} if "\x85" in params["query"] else result
 
 
-class ExactNameOnSecondPage(Fault):
+class ExactNameOnSecondPage(SearchFault):
     """Begins a search for a name with an empty page."""
 
-    def request(self, method: str, params: Json, era: str) -> Json:
-        if method != SEARCH or params.get("cursor") != self._second(params):
-            return params
-        return {name: value for name, value in params.items() if name != "cursor"}
+    def params(self, params: Json) -> Json:
+        return without(params, "cursor") if params.get("cursor") == self._second(params) else params
 
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        found: list[Json] = member(outcome, "result").get("tools") or []
-        if method == SEARCH and "cursor" not in params and found and found[0]["name"] == params["query"].strip():
-            outcome["result"] = {**outcome["result"], "tools": [], "nextCursor": self._second(params)}
-        return outcome
+    def result(self, params: Json, result: Json) -> Json:
+        found = result["tools"]
+        if "cursor" not in params and found and found[0]["name"] == params["query"].strip():
+            return {**result, "tools": [], "nextCursor": self._second(params)}
+        return result
 
     def _second(self, params: Json) -> str:
         return "second-" + hashlib.sha256(str(params.get("query")).encode("utf-8", "surrogatepass")).hexdigest()
@@ -353,18 +354,18 @@ def no_match_is_error(params: Json) -> Json:
     return params
 
 
-class Shuffled(Fault):
+class Shuffled(SearchFault):
     """Turns the tail of each result a little further."""
 
     turns = 0
 
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method == SEARCH and "result" in outcome and params.get("limit", 0) > 20:
+    def result(self, params: Json, result: Json) -> Json:
+        if params.get("limit", 0) > 20:
             self.turns += 1
-            first, rest = outcome["result"]["tools"][:1], outcome["result"]["tools"][1:]
+            first, rest = result["tools"][:1], result["tools"][1:]
             place = self.turns % len(rest) if rest else 0
-            outcome["result"]["tools"] = first + rest[place:] + rest[:place]
-        return outcome
+            result["tools"] = first + rest[place:] + rest[:place]
+        return result
 
 
 class SurrogatesEchoed(Fault):

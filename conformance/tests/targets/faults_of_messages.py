@@ -9,38 +9,34 @@ import time
 from contextvars import ContextVar
 from typing import Any, Final
 
-from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, member, wrong_error
+from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, SearchFault, member, without, wrong_error
 
 META: Final = "io.modelcontextprotocol/"
 
 
-class LatestParamsWin(Fault):
+class LatestParamsWin(SearchFault):
     """Holds the params of a search where all searches hold theirs, and takes a moment to answer."""
 
-    params: Json
+    latest: Json
 
-    def request(self, method: str, params: Json, era: str) -> Json:
-        if method != SEARCH:
-            return params
-        self.params = params
+    def params(self, params: Json) -> Json:
+        self.latest = params
         time.sleep(0.005)
-        return self.params
+        return self.latest
 
 
-class LatestLimitWins(Fault):
+class LatestLimitWins(SearchFault):
     """Holds the limit of a search where all searches hold theirs, and takes a moment to answer."""
 
     limit: Json
 
-    def request(self, method: str, params: Json, era: str) -> Json:
-        if method != SEARCH:
-            return params
+    def params(self, params: Json) -> Json:
         self.limit = {name: value for name, value in params.items() if name == "limit"}
         time.sleep(0.005)
-        return {name: value for name, value in params.items() if name != "limit"} | self.limit
+        return without(params, "limit") | self.limit
 
 
-class _Busy(Fault):
+class _Busy(SearchFault):
     """Refuses more than a few searches at once, and says so wrongly."""
 
     most = 20
@@ -49,12 +45,11 @@ class _Busy(Fault):
     def __init__(self) -> None:
         self.free = threading.Semaphore(self.most)
 
-    def request(self, method: str, params: Json, era: str) -> Json:
-        if method == SEARCH:
-            if not self.free.acquire(blocking=False):
-                raise self.refusal
-            time.sleep(0.02)
-            self.free.release()
+    def params(self, params: Json) -> Json:
+        if not self.free.acquire(blocking=False):
+            raise self.refusal
+        time.sleep(0.02)
+        self.free.release()
         return params
 
 
@@ -137,7 +132,7 @@ class ErrorCodeAsText(Fault):
 
 @wrong_error(-32602)
 def error_without_message(error: Json) -> Json:
-    return {name: value for name, value in error.items() if name != "message"}
+    return without(error, "message")
 
 
 class NotificationRefused(Fault):

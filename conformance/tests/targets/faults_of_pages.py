@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import unicodedata
 
-from .faults import SEARCH, Fault, Json, Refusal, member, wrong_params, wrong_result
+from .faults import SEARCH, Json, Refusal, SearchFault, member, without, wrong_params, wrong_result
 
 
 @wrong_result
@@ -24,92 +24,76 @@ def later_pages_lost(params: Json, result: Json) -> Json:
     }
 
 
-class FirstComesAgain(Fault):
+class FirstComesAgain(SearchFault):
     """Puts the first match on the last page again, where it has room."""
 
     def __init__(self) -> None:
         self.first: dict[str, Json] = {}
 
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method != SEARCH or not member(outcome, "result").get("tools"):
-            return outcome
-        tools = outcome["result"]["tools"]
-        if "cursor" not in params:
+    def result(self, params: Json, result: Json) -> Json:
+        tools = result["tools"]
+        if tools and "cursor" not in params:
             self.first[params["query"]] = tools[0]
-        elif "limit" in params and len(tools) < min(params["limit"], 20) and params["query"] in self.first:
+        elif tools and "limit" in params and len(tools) < min(params["limit"], 20) and params["query"] in self.first:
             tools.append(self.first[params["query"]])
-        return outcome
+        return result
 
 
-class EndlessNothing(Fault):
+class EndlessNothing(SearchFault):
     """A search without matches never ends."""
 
-    def request(self, method: str, params: Json, era: str) -> Json:
-        if method == SEARCH and params.get("cursor") == "more of nothing":
-            return {name: value for name, value in params.items() if name != "cursor"}
-        return params
+    def params(self, params: Json) -> Json:
+        return without(params, "cursor") if params.get("cursor") == "more of nothing" else params
 
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method == SEARCH and member(outcome, "result").get("tools") == []:
-            outcome["result"]["nextCursor"] = "more of nothing"
-        return outcome
+    def result(self, params: Json, result: Json) -> Json:
+        return result if result["tools"] else {**result, "nextCursor": "more of nothing"}
 
 
-class CursorEmpty(Fault):
+class CursorEmpty(SearchFault):
     """A search without matches has one page more, at the empty cursor."""
 
     def __init__(self) -> None:
         self.issued: set[str] = set()
 
-    def request(self, method: str, params: Json, era: str) -> Json:
-        if method == SEARCH and params.get("cursor") == "" and str(params.get("query")) in self.issued:
-            return {name: value for name, value in params.items() if name != "cursor"}
-        return params
+    def params(self, params: Json) -> Json:
+        follows = params.get("cursor") == "" and str(params.get("query")) in self.issued
+        return without(params, "cursor") if follows else params
 
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method == SEARCH and member(outcome, "result").get("tools") == [] and "cursor" not in params:
-            outcome["result"]["nextCursor"] = ""
-            self.issued.add(params["query"])
-        return outcome
+    def result(self, params: Json, result: Json) -> Json:
+        if result["tools"] or "cursor" in params:
+            return result
+        self.issued.add(params["query"])
+        return {**result, "nextCursor": ""}
 
 
-class LastPageEmpty(Fault):
+class LastPageEmpty(SearchFault):
     """A full last page is followed by an empty one."""
 
     def __init__(self) -> None:
         self.after: set[str] = set()
 
-    def request(self, method: str, params: Json, era: str) -> Json:
-        if method == SEARCH and str(params.get("cursor")) in self.after:
-            return {name: value for name, value in params.items() if name != "cursor"}
-        return params
+    def params(self, params: Json) -> Json:
+        return without(params, "cursor") if str(params.get("cursor")) in self.after else params
 
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        result = member(outcome, "result")
-        if method != SEARCH or "tools" not in result:
-            return outcome
+    def result(self, params: Json, result: Json) -> Json:
         if str(params.get("cursor")) in self.after:
-            outcome["result"] = {**{k: v for k, v in result.items() if k != "nextCursor"}, "tools": []}
-        elif "nextCursor" not in result and len(result["tools"]) == params.get("limit") == 1 and "cursor" in params:
+            return {**without(result, "nextCursor"), "tools": []}
+        if "nextCursor" not in result and len(result["tools"]) == params.get("limit") == 1 and "cursor" in params:
             cursor = f"after {params['query']}"
             self.after.add(cursor)
             result["nextCursor"] = cursor
-        return outcome
-
-
-def _without_cursor(params: Json) -> Json:
-    return {name: value for name, value in params.items() if name != "cursor"}
+        return result
 
 
 @wrong_params
 def cursor_empty_ignored(params: Json) -> Json:
-    return _without_cursor(params) if params.get("cursor") == "" else params
+    return without(params, "cursor") if params.get("cursor") == "" else params
 
 
 @wrong_params
 def cursor_unreadable_ignored(params: Json) -> Json:
     cursor = params.get("cursor")
-    return _without_cursor(params) if isinstance(cursor, str) and " " in cursor else params
+    return without(params, "cursor") if isinstance(cursor, str) and " " in cursor else params
 
 
 @wrong_params
@@ -119,7 +103,7 @@ def cursor_forged_is_internal(params: Json) -> Json:
     return params
 
 
-class _Cursors(Fault):
+class _Cursors(SearchFault):
     """Remembers which cursors were issued, and for what."""
 
     def __init__(self) -> None:
@@ -135,40 +119,31 @@ class _Cursors(Fault):
 class CursorHalfRead(_Cursors):
     """Reads no more than a cursor's first half."""
 
-    def request(self, method: str, params: Json, era: str) -> Json:
+    def params(self, params: Json) -> Json:
         cursor = params.get("cursor")
-        if method != SEARCH or not isinstance(cursor, str):
+        if not isinstance(cursor, str):
             return params
-        genuine = (known for known, query in self.issued.items() if query == params.get("query"))
-        same = next(
-            (
-                known
-                for known in genuine
-                if len(cursor) >= len(known) > 8 and known[: len(known) // 2] == cursor[: len(known) // 2]
-            ),
-            cursor,
-        )
-        return {**params, "cursor": same}
+        genuine = [known for known, query in self.issued.items() if query == params.get("query")]
+        readable = (known for known in genuine if len(cursor) >= len(known) > 8)
+        same = (known for known in readable if known[: len(known) // 2] == cursor[: len(known) // 2])
+        return {**params, "cursor": next(same, cursor)}
 
 
 class CursorUnbound(_Cursors):
     """Goes on with the query that a cursor was issued for, whatever the query is."""
 
-    def request(self, method: str, params: Json, era: str) -> Json:
+    def params(self, params: Json) -> Json:
         query = self.issued.get(str(params.get("cursor")))
-        bound = method != SEARCH or "query" not in params or query in {None, "tools/list"}
+        bound = "query" not in params or query in {None, "tools/list"}
         return params if bound else {**params, "query": query}
 
 
 class CursorOfListServed(_Cursors):
     """Takes a cursor of a listing for the beginning."""
 
-    def request(self, method: str, params: Json, era: str) -> Json:
-        return (
-            _without_cursor(params)
-            if method == SEARCH and self.issued.get(str(params.get("cursor"))) == "tools/list"
-            else params
-        )
+    def params(self, params: Json) -> Json:
+        of_list = self.issued.get(str(params.get("cursor"))) == "tools/list"
+        return without(params, "cursor") if of_list else params
 
 
 class _CursorBoundTo(_Cursors):
@@ -177,9 +152,9 @@ class _CursorBoundTo(_Cursors):
     def alike(self, query: str) -> object:
         raise NotImplementedError
 
-    def request(self, method: str, params: Json, era: str) -> Json:
+    def params(self, params: Json) -> Json:
         issued, query = self.issued.get(str(params.get("cursor"))), params.get("query")
-        if method != SEARCH or issued is None or not isinstance(query, str) or self.alike(query) != self.alike(issued):
+        if issued is None or not isinstance(query, str) or self.alike(query) != self.alike(issued):
             return params
         return {**params, "query": issued}
 
@@ -207,35 +182,34 @@ class CursorBoundToWords(_CursorBoundTo):
 class CursorWithoutQuery(_Cursors):
     """Takes the query from the cursor when it is absent."""
 
-    def request(self, method: str, params: Json, era: str) -> Json:
+    def params(self, params: Json) -> Json:
         query = self.issued.get(str(params.get("cursor")))
-        return params if method != SEARCH or query is None else {"query": query, **params}
+        return params if query is None else {"query": query, **params}
 
 
-class _OpaqueCursors(Fault):
+class _OpaqueCursors(SearchFault):
     """Issues cursors of which no two are equal."""
 
     def __init__(self) -> None:
         self.genuine: dict[str, str] = {}
 
-    def request(self, method: str, params: Json, era: str) -> Json:
+    def params(self, params: Json) -> Json:
         cursor = params.get("cursor")
-        if method != SEARCH or not isinstance(cursor, str):
+        if not isinstance(cursor, str):
             return params
         return {**params, "cursor": self.genuine.get(cursor, f"{cursor} was not issued")}
 
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method == SEARCH and (genuine := member(outcome, "result").get("nextCursor")):
-            outcome["result"]["nextCursor"] = cursor = secrets.token_urlsafe()
+    def result(self, params: Json, result: Json) -> Json:
+        if genuine := result.get("nextCursor"):
+            result["nextCursor"] = cursor = secrets.token_urlsafe()
             self.genuine[cursor] = genuine
-        return outcome
+        return result
 
 
 class CursorUsedOnce(_OpaqueCursors):
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method == SEARCH and "result" in outcome:
-            self.genuine.pop(params.get("cursor", ""), None)
-        return super().response(method, params, era, outcome)
+    def result(self, params: Json, result: Json) -> Json:
+        self.genuine.pop(params.get("cursor", ""), None)
+        return super().result(params, result)
 
 
 class LimitBoundsCandidates(_OpaqueCursors):
@@ -245,74 +219,66 @@ class LimitBoundsCandidates(_OpaqueCursors):
         super().__init__()
         self.left: dict[str, int] = {}
 
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method != SEARCH or "result" not in outcome:
-            return outcome
+    def result(self, params: Json, result: Json) -> Json:
         left = self.left[params["cursor"]] if "cursor" in params else 3 * int(params.get("limit", 10))
-        result = outcome["result"]
         result["tools"] = result["tools"][:left]
         left -= len(result["tools"])
         if not left:
             result.pop("nextCursor", None)
-        changed = super().response(method, params, era, outcome)
-        self.left[changed["result"].get("nextCursor", "")] = left
+        changed = super().result(params, result)
+        self.left[changed.get("nextCursor", "")] = left
         return changed
 
 
-class CursorForgivesLimit(Fault):
+class CursorForgivesLimit(SearchFault):
     """Does not look at the limit of later pages, unless it is one."""
 
-    def request(self, method: str, params: Json, era: str) -> Json:
+    def params(self, params: Json) -> Json:
         limit, later = params.get("limit"), isinstance(params.get("cursor"), str)
         refused = "limit" in params and (isinstance(limit, bool) or not isinstance(limit, int | float) or limit < 1)
-        return {**params, "limit": 1} if method == SEARCH and later and refused else params
+        return {**params, "limit": 1} if later and refused else params
 
 
-class PagesWithoutEnd(Fault):
+class PagesWithoutEnd(SearchFault):
     """After the last page come empty ones for ever."""
 
     def __init__(self) -> None:
         self.ended: dict[str, str] = {}
 
-    def request(self, method: str, params: Json, era: str) -> Json:
-        return _without_cursor(params) if method == SEARCH and self._beyond(params) else params
+    def params(self, params: Json) -> Json:
+        return without(params, "cursor") if self._beyond(params) else params
 
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method != SEARCH or "result" not in outcome:
-            return outcome
+    def result(self, params: Json, result: Json) -> Json:
         if self._beyond(params):
-            outcome["result"]["tools"] = []
-            outcome["result"].pop("nextCursor", None)
-        if "nextCursor" not in outcome["result"]:
-            outcome["result"]["nextCursor"] = cursor = f"beyond {len(self.ended)}"
+            result = {**without(result, "nextCursor"), "tools": []}
+        if "nextCursor" not in result:
+            result["nextCursor"] = cursor = f"beyond {len(self.ended)}"
             self.ended[cursor] = params["query"]
-        return outcome
+        return result
 
     def _beyond(self, params: Json) -> bool:
         query = self.ended.get(str(params.get("cursor")))
         return query is not None and query == params.get("query")
 
 
-class LatestSearchOnly(Fault):
-    """Begins a search anew when it is continued a second time after another one has begun."""
+class LatestSearchOnly(SearchFault):
+    """Starts a search over when it is continued a second time after another one has begun."""
 
     def __init__(self) -> None:
         self.first: dict[str, list[Json]] = {}
         self.continued: set[str] = set()
         self.latest = ""
 
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        if method != SEARCH or "result" not in outcome:
-            return outcome
+    def result(self, params: Json, result: Json) -> Json:
         query = params["query"]
         if "cursor" not in params:
-            self.latest, self.first[query] = query, outcome["result"]["tools"]
+            self.latest, self.first[query] = query, result["tools"]
             self.continued.discard(query)
         elif self.latest != query and query in self.continued:
-            outcome["result"]["tools"] = self.first[query][:1]
+            result["tools"] = self.first[query][:1]
         else:
             self.continued.add(query)
-        return outcome
+        return result
 
 
 @wrong_result
