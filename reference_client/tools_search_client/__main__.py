@@ -9,11 +9,9 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line; exits with the code that the outcome deserves."""
+    """Run the command line, and exit with its code."""
     try:
         from tools_search_client.cli.command_line import run
 

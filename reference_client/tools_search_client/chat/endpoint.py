@@ -1,39 +1,40 @@
-"""Which model is spoken to, where, and with what key."""
+"""`Endpoint`: which model is used, at which address, with which key."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from tools_search_client.errors import LocalError
 
-__all__ = ["PROVIDERS", "SHOWN_BY", "Endpoint", "Provider", "ShownBy", "choose_endpoint"]
-
 Provider: TypeAlias = Literal["openai", "openai-responses", "anthropic"]
-
-PROVIDERS: Final[tuple[Provider, ...]] = ("openai", "openai-responses", "anthropic")
+PROVIDERS: Final[tuple[Provider, ...]] = get_args(Provider)
 
 ShownBy: TypeAlias = Literal["provider", "list", "call-tool"]
 """How a model is shown a tool that was found: in the provider's own form, in the list of tools, or in words."""
-
-SHOWN_BY: Final[tuple[ShownBy, ...]] = ("provider", "list", "call-tool")
+SHOWN_BY: Final[tuple[ShownBy, ...]] = get_args(ShownBy)
 
 _NO_KEY: Final = "none"
-"""What a service of one's own is sent, which asks for no key: the SDKs insist on one."""
+"""Sent to a service that asks for no key, because the SDKs insist on one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A model of a provider, or of a service that speaks like one."""
+    """A model of a provider, or of a compatible service."""
 
     provider: Provider
     model: str
     key: str = field(repr=False)
     key_name: str
-    """The variable of the environment that the key is from."""
+    """The environment variable that holds the key."""
     url: str | None = None
     """`None` is the provider's own address."""
+
+    @property
+    def sdk_name(self) -> str:
+        """The package of the provider's SDK."""
+        return self.provider.partition("-")[0]
 
 
 def choose_endpoint(
@@ -55,7 +56,7 @@ def choose_endpoint(
         key_name: The variable that has the key, where it is another one.
 
     Raises:
-        LocalError: The key is missing where there has to be one, or the address is none.
+        LocalError: The key is missing where one is needed, or the address is not an HTTP address.
     """
     provider = provider or ("anthropic" if model.startswith("claude") else "openai")
     prefix = "ANTHROPIC" if provider == "anthropic" else "OPENAI"
@@ -64,11 +65,8 @@ def choose_endpoint(
         raise LocalError(f"the address {address!r} must begin with http:// or https://")
     name = key_name or f"{prefix}_API_KEY"
     key = environment.get(name, "").strip()
-    if not key and (key_name is not None or address is None):
-        mend = (
-            f"put the key of {model!r} there"
-            if key_name
-            else "put the key there, or name its variable by --api-key-env"
-        )
-        raise LocalError(f"the environment has no {name}: {mend}")
+    if not key and key_name is not None:
+        raise LocalError(f"the environment has no {name}: put the key of {model!r} there")
+    if not key and address is None:
+        raise LocalError(f"the environment has no {name}: put the key there, or name its variable by --api-key-env")
     return Endpoint(provider, model, key or _NO_KEY, name, address)

@@ -1,12 +1,14 @@
-"""What the user types, while the event loop goes on: servers may ask, and connections have to be kept."""
+"""The user's keyboard: lines, answers to questions, and Ctrl-C, while the event loop keeps connections alive."""
 
 from __future__ import annotations
 
 import sys
 import termios
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
+import anyio
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.formatted_text import FormattedText
@@ -15,15 +17,15 @@ from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.output import create_output
 from prompt_toolkit.shortcuts import CompleteStyle
 
-from tools_search_client.chat.surface import AnswerStopped
-
-__all__ = ["Keyboard", "can_be_asked"]
-
 _PROMPT: Final = FormattedText([("bold", "> ")])
 
 
+class AnswerInterruptedError(Exception):
+    """The user pressed Ctrl-C while a line or an answer was read."""
+
+
 def can_be_asked() -> bool:
-    """Tell whether there is somebody who types, and reads what they are asked."""
+    """Return whether there is somebody who types, and reads questions."""
     return bool(sys.stdin) and sys.stdin.isatty() and bool(sys.stderr) and sys.stderr.isatty()
 
 
@@ -31,7 +33,7 @@ class Keyboard:
     """The terminal that standard input is; questions are shown on standard error.
 
     Args:
-        words: What a line may begin with, completed by the tabulator key.
+        words: Words that a line may begin with, completed by the tabulator key.
     """
 
     def __init__(self, words: Sequence[str] = ()) -> None:
@@ -47,10 +49,10 @@ class Keyboard:
         self._answers = PromptSession[str](**shared)
 
     async def line(self) -> str | None:
-        """Return the next line of the user, or `None` when there will be none any more.
+        """Return the next line of the user, or `None` when there will be no more.
 
         Raises:
-            AnswerStopped: Ctrl-C; a line that was begun is thrown away, which is not told.
+            AnswerInterruptedError: Ctrl-C on an empty line; a line that was begun is silently thrown away instead.
         """
         while True:
             try:
@@ -60,16 +62,15 @@ class Keyboard:
                 return None
             except KeyboardInterrupt:
                 if not self._lines.default_buffer.text:
-                    raise AnswerStopped from None
+                    raise AnswerInterruptedError from None
 
     async def answer(self, question: str) -> str:
-        """Return what the user answers, in lower case; Ctrl-D is an empty answer.
-
-        What was typed before the question was there answers nothing.
+        """Return the user's answer, in lower case; Ctrl-D is an empty answer.
 
         Raises:
-            AnswerStopped: Ctrl-C.
+            AnswerInterruptedError: Ctrl-C.
         """
+        # Nothing that was typed before the question appeared may answer it.
         clear_typeahead(self._input)
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
         try:
@@ -77,4 +78,26 @@ class Keyboard:
         except EOFError:
             return ""
         except KeyboardInterrupt:
-            raise AnswerStopped from None
+            raise AnswerInterruptedError from None
+
+
+class Interrupts:
+    """The work that Ctrl-C cancels, while there is a conversation."""
+
+    def __init__(self) -> None:
+        self._scope: anyio.CancelScope | None = None
+
+    def stop(self) -> None:
+        """Cancel the work under way, if there is any."""
+        if self._scope is not None:
+            self._scope.cancel()
+
+    @contextmanager
+    def cancellable(self) -> Generator[anyio.CancelScope]:
+        """Let `stop` cancel the block; its scope reports that afterwards."""
+        with anyio.CancelScope() as scope:
+            self._scope = scope
+            try:
+                yield scope
+            finally:
+                self._scope = None

@@ -1,40 +1,42 @@
-"""The turns of one conversation: the model is asked, its calls are carried out, until it has nothing more to call."""
+"""`Chat`: the turns of one conversation. The model is asked and its calls are made, until it calls nothing more."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 import anyio
-from mcp_types import CallToolResult
+from mcp_types import CallToolResult, Tool
 
-from tools_search_client.chat.asking import Asking
-from tools_search_client.chat.model import Model
-from tools_search_client.chat.permission import Permissions
-from tools_search_client.chat.results import bounded
-from tools_search_client.chat.surface import AnswerStopped, Surface
+from tools_search_client.chat.failures import ModelError
+from tools_search_client.chat.keyboard import AnswerInterruptedError
+from tools_search_client.chat.models import Model
+from tools_search_client.chat.terminal import Consent, Terminal
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import Forward, Reply, ToolCall
 from tools_search_client.errors import ToolsSearchClientError
 from tools_search_client.federation.federation import Federation
-from tools_search_client.providers.adapter import Adapter, Outcome, Said
-
-__all__ = ["Chat", "Limits", "TooManyRequests"]
+from tools_search_client.found import FoundTool
+from tools_search_client.providers import Adapter, ModelMessage, Outcome
+from tools_search_client.providers.results import bounded
 
 _INTERRUPTED: Final = "[The user interrupted this answer.]"
 _FAILED: Final = "[This answer failed.]"
 _USUAL_STOPS: Final = frozenset({None, "stop", "end_turn", "tool_use", "tool_calls", "function_call", "completed"})
+_MAX_RETRIES: Final = 2
+_MAX_WAIT: Final = 60.0
+"""Seconds; a user who would have to wait longer decides whether to."""
 
 
-class TooManyRequests(ToolsSearchClientError):
+class TooManyRequestsError(ToolsSearchClientError):
     """The model went on calling tools for longer than it may in one turn."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What one turn may take."""
+class TurnLimits:
+    """Bounds on one turn."""
 
     requests: int = 30
     """Requests to the model."""
@@ -42,20 +44,57 @@ class Limits:
     """Characters of text of one tool's result."""
 
 
+class Permissions:
+    """The tools that are called without asking: those that the operator or the user allows, whatever a server says.
+
+    Args:
+        allowed: Returns whether the operator allows a tool.
+        everything: Whether nobody is ever asked.
+    """
+
+    def __init__(self, allowed: Callable[[FoundTool], bool], *, everything: bool = False) -> None:
+        self._allowed = allowed
+        self._everything = everything
+        self._always: dict[str, tuple[Any, ...]] = {}
+
+    async def allow(self, forward: Forward, ask: Callable[[Forward], Awaitable[Consent]]) -> bool:
+        """Return whether a call may be made; `ask` is called where that is not known."""
+        name = forward.tool.name
+        if self._everything or self._allowed(forward.tool) or self._always.get(name) == _shown(forward.tool.tool):
+            return True
+        consent = await ask(forward)
+        if consent == "always":
+            self._always[name] = _shown(forward.tool.tool)
+        return consent != "no"
+
+
+def _shown(tool: Tool) -> tuple[Any, ...]:
+    """Return the parts of a tool that a user agrees to: with another description or schema it is another tool."""
+    return (tool.description, tool.input_schema, tool.annotations)
+
+
 class Chat:
     """One conversation of a user with a model that calls tools.
 
-    A turn can be cancelled at any moment: what was said and called stays in the conversation, open calls are answered
-    as cancelled, and the next turn follows as if the model had ended this one.
+    The states of a turn:
+
+        idle     `turn`                           running
+        running  the model calls nothing more     idle
+        running  cancelled, or interrupted        idle: open calls are answered as cancelled, and the model's last word
+                                                  is that it was interrupted, so that the next turn can follow
+        running  the provider failed              pending
+        pending  `resume`                         running, with the same request
+        pending  `turn`                           running: the failed turn is closed if the model has answered within
+                                                  it, and dropped if the model never knew of it
 
     Args:
-        conversation: What the model is offered.
-        servers: Who carries out its calls.
+        conversation: The tools that the model is offered.
+        servers: The servers that carry out its calls.
         model: The model.
         new_adapter: Returns the model's adapter for the conversation, with nothing said yet.
-        surface: Who watches.
-        permissions: What may be called without asking.
-        limits: What one turn may take.
+        terminal: Where everything is shown, and the user is asked.
+        permissions: The tools that are called without asking.
+        limits: Bounds on one turn.
         toolset: The name of the choice among all tools that holds for the whole conversation.
     """
 
@@ -65,25 +104,26 @@ class Chat:
         servers: Federation,
         model: Model,
         new_adapter: Callable[[], Adapter],
-        surface: Surface,
+        terminal: Terminal,
         *,
-        permissions: Permissions | None = None,
-        limits: Limits | None = None,
+        permissions: Permissions,
+        limits: TurnLimits,
         toolset: str | None = None,
     ) -> None:
         self.conversation: Final = conversation
         self.servers: Final = servers
         self._model = model
-        self._asking = Asking(model, surface)
         self._new_adapter = new_adapter
-        self._surface = surface
-        self._permissions = permissions or Permissions()
-        self._limits = limits or Limits()
+        self._terminal = terminal
+        self._permissions = permissions
+        self._limits = limits
         self._toolset = toolset
         self._adapter = new_adapter()
+        self._heard: list[str] = []
+        """Pieces of an answer that is not complete."""
         self._is_answered = False
         self._is_pending = False
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     @property
     def is_pending(self) -> bool:
@@ -91,49 +131,54 @@ class Chat:
         return self._is_pending
 
     async def begin(self, text: str | None = None) -> None:
-        """Take note of what the servers offer now, and show what is wrong with them, each fault once.
+        """Take note of the tools that the servers offer now, and show what is wrong with them, each fault once.
 
         Raises:
             LocalError: There is no such toolset.
         """
-        with self._surface.waiting("asking the servers"):
+        with self._terminal.waiting("asking the servers"):
             started = await self.conversation.begin_turn(text, toolset=self._toolset)
         failed = [f"{server or 'the server'} failed: {reason}" for server, reason in started.failures.items()]
-        for trouble in [*failed, *started.problems]:
-            if trouble not in self._told:
-                self._surface.notice(trouble)
-        self._told = {*failed, *started.problems}
+        troubles = [*failed, *started.problems]
+        for trouble in troubles:
+            if trouble not in self._reported:
+                self._terminal.notice(trouble)
+        self._reported = set(troubles)
         if started.loaded:
-            self._surface.notice(f"found before asking the model: {', '.join(started.loaded)}")
+            self._terminal.notice(f"found before asking the model: {', '.join(started.loaded)}")
         if started.changed:
             changed = ", ".join(started.changed)
-            self._surface.notice(f"changed by their servers, so you are asked again before a call: {changed}")
+            self._terminal.notice(f"changed by their servers, so you are asked again before a call: {changed}")
 
     async def turn(self, text: str) -> str:
-        """Return what the model finally answers to `text`.
+        """Return the model's final answer to `text`.
 
         Raises:
-            ModelFailed: There is no answer; `resume` asks again.
-            InvalidAnswerError: It is none of the provider's; `resume` asks again.
-            TooManyRequests: The model was stopped.
+            ModelError: There is no answer; `resume` asks again.
+            InvalidAnswerError: The answer is not in the provider's format; `resume` asks again.
+            TooManyRequestsError: The model was stopped.
             LocalError: The text is empty.
-            AnswerStopped: The user interrupted it.
+            AnswerInterruptedError: The user interrupted it.
         """
-        self._leave_pending()
+        if self._is_pending and self._is_answered:
+            self._close(_FAILED)
+        elif self._is_pending:
+            self._adapter.drop_turn()
+        self._is_pending = False
         await self.begin(text)
         self._adapter.say(text)
         self._is_answered = False
         return await self.resume()
 
     async def resume(self) -> str:
-        """Go on with a turn that failed; see `turn`."""
+        """Continue a turn that failed; see `turn`."""
         self._is_pending = False
         try:
-            return await self._rounds()
-        except (anyio.get_cancelled_exc_class(), AnswerStopped):
+            return await self._run()
+        except (anyio.get_cancelled_exc_class(), AnswerInterruptedError):
             self._close(_INTERRUPTED)
             raise
-        except TooManyRequests as error:
+        except TooManyRequestsError as error:
             self._close(f"[{error}]")
             raise
         except ToolsSearchClientError:
@@ -152,64 +197,73 @@ class Chat:
         self._adapter = self._new_adapter()
         self._is_pending = False
 
-    async def _rounds(self) -> str:
+    async def _run(self) -> str:
         for _ in range(self._limits.requests):
-            said = await self._said()
-            self._surface.end_of_text(is_answer=not said.calls)
-            if said.stop not in _USUAL_STOPS:
-                self._surface.notice(f"the model stopped: {said.stop}")
-            elif not said.calls and not said.text.strip():
-                self._surface.notice("the model answered nothing")
-            if not said.calls:
-                return said.text
-            for call in said.calls:
+            message = await self._next_message()
+            self._terminal.end_of_text(is_answer=not message.calls)
+            if message.stop_reason not in _USUAL_STOPS:
+                self._terminal.notice(f"the model stopped: {message.stop_reason}")
+            elif not message.calls and not message.text.strip():
+                self._terminal.notice("the model answered nothing")
+            if not message.calls:
+                return message.text
+            for call in message.calls:
                 self._adapter.answer(call, await self._outcome(call))
-        raise TooManyRequests(f"The answer was stopped after {self._limits.requests} requests to the model.")
+        raise TooManyRequestsError(f"The answer was stopped after {self._limits.requests} requests to the model.")
 
-    async def _said(self) -> Said:
-        answer = await self._asking.answer(self._adapter.request())
-        said = self._adapter.read(answer)
-        self._asking.done()
+    async def _next_message(self) -> ModelMessage:
+        answer = await self._ask_model(self._adapter.request())
+        message = self._adapter.read(answer)
+        self._heard.clear()
         self._is_answered = True
-        usage = self._model.usage(answer)
-        self.conversation.statistics.add_usage(prompt_tokens=usage.prompt, completion_tokens=usage.completion)
-        return said
+        read, written = self._model.usage(answer)
+        self.conversation.statistics.add_usage(prompt_tokens=read, completion_tokens=written)
+        return message
+
+    async def _ask_model(self, request: dict[str, Any]) -> Mapping[str, Any]:
+        """Return the answer to a request, which is sent again where the provider is busy and nothing was heard yet."""
+        self._heard.clear()
+        attempt = 0
+        while True:
+            try:
+                with self._terminal.waiting("waiting for the model"):
+                    return await self._model.answer(request, self._hear)
+            except ModelError as error:
+                wait = 2.0**attempt if error.retry_after is None else error.retry_after
+                if attempt == _MAX_RETRIES or self._heard or not error.is_passing or wait > _MAX_WAIT:
+                    raise
+                self._terminal.notice(f"{error}; trying again in {wait:g} s")
+            await anyio.sleep(wait)
+            attempt += 1
+
+    def _hear(self, piece: str) -> None:
+        self._heard.append(piece)
+        self._terminal.text(piece)
 
     async def _outcome(self, call: ToolCall) -> Outcome:
-        with self._surface.waiting(call.name):
+        with self._terminal.waiting(call.name):
             step = await self.conversation.take(call)
         if isinstance(step, Reply):
-            self._surface.replied(step, is_search=call.name == self.conversation.search_name)
+            self._terminal.replied(step, is_search=call.name == self.conversation.search_name)
             return step
-        self._surface.calling(step)
-        if not await self._permissions.allows(step, self._surface.consent):
-            refused = self.conversation.refused(step)
-            self._surface.called(step, refused, 0.0)
-            return refused
+        self._terminal.calling(step)
+        is_allowed = await self._permissions.allow(step, self._terminal.consent)
         began = monotonic()
-        outcome = await self._called(step)
-        self._surface.called(step, outcome, monotonic() - began)
+        outcome = await self._called(step) if is_allowed else self.conversation.refused(step)
+        self._terminal.called(step, outcome, monotonic() - began)
         return outcome
 
     async def _called(self, step: Forward) -> CallToolResult | Reply:
         try:
-            with self._surface.waiting(f"calling {step.tool.name}"):
+            with self._terminal.waiting(f"calling {step.tool.name}"):
                 result = await self.servers.call(step.tool.name, dict(step.call.arguments))
         except ToolsSearchClientError as error:
             return self.conversation.failed(step, error)
         return bounded(result, self._limits.result_chars)
 
-    def _close(self, why: str) -> None:
-        """End a turn so that any provider takes the next one: everything answered, and the last word the model's."""
+    def _close(self, reason: str) -> None:
+        """End a turn so that any provider accepts the next one: all calls answered, and the last word the model's."""
         self._adapter.cancel()
-        self._adapter.read(self._asking.ended_by(why))
-
-    def _leave_pending(self) -> None:
-        """Give up a turn that failed; the model never hears of one of which it knows nothing."""
-        if not self._is_pending:
-            return
-        if self._is_answered:
-            self._close(_FAILED)
-        else:
-            self._adapter.drop_turn()
-        self._is_pending = False
+        heard = "".join(self._heard).strip()
+        self._heard.clear()
+        self._adapter.read(self._model.only_text(f"{heard}\n\n{reason}" if heard else reason))

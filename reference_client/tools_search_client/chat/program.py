@@ -1,4 +1,4 @@
-"""A conversation with everything that it takes: servers, model, terminal."""
+"""A conversation with everything that it needs: servers, model and terminal."""
 
 from __future__ import annotations
 
@@ -12,105 +12,97 @@ from types import ModuleType
 from typing import Any
 
 from tools_search_client.chat.endpoint import Endpoint, ShownBy
-from tools_search_client.chat.interrupts import Interrupts
-from tools_search_client.chat.keyboard import Keyboard
-from tools_search_client.chat.lines import savings_line
-from tools_search_client.chat.loop import Chat, Limits
-from tools_search_client.chat.permission import Permissions
-from tools_search_client.chat.prompt import converse
-from tools_search_client.chat.providers import new_adapter, open_model
-from tools_search_client.chat.slash import WORDS
-from tools_search_client.chat.surface import AnswerStopped
-from tools_search_client.chat.terminal import Terminal
-from tools_search_client.cli.running import Interrupted, run_until_signal
+from tools_search_client.chat.interactive import SLASH_COMMANDS, converse
+from tools_search_client.chat.keyboard import AnswerInterruptedError, Interrupts, Keyboard
+from tools_search_client.chat.loop import Chat, Permissions, TurnLimits
+from tools_search_client.chat.models import new_adapter, open_model
+from tools_search_client.chat.terminal import Terminal, savings_line
+from tools_search_client.cli.running import InterruptionError, run_until_signal
+from tools_search_client.cli.targets import Target
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.sources import FederationSource
-from tools_search_client.federation.configuration import Configuration
-from tools_search_client.federation.federation import FederationOptions, open_federation
-
-__all__ = ["Plan", "answer_once", "talk"]
+from tools_search_client.federation.federation import open_federation
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What a conversation is held with."""
+class Session:
+    """The settings of a conversation."""
 
+    target: Target
     endpoint: Endpoint
     sdk: ModuleType
-    configuration: Configuration
-    servers: FederationOptions
-    timeout: float
-    """Seconds to wait for the slowest server."""
     system: str
     shown_by: ShownBy
     toolset: str | None
     permissions: Permissions
-    limits: Limits
+    limits: TurnLimits
+
+    @asynccontextmanager
+    async def open(self, terminal: Terminal) -> AsyncGenerator[Chat]:
+        """Offer a conversation until the block ends."""
+        configuration, endpoint = self.target.configuration, self.endpoint
+        async with (
+            open_federation(configuration, self.target.options) as servers,
+            open_model(endpoint, self.sdk) as model,
+        ):
+            source = FederationSource(servers, configuration, deadline=self.target.timeout)
+            conversation = Conversation(source, configuration.tool_discovery, tool_sets=configuration.tool_sets)
+            adapter = partial(new_adapter, endpoint, conversation, system=self.system, shown_by=self.shown_by)
+            chat = Chat(
+                conversation,
+                servers,
+                model,
+                adapter,
+                terminal,
+                permissions=self.permissions,
+                limits=self.limits,
+                toolset=self.toolset,
+            )
+            yield chat
 
 
-def answer_once(plan: Plan, text: str, *, may_ask: bool, prints: bool) -> tuple[str, dict[str, Any]]:
-    """Return the answer to one text, which is also printed if that is wanted, and the statistics.
+def answer_once(session: Session, text: str, *, may_ask: bool, prints: bool) -> tuple[str, dict[str, Any]]:
+    """Return the answer to one text, which is also printed if `prints`, and the statistics.
 
     Raises:
         ToolsSearchClientError: There is no answer.
-        Interrupted: A signal came first.
+        InterruptionError: A signal came first.
     """
     holds_text = not prints or not sys.stdout.isatty()
     terminal = Terminal(Keyboard() if may_ask else None, holds_text=holds_text, prints_answer=prints)
 
     async def run() -> tuple[str, dict[str, Any]]:
-        async with _open(plan, terminal) as chat:
+        async with session.open(terminal) as chat:
             try:
-                answer = await chat.turn(text)
-            except AnswerStopped:
-                raise Interrupted(signal.SIGINT) from None
+                return await chat.turn(text), chat.conversation.statistics.to_json()
+            except AnswerInterruptedError:
+                raise InterruptionError(signal.SIGINT) from None
             finally:
                 terminal.note(savings_line(chat.conversation.statistics))
-            return answer, chat.conversation.statistics.to_json()
 
     return run_until_signal(run)
 
 
-def talk(plan: Plan) -> None:
+def talk(session: Session) -> None:
     """Hold a conversation in the terminal until the user leaves.
 
     Raises:
         ToolsSearchClientError: It cannot begin.
-        Interrupted: A signal ended it; Ctrl-C does so only before it begins.
+        InterruptionError: A signal ended it; Ctrl-C does so only before it begins.
     """
-    keyboard, interrupts = Keyboard(WORDS), Interrupts()
+    keyboard, interrupts = Keyboard(SLASH_COMMANDS), Interrupts()
     terminal = Terminal(keyboard)
 
     async def run() -> None:
-        async with _open(plan, terminal) as chat:
+        async with session.open(terminal) as chat:
             with interrupts.cancellable() as scope:
                 await chat.begin()
             if scope.cancel_called:
-                raise Interrupted(signal.SIGINT)
+                raise InterruptionError(signal.SIGINT)
             number = len(chat.conversation.definitions)
-            terminal.note(f"{plan.endpoint.model} has {number} tool{'s' * (number != 1)} to begin with; /help helps")
+            model = session.endpoint.model
+            terminal.note(f"{model} has {number} tool{'s' * (number != 1)} to begin with; /help helps")
             await converse(chat, keyboard, terminal, interrupts)
             terminal.note(savings_line(chat.conversation.statistics))
 
     run_until_signal(run, on_interrupt=interrupts.stop)
-
-
-@asynccontextmanager
-async def _open(plan: Plan, terminal: Terminal) -> AsyncGenerator[Chat]:
-    async with (
-        open_federation(plan.configuration, plan.servers) as servers,
-        open_model(plan.endpoint, plan.sdk) as model,
-    ):
-        source = FederationSource(servers, plan.configuration, deadline=plan.timeout)
-        discovery, tool_sets = plan.configuration.tool_discovery, plan.configuration.tool_sets
-        conversation = Conversation(source, discovery, tool_sets=tool_sets)
-        yield Chat(
-            conversation,
-            servers,
-            model,
-            partial(new_adapter, plan.endpoint, conversation, system=plan.system, shown_by=plan.shown_by),
-            terminal,
-            permissions=plan.permissions,
-            limits=plan.limits,
-            toolset=plan.toolset,
-        )

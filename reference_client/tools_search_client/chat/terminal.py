@@ -1,29 +1,32 @@
-"""What happens, as a terminal shows it: answers on standard output, everything else on standard error.
+"""`Terminal`: answers on standard output; searches, calls, notices and questions on standard error.
 
-All of it was written by models and servers, so nothing reaches the terminal that it would obey.
+All of it was written by models and servers, so no character reaches the terminal that it would obey. Arguments of a
+call are an exception in form only: such characters are escaped, since a user who is asked must see what is meant.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
-from mcp_types import CallToolResult
+from mcp_types import CallToolResult, TextContent
+from rich.cells import cell_len
 from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
 from tools_search_client.chat.keyboard import Keyboard
-from tools_search_client.chat.lines import call_line, outcome_line, question_lines, reply_line
-from tools_search_client.chat.surface import Consent
-from tools_search_client.chat.wrapping import WordWrap
-from tools_search_client.cli.outcome import HOW_TO_ALLOW
-from tools_search_client.conversation.messages import Forward, Reply
-from tools_search_client.text import one_line, printable
+from tools_search_client.cli.output import HOW_TO_ALLOW
+from tools_search_client.conversation.messages import Forward, Reply, ToolCall
+from tools_search_client.conversation.statistics import Statistics
+from tools_search_client.providers.results import text_length
+from tools_search_client.text import one_line, printable, shorten
 
-__all__ = ["Terminal"]
+Consent: TypeAlias = Literal["yes", "no", "always"]
 
 _CONSENTS: Final[dict[str, Consent]] = {
     "y": "yes",
@@ -35,10 +38,15 @@ _CONSENTS: Final[dict[str, Consent]] = {
     "always": "always",
 }
 _QUESTION: Final = "Call it? [y]es, [N]o, [a]lways this tool: "
+_LINE_CHARS: Final = 300
+"""More than any terminal is wide."""
+_ARGUMENT_CHARS: Final = 5_000
+_MAX_NAMES: Final = 8
+_PARTS: Final = re.compile(r"\n|[^\S\n]+|\S+")
 
 
 class Terminal:
-    """A `Surface`.
+    """The terminal, or the pipes, of one program.
 
     Args:
         keyboard: Where the user answers; `None` where nobody can be asked, and then every question is answered by no.
@@ -52,15 +60,15 @@ class Terminal:
         self._prints_answer = prints_answer
         self._console = Console(stderr=True, highlight=False)
         self._status: Status | None = None
-        self._text: list[str] = []
-        """Of this message, where it is held back."""
+        self._held: list[str] = []
+        """The text of this message, where it is held back."""
         self._is_in_line = False
         self._is_begun = False
         self._wrap = WordWrap(lambda: self._console.width)
 
     @contextmanager
     def waiting(self, what: str, /) -> Generator[None]:
-        """Show that something takes its time, on a terminal."""
+        """Show on a terminal that something takes its time, until the block ends or anything else is shown."""
         if self._console.is_terminal:
             self._status = self._console.status(Text(one_line(f"{what} …"), no_wrap=True, overflow="ellipsis"))
             self._status.start()
@@ -70,23 +78,26 @@ class Terminal:
             self._stop_waiting()
 
     def text(self, piece: str, /) -> None:
-        """Show a piece of what the model says."""
+        """Show a piece of the model's text as it comes."""
         shown = printable(piece)
         if self._holds_text:
-            self._text.append(shown)
+            self._held.append(shown)
             return
         if not self._is_begun:
             shown = shown.lstrip("\n")
             self._is_begun = bool(shown)
-        shown = self._wrap.add(shown)
-        if shown:
+        if shown := self._wrap.add(shown):
             self._stop_waiting()
             self._write(shown)
 
     def end_of_text(self, *, is_answer: bool) -> None:
-        """End the line; text that was held back is shown where it belongs."""
-        held = "".join(self._text).strip("\n")
-        self._text.clear()
+        """End one message of the model; text that was held back is shown where it belongs.
+
+        Args:
+            is_answer: Whether it ends the turn; otherwise calls follow.
+        """
+        held = "".join(self._held).strip("\n")
+        self._held.clear()
         if held and not is_answer:
             self._line(held)
         elif held and self._prints_answer:
@@ -94,17 +105,29 @@ class Terminal:
         self._end_line()
 
     def replied(self, reply: Reply, /, *, is_search: bool) -> None:
-        """Show a search, or a mistake of the model."""
-        self._line(reply_line(reply, is_search=is_search), style="cyan" if is_search else "yellow", is_cut=True)
+        """Show a call that was answered without any server's tool: a search, or a mistake of the model."""
+        if is_search and not reply.is_error:
+            words = [value if isinstance(value, str) else json.dumps(value) for value in reply.call.arguments.values()]
+            names = ", ".join(reply.loaded[:_MAX_NAMES]) or "nothing new"
+            more = f" and {len(reply.loaded) - _MAX_NAMES} more" if len(reply.loaded) > _MAX_NAMES else ""
+            line = f"? {reply.call.name} {' '.join(words)} → {names}{more}"
+        else:
+            line = f"✗ {reply.call.name}: {reply.text}"
+        self._line(shorten(line, _LINE_CHARS), style="cyan" if is_search else "yellow", is_cut=True)
 
     def calling(self, forward: Forward, /) -> None:
         """Show a call before it is made."""
-        self._line(call_line(forward), style="bold", is_cut=True)
+        self._line(shorten(_call_line(forward), _LINE_CHARS), style="bold", is_cut=True)
 
     def called(self, forward: Forward, outcome: CallToolResult | Reply, seconds: float, /) -> None:
-        """Show what came of a call."""
-        is_error = bool(outcome.is_error)
-        self._line(outcome_line(forward, outcome, seconds), style="yellow" if is_error else "dim", is_cut=True)
+        """Show the result of a call, or why there is none."""
+        if isinstance(outcome, Reply):
+            line = f"✗ {outcome.text}"
+        else:
+            line = f"{'✗ ' if outcome.is_error else '← '}{seconds:.1f} s, {text_length(outcome):,} characters"
+            first = next((part.text for part in outcome.content if isinstance(part, TextContent)), "")
+            line += f": {first}" if first.strip() else ""
+        self._line(shorten(line, _LINE_CHARS), style="yellow" if outcome.is_error else "dim", is_cut=True)
 
     def notice(self, text: str, /) -> None:
         """Show a remark of the program."""
@@ -115,12 +138,23 @@ class Terminal:
         self._line(text, style="dim")
 
     async def consent(self, forward: Forward, /) -> Consent:
-        """Ask whether a tool is to be called."""
+        """Ask whether a tool is to be called.
+
+        Raises:
+            AnswerInterruptedError: The user wants the whole answer to end.
+        """
         if self._keyboard is None:
             self.notice(f"{forward.tool.name} was not called, because nobody can be asked here: {HOW_TO_ALLOW}")
             return "no"
-        for line in question_lines(forward, self._console.width):
-            self._line(line)
+        described = forward.tool.tool.description
+        self._line(
+            shorten(f"It says of itself: {described}" if described else "It says nothing of itself.", _LINE_CHARS)
+        )
+        line = _call_line(forward)
+        if cell_len(line) > min(self._console.width, _LINE_CHARS) or one_line(line) != line:  # `calling` showed less
+            arguments = _arguments(forward.call)
+            left = len(arguments) - _ARGUMENT_CHARS
+            self._line(arguments[:_ARGUMENT_CHARS] + (f" … and {left:,} more characters" if left > 0 else ""))
         while True:
             answer = await self._keyboard.answer(_QUESTION)
             if answer in _CONSENTS:
@@ -136,9 +170,8 @@ class Terminal:
             self._console.print(shown, soft_wrap=True)
 
     def _end_line(self) -> None:
-        """Finish the line that the model's text is in, if it is in one."""
-        left = self._wrap.end()
-        if left:
+        """End the line that the model's text is in, if it is in one."""
+        if left := self._wrap.end():
             self._write(left)
         if self._is_in_line:
             self._write("\n")
@@ -154,3 +187,73 @@ class Terminal:
         if self._status is not None:
             self._status.stop()
             self._status = None
+
+
+class WordWrap:
+    """Text that comes in pieces, broken between words; a word is held back until it is known to be complete.
+
+    Args:
+        width: Returns the columns of the terminal, which may change.
+    """
+
+    def __init__(self, width: Callable[[], int]) -> None:
+        self._width = width
+        self._column = 0
+        self._space = ""
+        self._word = ""
+
+    def add(self, piece: str) -> str:
+        """Take the next piece and return what can be shown by now."""
+        shown = ""
+        for part in _PARTS.findall(piece):
+            if not part.isspace():
+                self._word += part
+                continue
+            shown += self.end()
+            if part == "\n":
+                shown, self._column = shown + part, 0
+            else:
+                self._space = part.expandtabs(4)
+        return shown
+
+    def end(self) -> str:
+        """Return what was held back."""
+        if not self._word:
+            return ""
+        text = self._space + self._word
+        if self._column + cell_len(text) > self._width():
+            text = f"\n{self._word}" if self._column else self._word
+            self._column = 0
+        self._column += cell_len(text.lstrip("\n"))
+        self._space = self._word = ""
+        return text
+
+
+def savings_line(counts: Statistics) -> str:
+    """Return what a conversation took, and what it saved against listing every tool, in one line."""
+    calls = sum(number for server, number in counts.calls_by_server.items() if server != "_synthetic")
+    parts = [_number(counts.requests, "request"), _number(calls, "call")]
+    if counts.discovery is not None:
+        found = _number(counts.discovery.tools_discovered, "tool")
+        parts.insert(1, f"{_number(counts.discovery.search_calls, 'search', 'searches')} found {found}")
+    share = counts.saved_share
+    saved = f" ({abs(share):.0%} {'saved' if share > 0 else 'more than that'})" if share else ""
+    sent, listed = counts.definition_tokens_sent, counts.definition_tokens_listed
+    parts.append(f"about {sent:,} tokens of definitions sent, {listed:,} if all were listed{saved}")
+    if counts.total_tokens:
+        parts.append(f"{counts.prompt_tokens:,} tokens read and {counts.completion_tokens:,} written in all")
+    return "; ".join(parts)
+
+
+def _call_line(forward: Forward) -> str:
+    return f"→ {forward.tool.name} {_arguments(forward.call)}"
+
+
+def _arguments(call: ToolCall) -> str:
+    """Return the arguments of a call as JSON on one line, whole."""
+    text = json.dumps(dict(call.arguments), ensure_ascii=False)
+    return "".join(char if printable(char) else char.encode("unicode_escape").decode() for char in text)
+
+
+def _number(count: int, what: str, several: str | None = None) -> str:
+    return f"{count:,} {what if count == 1 else several or what + 's'}"

@@ -1,1 +1,1 @@
-"""The command `tools-search-client`: what the library can do, for people and for scripts."""
+"""The command `tools-search-client`."""

@@ -9,19 +9,25 @@ from typing import Any, cast
 import click
 from mcp_types import CallToolResult, TextContent
 
-from tools_search_client.cli.outcome import EXIT_FAILED, EXIT_OK, HOW_TO_ALLOW, epilog, leave
+from tools_search_client.cli.output import (
+    EXIT_FAILED,
+    EXIT_OK,
+    HOW_TO_ALLOW,
+    as_json_option,
+    epilog,
+    print_json,
+    print_note,
+    print_text,
+)
 from tools_search_client.cli.running import interruptible_question, run_until_signal
-from tools_search_client.cli.screen import print_json, print_note, print_text
 from tools_search_client.cli.targets import Target, call_timeout_option, server_options
 from tools_search_client.errors import LocalError
 from tools_search_client.federation.federation import open_federation
 from tools_search_client.found import FoundTool
 from tools_search_client.text import one_line, shorten
 
-__all__ = ["Unconfirmed", "call"]
 
-
-class Unconfirmed(LocalError):
+class NoConsentError(LocalError):
     """A tool was not called, because nobody agreed to it."""
 
 
@@ -37,30 +43,32 @@ class Unconfirmed(LocalError):
 @click.option("--yes", is_flag=True, help="Call the tool without asking.")
 @call_timeout_option
 @server_options
-@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object instead.")
-def call(name: str, arguments: str, target: Target, *, yes: bool, call_timeout: float, as_json: bool) -> None:
+@as_json_option
+def call(name: str, arguments: str, target: Target, *, yes: bool, call_timeout: float, as_json: bool) -> int:
     """Call the tool NAME with JSON_ARGS, a JSON object; `-` reads it from standard input.
 
-    NAME is as `search` and `tools` show it; the tool's own name will do where only one server has it. You are asked
-    before the call, unless you give --yes or the configuration allows the tool: in `alwaysAllow` of its server, a list
-    of names. Without a terminal, `call` asks nobody: it does nothing and ends with exit code 2.
+    NAME is a name that `search` or `tools` shows; the tool's own name is enough where only one server has it. You are
+    asked before the call, unless you give --yes or the configuration allows the tool (`alwaysAllow` of its server, a
+    list of names). Without a terminal nobody can be asked: `call` then does nothing and ends with exit code 2.
     """
-    parsed = _arguments(_standard_input() if arguments == "-" else arguments)
+    parsed = _parsed(_standard_input() if arguments == "-" else arguments)
     may_ask = arguments != "-" and bool(sys.stdin) and sys.stdin.isatty()
+    target = target.with_call_timeout(call_timeout)
 
     async def run() -> tuple[FoundTool, CallToolResult]:
-        async with open_federation(target.configuration, target.options_for_calls(call_timeout)) as federation:
-            tool = await federation.resolve(name, deadline=target.timeout)
+        async with open_federation(target.configuration, target.options) as servers:
+            tool = await servers.resolve(name, deadline=target.timeout)
             if not yes and not target.configuration.allows(tool):
                 _ask(tool, parsed, may_ask=may_ask)
-            return tool, await federation.call(tool.name, parsed)
+            return tool, await servers.call(tool.name, parsed)
 
     tool, result = run_until_signal(run)
     if as_json:
-        print_json({"name": tool.name, "server": tool.server, "result": _result_json(result)})
+        shown = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+        print_json({"name": tool.name, "server": tool.server, "result": shown})
     else:
         _print_result(result)
-    leave(EXIT_FAILED if result.is_error else EXIT_OK)
+    return EXIT_FAILED if result.is_error else EXIT_OK
 
 
 def _standard_input() -> str:
@@ -69,7 +77,7 @@ def _standard_input() -> str:
     return sys.stdin.read()
 
 
-def _arguments(text: str) -> dict[str, Any]:
+def _parsed(text: str) -> dict[str, Any]:
     try:
         parsed = json.loads(text)
     except ValueError as error:
@@ -83,17 +91,13 @@ def _arguments(text: str) -> dict[str, Any]:
 
 def _ask(tool: FoundTool, arguments: dict[str, Any], *, may_ask: bool) -> None:
     if not may_ask:
-        raise Unconfirmed(f"{tool.name} was not called, because nobody can be asked here: {HOW_TO_ALLOW}")
+        raise NoConsentError(f"{tool.name} was not called, because nobody can be asked here: {HOW_TO_ALLOW}")
     click.echo(f"{one_line(tool.name)}: {shorten(tool.tool.description or 'says nothing of itself', 300)}", err=True)
     click.echo(f"arguments: {json.dumps(arguments)}", err=True)
     with interruptible_question():
         agreed = click.confirm("Call it?", err=True)
     if not agreed:
-        raise Unconfirmed(f"{tool.name} was not called")
-
-
-def _result_json(result: CallToolResult) -> dict[str, Any]:
-    return result.model_dump(by_alias=True, mode="json", exclude_none=True)
+        raise NoConsentError(f"{tool.name} was not called")
 
 
 def _print_result(result: CallToolResult) -> None:
@@ -103,6 +107,6 @@ def _print_result(result: CallToolResult) -> None:
         if isinstance(block, TextContent):
             print_text(block.text)
         else:
-            print_text(json.dumps(block.model_dump(by_alias=True, mode="json", exclude_none=True), indent=2))
+            print_json(block.model_dump(by_alias=True, mode="json", exclude_none=True))
     if not result.content and result.structured_content is not None:
-        print_text(json.dumps(result.structured_content, indent=2))
+        print_json(result.structured_content)

@@ -10,13 +10,9 @@ from typing import Final, Literal, TypeAlias
 import click
 
 from tools_search_client.chat.endpoint import PROVIDERS, SHOWN_BY, Provider, ShownBy, choose_endpoint
-from tools_search_client.cli.outcome import epilog
-from tools_search_client.cli.screen import print_json
+from tools_search_client.cli.output import epilog, print_json
 from tools_search_client.cli.targets import Target, call_timeout_option, least_confidence_option, server_options
 from tools_search_client.conversation.prompts import SYSTEM_PROMPT_LINE
-from tools_search_client.federation.configuration import Configuration
-
-__all__ = ["chat"]
 
 ToolSearch: TypeAlias = Literal["auto", "model", "off"]
 
@@ -30,8 +26,8 @@ _EPILOG: Final = epilog(
 Exit codes:
   0  answered, or left by the user
   1  the provider gave no answer, or the model was stopped
-  2  wrong use: options, configuration, key or SDK missing
-  128 and more  interrupted by a signal: 130 is Ctrl-C""",
+  2  wrong usage: options, configuration, key or SDK missing
+  128 and more  ended by a signal: 130 is Ctrl-C""",
 )
 
 
@@ -41,21 +37,21 @@ Exit codes:
 @click.option(
     "--provider",
     type=click.Choice(PROVIDERS),
-    help="How the model is spoken to: openai is chat completions and all services that are compatible. Unless given: "
-    "anthropic for models called claude…, openai for others.",
+    help="The API of the model; openai is chat completions, which most services offer. Default: anthropic for models "
+    "called claude…, openai for others.",
 )
-@click.option("--base-url", metavar="URL", help="The API's address, else OPENAI_BASE_URL or ANTHROPIC_BASE_URL.")
+@click.option("--base-url", metavar="URL", help="The API's address. Default: OPENAI_BASE_URL or ANTHROPIC_BASE_URL.")
 @click.option(
     "--api-key-env",
     metavar="NAME",
-    help="The environment variable with the key, in place of OPENAI_API_KEY or ANTHROPIC_API_KEY.",
+    help="The environment variable with the key. Default: OPENAI_API_KEY or ANTHROPIC_API_KEY.",
 )
-@click.option("--system", default=_SYSTEM, metavar="TEXT", help="What the model is told before everything else.")
+@click.option("--system", default=_SYSTEM, metavar="TEXT", help="The system prompt.")
 @click.option(
     "--tool-search",
     type=click.Choice(["auto", "model", "off"]),
-    help="auto: tools are found on demand when there are many; model: always; off: all are listed. Unless given: as "
-    "`tool_discovery` of the configuration says.",
+    help="auto: the model finds tools on demand when there are many; model: always; off: all tools are listed. "
+    "Default: `tool_discovery` of the configuration.",
 )
 @click.option(
     "--show-found",
@@ -63,8 +59,8 @@ Exit codes:
     type=click.Choice(SHOWN_BY),
     default="provider",
     show_default=True,
-    help="How the model is shown a tool that was found: in the provider's own form, which not every model knows; in "
-    "the list of tools; or in words, called through one tool that never changes.",
+    help="How a found tool is shown to the model. provider: in the API's own form, which not every model understands; "
+    "list: in the list of tools; call-tool: in words, to be called through one tool that never changes.",
 )
 @click.option("--toolset", metavar="NAME", help="Use only the tools of this toolset of the configuration.")
 @click.option("--yes", is_flag=True, help="Call every tool without asking.")
@@ -108,49 +104,45 @@ def chat(
 ) -> None:
     """Talk with a model that finds and calls the tools of the servers.
 
-    With QUESTION (`-` is standard input) the answer is printed on standard output, everything else on standard error.
-    Without, you talk in the terminal: /help tells what else can be typed there. You are asked before each call of a
-    tool, unless you answer "always" for that tool, give --yes, or the configuration allows it: in `alwaysAllow` of its
-    server, a list of names.
+    With QUESTION (`-` is standard input), the answer is printed on standard output and everything else on standard
+    error. Without it, you talk in the terminal; /help lists its commands. You are asked before each call of a tool,
+    unless you answer "always" for that tool, give --yes, or the configuration allows it (`alwaysAllow` of its server, a
+    list of names).
     """
-    # Only who talks waits for what only a conversation needs.
+    # Imported here so that the other commands start without what only a conversation needs.
     from tools_search_client.chat import program
     from tools_search_client.chat.keyboard import can_be_asked
-    from tools_search_client.chat.loop import Limits
-    from tools_search_client.chat.permission import Permissions
-    from tools_search_client.chat.providers import import_sdk
+    from tools_search_client.chat.loop import Permissions, TurnLimits
+    from tools_search_client.chat.models import import_sdk
 
     endpoint = choose_endpoint(model, os.environ, provider=provider, url=base_url, key_name=api_key_env)
-    target = target.finding_nothing_below(least_confidence)
-    configuration = _with_tool_search(target.configuration, tool_search)
+    target = target.with_least_confidence(least_confidence).with_call_timeout(call_timeout, follow_changes=True)
+    target = _with_tool_search(target, tool_search)
     has_terminal = can_be_asked()
     text = _question(question, has_terminal=has_terminal)
     if as_json and text is None:
         raise click.UsageError("--json goes with a QUESTION")
-    options = target.options_for_calls(call_timeout)
-    plan = program.Plan(
+    session = program.Session(
+        target,
         endpoint,
         import_sdk(endpoint),
-        configuration,
-        replace(options, connection=replace(options.connection, follow_changes=True)),
-        target.timeout,
-        f"{system}\n\n{SYSTEM_PROMPT_LINE}" if configuration.tool_discovery.enabled else system,
+        f"{system}\n\n{SYSTEM_PROMPT_LINE}" if target.configuration.tool_discovery.enabled else system,
         shown_by,
         toolset,
-        Permissions(configuration.allows, everything=yes),
-        Limits(max_rounds, max_result),
+        Permissions(target.configuration.allows, everything=yes),
+        TurnLimits(max_rounds, max_result),
     )
     if text is None:
-        program.talk(plan)
+        program.talk(session)
         return
     may_ask = has_terminal and question != "-"
-    answer, statistics = program.answer_once(plan, text, may_ask=may_ask, prints=not as_json)
+    answer, statistics = program.answer_once(session, text, may_ask=may_ask, prints=not as_json)
     if as_json:
         print_json({"answer": answer, "statistics": statistics})
 
 
 def _question(stated: str | None, *, has_terminal: bool) -> str | None:
-    """Return what is asked once, or `None` where the user will type."""
+    """Return the one question to answer, or `None` where the user will type."""
     if stated is None and has_terminal:
         return None
     if stated not in (None, "-"):
@@ -164,11 +156,10 @@ def _question(stated: str | None, *, has_terminal: bool) -> str | None:
     return text
 
 
-def _with_tool_search(configuration: Configuration, choice: ToolSearch | None) -> Configuration:
+def _with_tool_search(target: Target, choice: ToolSearch | None) -> Target:
     if choice is None:
-        return configuration
-    stated = configuration.tool_discovery
-    chosen = replace(
-        stated, enabled=choice != "off", auto=choice == "auto", defer_all=choice == "model" or stated.defer_all
-    )
-    return replace(configuration, tool_discovery=chosen)
+        return target
+    stated = target.configuration.tool_discovery
+    defer_all = choice == "model" or stated.defer_all
+    chosen = replace(stated, enabled=choice != "off", auto=choice == "auto", defer_all=defer_all)
+    return replace(target, configuration=replace(target.configuration, tool_discovery=chosen))

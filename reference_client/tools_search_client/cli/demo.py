@@ -1,28 +1,32 @@
-"""The command `demo`."""
+"""The command `demo`: search, call, fallback and verdict, end to end over published servers."""
 
 from __future__ import annotations
 
 import logging
 import sys
 import textwrap
-from functools import partial
 from shutil import get_terminal_size
 from typing import Final
 
 import click
 from tools_search_ranking.extras import install_command
 
-from tools_search_client.cli.outcome import EXIT_FAILED, EXIT_OK, epilog, leave
+from tools_search_client.cli.output import (
+    EXIT_FAILED,
+    EXIT_OK,
+    as_json_option,
+    epilog,
+    print_json,
+    print_note,
+    working,
+)
 from tools_search_client.cli.running import run_until_signal
-from tools_search_client.cli.screen import print_json, print_note, working
 from tools_search_client.demo.installation import DOWNLOAD, ON_DISK, Installation, cache_folder, install_extra_servers
-from tools_search_client.demo.servers import missing_packages
-from tools_search_client.demo.step import StepFailed, StepReport
+from tools_search_client.demo.stage import StepError, StepReport
 from tools_search_client.demo.story import STEPS, Demo, play
+from tools_search_client.demo.workspace import missing_packages
 from tools_search_client.errors import LocalError
 from tools_search_client.text import printable
-
-__all__ = ["demo"]
 
 _WIDTH: Final = 96
 
@@ -38,23 +42,23 @@ Exit codes:
 )
 
 
-@click.command(epilog=_EPILOG, short_help="See the whole chain at work over real MCP servers.")
+@click.command(epilog=_EPILOG, short_help="See it work, end to end, over real MCP servers.")
 @click.option(
     "--extra-servers",
     is_flag=True,
-    help="Also use four servers that are downloaded at the first run, one of Python and legacy, three of Node: "
-    f"{DOWNLOAD}, which take {ON_DISK} below ~/.cache (or $XDG_CACHE_HOME).",
+    help="Also use four servers that are downloaded on first use, one in Python with the legacy protocol and three in "
+    f"Node: {DOWNLOAD}, {ON_DISK} in ~/.cache (or $XDG_CACHE_HOME).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
-def demo(*, extra_servers: bool, as_json: bool) -> None:
-    """See the whole chain at work over real MCP servers.
+@as_json_option
+def demo(*, extra_servers: bool, as_json: bool) -> int:
+    """See it work, end to end, over real MCP servers.
 
-    A gateway is started over published servers. It is negotiated with in both eras, searched in plain language, and
-    found tools are called. Then the same servers are used without the extension, both ways are measured, and the
-    conformance suite gives its verdict, which takes most of the time: half a minute to two.
+    A gateway is started over published servers. The demo negotiates with it in both eras, searches it in plain
+    language, and calls tools that it found. Then it uses the same servers without the extension, measures both ways,
+    and lets the conformance suite give its verdict, which takes most of the time: half a minute to two.
 
-    The servers came with the extra [demo]. Nothing is downloaded unless --extra-servers is given, nothing is sent to
-    another machine, and what is written goes into a temporary folder that is gone afterwards.
+    The servers came with the extra [demo]. Nothing is downloaded without --extra-servers, nothing is sent to another
+    machine, and all files go into a temporary folder that is removed at the end.
     """
     missing = missing_packages()
     if missing:
@@ -62,37 +66,31 @@ def demo(*, extra_servers: bool, as_json: bool) -> None:
     logging.basicConfig(level=logging.CRITICAL, handlers=[logging.NullHandler()])
     if not as_json:
         click.secho("tools/search, end to end: experimental and unofficial", bold=True)
-    installation = _installed() if extra_servers else None
-    performed = run_until_signal(partial(_performed, installation, as_json))
+    installation = _install() if extra_servers else None
+
+    async def run() -> Demo:
+        try:
+            if as_json:  # one object at the end, and nothing before
+                return await play(installation, announce=lambda _: None, show=lambda _: None, working=working)
+            return await play(
+                installation, open_with=_print_opening, announce=_print_title, show=_print_step, working=working
+            )
+        except (StepError, OSError) as error:
+            return Demo((), (), (StepReport("gateway", "The gateway", 0.0, problem=str(error)),), 0.0, 0.0)
+
+    performed = run_until_signal(run)
     if as_json:
         print_json(performed.to_json())
     else:
         _print_end(performed)
-    leave(EXIT_FAILED if performed.failed else EXIT_OK)
+    return EXIT_FAILED if performed.failed else EXIT_OK
 
 
-def _installed() -> Installation:
+def _install() -> Installation:
     folder = cache_folder()
-    print_note(
-        f"  Extra servers are kept in {folder} ({DOWNLOAD} to download, {ON_DISK}); delete it to be rid of them."
-    )
+    print_note(f"  Extra servers are kept in {folder} ({DOWNLOAD} to download, {ON_DISK}); delete it to remove them.")
     with working("looking for the extra servers") as progress:
         return install_extra_servers(folder, progress)
-
-
-async def _performed(installation: Installation | None, as_json: bool) -> Demo:
-    try:
-        if as_json:
-            return await play(installation, announce=_hold, show=_hold, working=working)
-        return await play(
-            installation, open_with=_print_opening, announce=_print_title, show=_print_step, working=working
-        )
-    except (StepFailed, OSError) as error:
-        return Demo((), (), (StepReport("gateway", "The gateway", 0.0, problem=str(error)),), 0.0, 0.0)
-
-
-def _hold(_: object) -> None:
-    """Print nothing yet: all of it is one JSON object."""
 
 
 def _print_opening(servers: tuple[str, ...], notes: tuple[str, ...]) -> None:
@@ -102,7 +100,7 @@ def _print_opening(servers: tuple[str, ...], notes: tuple[str, ...]) -> None:
 
 
 def _print_title(title: str) -> None:
-    number = [known for known, _ in STEPS.values()].index(title) + 1
+    number = [step.title for step in STEPS.values()].index(title) + 1
     click.echo()
     click.secho(f"{number}. {title}", bold=True)
 
@@ -117,13 +115,12 @@ def _print_step(report: StepReport) -> None:
 
 
 def _print_filled(line: str) -> None:
-    """Print a line over as many as it takes, those after the first one further in."""
+    """Print a line over as many as it takes, with a hanging indent."""
     width = min(get_terminal_size().columns, _WIDTH) if sys.stdout.isatty() else _WIDTH
-    inset = " " * (len(line) - len(line.lstrip()) + 2)
-    filled = textwrap.fill(
-        printable(line), width, subsequent_indent=inset, break_on_hyphens=False, break_long_words=False
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    click.echo(
+        textwrap.fill(printable(line), width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
     )
-    click.echo(filled)
 
 
 def _print_end(performed: Demo) -> None:

@@ -1,6 +1,6 @@
-"""Running a command's work so that a signal ends it in good order.
+"""The work of a command, run so that a signal ends it in good order.
 
-Left alone, Ctrl-C cancels the work once, after which waiting for a process of ours goes on; and the signals of a
+Without this, Ctrl-C cancels the work once, after which waiting for a child process goes on; and the signals of a
 service manager or of a closed terminal end the program at once, leaving processes and folders behind.
 """
 
@@ -13,14 +13,12 @@ from typing import Final, TypeVar
 
 import anyio
 
-__all__ = ["Interrupted", "interruptible_question", "run_until_signal"]
-
 T = TypeVar("T")
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Interrupted(Exception):
+class InterruptionError(Exception):
     """A signal ended the work before it was done; everything that it had started is gone."""
 
     def __init__(self, number: int) -> None:
@@ -29,15 +27,14 @@ class Interrupted(Exception):
 
 
 def run_until_signal(work: Callable[[], Awaitable[T]], *, on_interrupt: Callable[[], None] | None = None) -> T:
-    """Run `work` to its end and return what it does.
+    """Run `work` to its end and return its result, or raise its exception.
 
     Args:
-        work: What is run.
+        work: The work.
         on_interrupt: Called at each Ctrl-C, which then does not end the work.
 
     Raises:
-        Interrupted: A signal came first. A second one ends the program without any cleaning up.
-        Exception: Whatever `work` raises, as it is.
+        InterruptionError: A signal came first. A second one ends the program without any cleaning up.
     """
     return anyio.run(_run, work, on_interrupt)
 
@@ -60,11 +57,11 @@ async def _run(work: Callable[[], Awaitable[T]], on_interrupt: Callable[[], None
         tasks.start_soon(_watch, tasks.cancel_scope, received, on_interrupt)
         try:
             outcome.append(await work())
-        except Exception as error:  # the work's own: a task group would wrap it
+        except Exception as error:  # kept, because a task group would wrap it
             raised.append(error)
         tasks.cancel_scope.cancel()
     if received:
-        raise Interrupted(received[0])
+        raise InterruptionError(received[0])
     for error in raised:
         raise error
     return outcome[0]

@@ -1,10 +1,10 @@
-"""Options by which every command is told which servers it is about."""
+"""`Target`: the servers that a command works with, and the options that choose them."""
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -14,155 +14,179 @@ import click
 from tools_search_hosts import Input, writers_warning
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, default_ranker
 
-from tools_search_client.cli.screen import print_note
+from tools_search_client.cli.output import print_note, waiting
+from tools_search_client.cli.running import run_until_signal
 from tools_search_client.federation.configuration import Configuration, command_server, load_configuration, url_server
-from tools_search_client.federation.federation import FederationOptions
+from tools_search_client.federation.federation import Federation, FederationOptions, open_federation
 from tools_search_client.servers.connection import ConnectionOptions, Negotiation
-from tools_search_client.servers.discovery import CALL_SECONDS, DiscoveryOptions
+from tools_search_client.servers.discovery import CALL_SECONDS
 from tools_search_client.text import one_line
 
-__all__ = ["Target", "call_timeout_option", "least_confidence_option", "server_options"]
-
+T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+_SECONDS = click.FloatRange(min=0, min_open=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Which servers a command is about, and how they are spoken to."""
+    """The servers of a command, and the options for connections to them."""
 
     configuration: Configuration
     options: FederationOptions
-    timeout: float
-    """Seconds to wait for the slowest server."""
 
-    def options_for_calls(self, seconds: float) -> FederationOptions:
-        """Return the options under which a called tool is given up after `seconds`."""
-        return self._with(replace(self.options.connection.discovery, call_timeout=seconds)).options
+    @property
+    def timeout(self) -> float:
+        """Seconds to wait for the slowest server."""
+        return self.options.connect_timeout
 
-    def finding_nothing_below(self, least_confidence: float | None) -> Target:
-        """Return the same with another `least_confidence` than the configuration states, where one is given."""
-        stated = self.configuration.tool_discovery
-        discovery = stated if least_confidence is None else replace(stated, least_confidence=least_confidence)
-        ranker = default_ranker(discovery.least_confidence)
-        target = self._with(replace(self.options.connection.discovery, ranker=ranker))
-        return replace(target, configuration=replace(self.configuration, tool_discovery=discovery))
+    def ask(self, question: Callable[[Federation], Awaitable[T]]) -> T:
+        """Return the answer of the open servers, and show on a terminal that they are asked.
 
-    def _with(self, discovery: DiscoveryOptions) -> Target:
-        connection = replace(self.options.connection, discovery=discovery)
+        Raises:
+            InterruptionError: A signal came first.
+        """
+
+        async def run() -> T:
+            async with open_federation(self.configuration, self.options) as servers:
+                return await question(servers)
+
+        with waiting("asking the servers …"):
+            return run_until_signal(run)
+
+    def with_call_timeout(self, seconds: float, *, follow_changes: bool = False) -> Target:
+        """Return a target whose tools are given up after `seconds` without a report of progress.
+
+        Args:
+            seconds: The time.
+            follow_changes: Whether servers are asked to report changes of their tools.
+        """
+        discovery = replace(self.options.connection.discovery, call_timeout=seconds)
+        connection = replace(self.options.connection, discovery=discovery, follow_changes=follow_changes)
         return replace(self, options=replace(self.options, connection=connection))
+
+    def with_least_confidence(self, least_confidence: float | None) -> Target:
+        """Return a target with another `least_confidence` than the configuration states, where one is given."""
+        tool_discovery = self.configuration.tool_discovery
+        if least_confidence is not None:
+            tool_discovery = replace(tool_discovery, least_confidence=least_confidence)
+        ranker = default_ranker(tool_discovery.least_confidence)
+        connection = self.options.connection
+        connection = replace(connection, discovery=replace(connection.discovery, ranker=ranker))
+        configuration = replace(self.configuration, tool_discovery=tool_discovery)
+        return Target(configuration, replace(self.options, connection=connection))
 
 
 call_timeout_option = click.option(
     "--call-timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=_SECONDS,
     default=CALL_SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="How long the tool itself may take without a report of its progress.",
+    help="How long a tool may run without reporting progress.",
 )
-"""The option of the commands that call tools, given to them as `call_timeout`."""
-
 
 least_confidence_option = click.option(
     "--least-confidence",
     type=click.FloatRange(0, 1),
     metavar="SHARE",
-    help="Find nothing where a tool fits less likely, when tools are ranked here; else as `tool_discovery` of the "
-    f"configuration says, or {DEFAULT_LEAST_CONFIDENCE}.",
+    help="When tools are ranked on this side, leave out those that are less likely to fit than this. Default: "
+    f"`tool_discovery` of the configuration, or {DEFAULT_LEAST_CONFIDENCE}.",
 )
-"""The option of the commands that rank, given to them as `least_confidence`."""
 
-
-def server_options(command: Command) -> Command:
-    """Add the options that choose servers; the command gets them as one argument `target`."""
-
-    @wraps(command)
-    def wrapped(**arguments: Any) -> Any:
-        names = ("url", "command_line", "config", "headers", "timeout", "era", "verbose")
-        chosen = {name: arguments.pop(name) for name in names}
-        return command(target=_target(**chosen), **arguments)
-
-    decorated: Any = wrapped
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return cast("Command", decorated)
-
-
-_OPTIONS: list[Callable[[Any], Any]] = [
+_SERVER_OPTIONS: list[Callable[[Any], Any]] = [
     click.option(
         "--config",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
-        help="The servers of a host: a JSON file with `mcpServers` (or `servers`).",
+        help="Servers of a host: a JSON file with `mcpServers` (or `servers`).",
     ),
-    click.option("--url", metavar="URL", help="One server, reached over Streamable HTTP."),
+    click.option("--url", metavar="URL", help="One server over Streamable HTTP."),
     click.option(
         "--command",
         "command_line",
         metavar='"PROGRAM ARG…"',
-        help="One server, started as a process (no shell) and spoken to over stdio.",
+        help="One server over stdio: the command that starts it (no shell).",
     ),
     click.option(
         "--header",
         "headers",
         multiple=True,
         metavar='"NAME: VALUE"',
-        help="Sent with every request to --url; may be repeated.",
+        help="A header of every request to --url; may be repeated.",
     ),
     click.option(
         "--timeout",
-        type=click.FloatRange(min=0, min_open=True),
+        type=_SECONDS,
         default=30.0,
         show_default=True,
         metavar="SECONDS",
-        help="How long to wait for the slowest server to say what it offers.",
+        help="How long to wait for the slowest server.",
     ),
     click.option(
         "--era",
         type=click.Choice(["auto", "legacy"]),
         default="auto",
         show_default=True,
-        help="auto: the newest protocol that each server knows; legacy: the handshake of 2025 and before.",
+        help="auto: the newest protocol that each server supports; legacy: the handshake of 2025 and earlier.",
     ),
-    click.option("--verbose", is_flag=True, help="Show what the protocol library logs, on standard error."),
+    click.option("--verbose", is_flag=True, help="Show the protocol library's log on standard error."),
 ]
 
 
-def _target(
-    *,
-    url: str | None,
-    command_line: str | None,
-    config: Path | None,
-    headers: tuple[str, ...],
-    timeout: float,
-    era: Negotiation,
-    verbose: bool,
-) -> Target:
+def server_options(command: Command) -> Command:
+    """Add the options that choose servers; the command gets them as one argument `target`."""
+
+    @wraps(command)
+    def with_target(
+        *,
+        url: str | None,
+        command_line: str | None,
+        config: Path | None,
+        headers: tuple[str, ...],
+        timeout: float,
+        era: Negotiation,
+        verbose: bool,
+        **others: Any,
+    ) -> Any:
+        # The protocol library's own remarks stay off the terminal: failures are reported by this program.
+        handler: logging.Handler = logging.StreamHandler() if verbose else logging.NullHandler()
+        logging.basicConfig(level=logging.DEBUG if verbose else logging.CRITICAL, handlers=[handler])
+        # A command is over before a subscription could report anything.
+        connection = ConnectionOptions(negotiation=era, follow_changes=False)
+        options = FederationOptions(connection=connection, connect_timeout=timeout)
+        target = Target(_configuration(url, command_line, config, headers), options)
+        return command(target=target.with_least_confidence(None), **others)
+
+    decorated: Any = with_target
+    for option in reversed(_SERVER_OPTIONS):
+        decorated = option(decorated)
+    return cast("Command", decorated)
+
+
+def _configuration(
+    url: str | None, command_line: str | None, config: Path | None, headers: tuple[str, ...]
+) -> Configuration:
     if sum(given is not None for given in (url, command_line, config)) != 1:
         raise click.UsageError("say which servers: exactly one of --config, --url and --command")
     if headers and url is None:
         raise click.UsageError("--header goes with --url; a configuration file has `headers` per server")
-    _set_up_logging(verbose=verbose)
-    if config is not None:
-        can_ask = all(stream and stream.isatty() for stream in (sys.stdin, sys.stderr))  # none where it is closed
-        configuration = load_configuration(config, ask=_asked if can_ask else None)
-        if warning := writers_warning(config):
-            print_note(f"Warning: {warning}")
-    elif url is not None:
-        configuration = url_server(url, dict(map(_header, headers)))
-    else:
-        configuration = command_server(command_line or "")
-    # A command is over before a subscription would tell it anything.
-    connection = ConnectionOptions(negotiation=era, follow_changes=False)
-    options = FederationOptions(connection=connection, connect_timeout=timeout)
-    return Target(configuration, options, timeout).finding_nothing_below(None)
+    if url is not None:
+        return url_server(url, dict(map(_header, headers)))
+    if config is None:
+        return command_server(command_line or "")
+    can_ask = all(stream and stream.isatty() for stream in (sys.stdin, sys.stderr))  # a closed stream is `None`
+    configuration = load_configuration(config, ask=_ask_for if can_ask else None)
+    if warning := writers_warning(config):
+        print_note(f"Warning: {warning}")
+    return configuration
 
 
-def _asked(wanted: Input) -> str | None:
-    """Ask for what an editor would ask for; what is secret is not shown."""
+def _ask_for(wanted: Input) -> str | None:
+    """Ask for an input of the file, as an editor would; a secret is not shown."""
     text = one_line(wanted.description) or wanted.key
-    shows, hides = not wanted.is_secret, wanted.is_secret
-    return click.prompt(text, default=wanted.default, hide_input=hides, show_default=shows, err=True)
+    hides = wanted.is_secret
+    return click.prompt(text, default=wanted.default, hide_input=hides, show_default=not hides, err=True)
 
 
 def _header(text: str) -> tuple[str, str]:
@@ -170,9 +194,3 @@ def _header(text: str) -> tuple[str, str]:
     if not separator or not name.strip():
         raise click.UsageError("--header must be like 'Authorization: Bearer abc'")
     return name.strip(), value.strip()
-
-
-def _set_up_logging(*, verbose: bool) -> None:
-    """Keep the library's own remarks off the terminal unless they are asked for: failures are reported by us."""
-    handler: logging.Handler = logging.StreamHandler() if verbose else logging.NullHandler()
-    logging.basicConfig(level=logging.DEBUG if verbose else logging.CRITICAL, handlers=[handler])

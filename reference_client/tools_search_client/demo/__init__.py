@@ -1,1 +1,1 @@
-"""`tools-search-client demo`: the whole chain at work over real, published MCP servers."""
+"""`tools-search-client demo`: search, call, fallback and verdict, end to end over published MCP servers."""

@@ -1,7 +1,7 @@
-"""Servers that cannot stand in this environment, installed once into a cache folder, if they are asked for.
+"""Servers that need an environment of their own, installed once into a cache folder, if the user asks for them.
 
-One is still written for the SDK before 2.0 and shows the legacy protocol, so it gets an environment of its own; three
-are Node programs. A machine without Node, or without a network, runs the demo with what there is and says so.
+One is still written for the SDK before 2.0 and shows the legacy protocol; three are Node programs. A machine without
+Node, or without a network, runs the demo with the others and says so.
 """
 
 from __future__ import annotations
@@ -12,14 +12,11 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Final
-
-__all__ = ["DOWNLOAD", "ON_DISK", "Installation", "cache_folder", "install_extra_servers"]
 
 _LEGACY_PACKAGES: Final = ("mcp-server-sqlite==2025.4.25", "mcp>=1.20,<2")
 _NODE_PACKAGES: Final = (
@@ -27,18 +24,18 @@ _NODE_PACKAGES: Final = (
     "@modelcontextprotocol/server-filesystem@2026.8.31",
     "@modelcontextprotocol/server-memory@2026.8.31",
 )
-_LEAST_NODE: Final = 18
-_PATIENCE_SECONDS: Final = 1800
-"""For one installer on a slow line; how long it takes is shown."""
+_MIN_NODE: Final = 18
+_INSTALL_SECONDS: Final = 1800
+"""For one installer on a slow line; the time that it takes is shown."""
 
 DOWNLOAD: Final = "about 40 MB"
-"""What is fetched, by pip and npm together."""
+"""The download of pip and npm together."""
 ON_DISK: Final = "about 125 MB"
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What is installed, what is not and why, and how long it took."""
+    """The servers that are installed, the reasons why others are not, and the time that it took."""
 
     legacy_server: Path | None
     """The program `mcp-server-sqlite`."""
@@ -48,60 +45,62 @@ class Installation:
     seconds: float
 
 
+class _InstallationError(Exception):
+    """A reason to do without a server."""
+
+
 def cache_folder() -> Path:
-    """Return where the extra servers live, across runs."""
+    """Return the folder of the extra servers, kept across runs."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     return Path(base) / "mcp-ext-tools-search" / "demo"
 
 
 def install_extra_servers(folder: Path, say: Callable[[str], None]) -> Installation:
-    """Install what is missing in `folder`; what cannot be installed is a note, never an error.
+    """Install the servers that `folder` lacks; a failure becomes a note, never an error.
 
     Args:
         folder: The cache; several runs may use it at once.
-        say: Called with what is being installed, since it takes a while.
+        say: Called with the name of each installation, since it takes a while.
     """
     started = perf_counter()
     notes: list[str] = []
+
+    def attempt(what: str, install: Callable[[Path, Callable[[str], None]], Path]) -> Path | None:
+        try:
+            return install(folder, say)
+        except _InstallationError as error:
+            notes.append(f"without {what}: {error}")
+            return None
+
+    legacy = node = None
     try:
-        with _alone(folder):
-            legacy = _attempt(notes, "the sqlite server (legacy protocol)", lambda: _legacy_environment(folder, say))
-            node = _attempt(notes, "the Node servers", lambda: _node_programs(folder, say))
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # one run installs while others wait for it
+            legacy = attempt("the sqlite server (legacy protocol)", _legacy_environment)
+            node = attempt("the Node servers", _node_programs)
     except OSError as error:
         advice = "set XDG_CACHE_HOME to a folder of yours"
-        notes.append(f"without the extra servers: {folder} cannot be written ({error.strerror}); {advice}")
-        return Installation(None, None, tuple(notes), perf_counter() - started)
+        notes = [f"without the extra servers: {folder} cannot be written ({error.strerror}); {advice}"]
+        legacy = node = None
     return Installation(legacy, node, tuple(notes), perf_counter() - started)
-
-
-class _CannotInstall(Exception):
-    """A reason to do without."""
-
-
-def _attempt(notes: list[str], what: str, install: Callable[[], Path]) -> Path | None:
-    try:
-        return install()
-    except _CannotInstall as error:
-        notes.append(f"without {what}: {error}")
-        return None
 
 
 def _legacy_environment(folder: Path, say: Callable[[str], None]) -> Path:
     home = folder / "python-legacy"
-    python = home / "bin" / "python"
     if not _is_complete(home, _LEGACY_PACKAGES):
         say(f"installing {_LEGACY_PACKAGES[0]} into an environment of its own")
         _run([sys.executable, "-m", "venv", "--clear", str(home)])
-        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "1"]
-        _run([*pip, *_LEGACY_PACKAGES])
+        pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        _run([*pip, "--retries", "1", *_LEGACY_PACKAGES])
         _mark_complete(home, _LEGACY_PACKAGES)
     return home / "bin" / "mcp-server-sqlite"
 
 
 def _node_programs(folder: Path, say: Callable[[str], None]) -> Path:
     npm = shutil.which("npm")
-    if npm is None or _node_version() < _LEAST_NODE:
-        raise _CannotInstall(f"Node.js {_LEAST_NODE} or newer is not on this machine")
+    if npm is None or _node_version() < _MIN_NODE:
+        raise _InstallationError(f"Node.js {_MIN_NODE} or newer is not on this machine")
     home = folder / "node"
     if not _is_complete(home, _NODE_PACKAGES):
         say("installing three Node servers")
@@ -125,38 +124,25 @@ def _node_version() -> int:
 def _run(command: Sequence[str]) -> None:
     try:
         done = subprocess.run(  # noqa: S603
-            command, capture_output=True, text=True, errors="replace", check=False, timeout=_PATIENCE_SECONDS
+            command, capture_output=True, text=True, errors="replace", check=False, timeout=_INSTALL_SECONDS
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise _CannotInstall(str(error)) from error
+        raise _InstallationError(str(error)) from error
     if done.returncode:
-        raise _CannotInstall(_reason(done.stderr or done.stdout) or f"{command[0]} ended with {done.returncode}")
+        raise _InstallationError(_reason(done.stderr or done.stdout) or f"{command[0]} ended with {done.returncode}")
 
 
-def _reason(said: str) -> str:
-    """Return the line that says most: pip ends with it, npm begins with a code and ends with advice."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    telling = [line for line in lines if " failed" in line or line.startswith("npm error code")]
-    return (telling[-1:] or lines[-1:] or [""])[0]
+def _reason(output: str) -> str:
+    """Return the most useful line: the last one of pip; npm begins with a code and ends with advice."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    useful = [line for line in lines if " failed" in line or line.startswith("npm error code")]
+    return (useful[-1:] or lines[-1:] or [""])[0]
 
 
 def _is_complete(home: Path, packages: Sequence[str]) -> bool:
     stamp = home / "complete.txt"
-    return stamp.is_file() and stamp.read_text(encoding="utf-8") == _stamp(packages)
+    return stamp.is_file() and stamp.read_text(encoding="utf-8") == "\n".join(packages)
 
 
 def _mark_complete(home: Path, packages: Sequence[str]) -> None:
-    (home / "complete.txt").write_text(_stamp(packages), encoding="utf-8")
-
-
-def _stamp(packages: Sequence[str]) -> str:
-    return "\n".join(packages)
-
-
-@contextmanager
-def _alone(folder: Path) -> Generator[None]:
-    """Let one run install while others wait for it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    (home / "complete.txt").write_text("\n".join(packages), encoding="utf-8")

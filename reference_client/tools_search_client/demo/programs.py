@@ -17,34 +17,30 @@ import anyio
 from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from tools_search_client.demo.stage import PATIENCE_SECONDS
-from tools_search_client.demo.step import StepFailed
+from tools_search_client.demo.stage import START_SECONDS, StepError
 from tools_search_client.servers.diagnostics import kept_diagnostics
-
-__all__ = ["SERVER", "judged", "running_gateway"]
 
 SERVER: Final = (sys.executable, "-m", "tools_search_server")
 """`tools-search-server`, from this very environment."""
+_SUITE: Final = (sys.executable, "-m", "tools_search_conformance")
 
-_JUDGE: Final = (sys.executable, "-m", "tools_search_conformance")
-
-_START_SECONDS: Final = 20
+_GATEWAY_SECONDS: Final = 20
 _SILENT_SECONDS: Final = 400
 """Longer than the suite lets any check take, however slow the machine."""
 _END_SECONDS: Final = 20
 _COUNTER: Final = re.compile(r"(\d+/\d+)  ")
-_LONGEST_LINE: Final = 4096
+_MAX_LINE: Final = 4096
 
 
 @asynccontextmanager
 async def running_gateway(configuration: Path) -> AsyncGenerator[str]:
-    """Run `tools-search-server --config` over HTTP until the block ends, and say at which address.
+    """Run `tools-search-server --config` over HTTP until the block ends, and yield its address.
 
     Raises:
-        StepFailed: It did not start.
+        StepError: It did not start.
     """
     command = [*SERVER, "--config", str(configuration), "--http", "127.0.0.1:0"]
-    command += ["--start-deadline", str(PATIENCE_SECONDS)]
+    command += ["--start-deadline", str(START_SECONDS)]
     with kept_diagnostics() as diagnostics:
         async with await anyio.open_process(command, stdin=None, stderr=diagnostics.file) as process:
             try:
@@ -53,48 +49,48 @@ async def running_gateway(configuration: Path) -> AsyncGenerator[str]:
                 await _end(process)
 
 
-async def _announced_url(output: ByteReceiveStream, diagnostics: Any) -> str:
+async def _announced_url(output: ByteReceiveStream, diagnostics: Callable[[], str]) -> str:
     try:
-        with anyio.fail_after(_START_SECONDS):
-            line = await BufferedByteReceiveStream(output).receive_until(b"\n", _LONGEST_LINE)
+        with anyio.fail_after(_GATEWAY_SECONDS):
+            line = await BufferedByteReceiveStream(output).receive_until(b"\n", _MAX_LINE)
         return str(json.loads(line)["url"])
     except (TimeoutError, anyio.EndOfStream, anyio.IncompleteRead, ValueError, KeyError) as error:
-        raise StepFailed(f"tools-search-server did not start: {diagnostics() or type(error).__name__}") from error
+        raise StepError(f"tools-search-server did not start: {diagnostics() or type(error).__name__}") from error
 
 
-async def judged(server: Sequence[str], progress: Callable[[str], None]) -> dict[str, Any]:
+async def conformance_report(server: Sequence[str], progress: Callable[[str], None]) -> dict[str, Any]:
     """Let `tools-search-conformance` judge the server that a command starts, and return its report.
 
     Args:
         server: The command.
-        progress: Called with how many checks are done, of how many, each time that one is.
+        progress: Called with the number of checks that are done, of how many, each time that one is.
 
     Raises:
-        StepFailed: It could not judge, or was silent for longer than a check may take.
+        StepError: There is no verdict, or the suite was silent for longer than a check may take.
     """
     with tempfile.TemporaryDirectory(prefix="tools-search-verdict-") as out:
-        command = [*_JUDGE, "server", "--progress", "--out", out, "--", *server]
-        said: deque[str] = deque(maxlen=3)
+        command = [*_SUITE, "server", "--progress", "--out", out, "--", *server]
+        last_lines: deque[str] = deque(maxlen=3)
         async with await anyio.open_process(command, stdin=None, stderr=subprocess.STDOUT) as process:
             try:
                 async for line in _lines(cast("ByteReceiveStream", process.stdout)):
                     if counted := _COUNTER.match(line):
                         progress(f"{counted[1]} checks")
                     elif line.strip():
-                        said.append(line.strip())
+                        last_lines.append(line.strip())
                 code = await process.wait()
             except TimeoutError as error:
-                raise StepFailed(f"the suite ran no check for {_SILENT_SECONDS} seconds") from error
+                raise StepError(f"the suite ran no check for {_SILENT_SECONDS} seconds") from error
             finally:
                 await _end(process)
         report = Path(out) / "report.json"
         if not report.is_file():
-            raise StepFailed(f"the suite gave no verdict (exit code {code}): {' / '.join(said)}")
+            raise StepError(f"the suite gave no verdict (exit code {code}): {' / '.join(last_lines)}")
         return cast("dict[str, Any]", json.loads(report.read_text(encoding="utf-8")))
 
 
 async def _lines(output: ByteReceiveStream) -> AsyncIterator[str]:
-    """Yield what a process writes, line by line.
+    """Yield the output of a process, line by line.
 
     Raises:
         TimeoutError: It has written nothing for too long.
@@ -110,7 +106,7 @@ async def _lines(output: ByteReceiveStream) -> AsyncIterator[str]:
 
 
 async def _end(process: Process) -> None:
-    """End a process that still runs, and give it time to end what it has started."""
+    """End a process that still runs, and give it time to end the processes that it has started."""
     if process.returncode is None:
         process.terminate()
         with anyio.move_on_after(_END_SECONDS, shield=True):

@@ -1,7 +1,8 @@
-"""The demo from curtain to curtain."""
+"""The demo from beginning to end: workspace, gateway, and one step after the other."""
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -10,46 +11,44 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final, TypeAlias
 
-from tools_search_client.demo.calling import call, queries
-from tools_search_client.demo.comparing import compare
+from tools_search_client.demo import steps as demo_steps
 from tools_search_client.demo.installation import Installation
-from tools_search_client.demo.judging import judge
-from tools_search_client.demo.negotiating import negotiate
 from tools_search_client.demo.programs import running_gateway
-from tools_search_client.demo.searching import fall_back, search
-from tools_search_client.demo.servers import demo_servers, notes, write_configuration
-from tools_search_client.demo.stage import PATIENCE_SECONDS, Stage, over_gateway
-from tools_search_client.demo.step import Shown, StepFailed, StepReport
-from tools_search_client.demo.workspace import make_workspace
+from tools_search_client.demo.stage import START_SECONDS, Shown, Stage, StepError, StepReport, over_gateway
+from tools_search_client.demo.workspace import demo_servers, make_workspace, missing_servers
 from tools_search_client.errors import ToolsSearchClientError
 
-__all__ = ["STEPS", "Demo", "play"]
+Working: TypeAlias = Callable[[str], AbstractContextManager[Callable[[str], None]]]
+"""Shows that something takes its time, given its name; yields a function that takes note of how far it is."""
 
-Step: TypeAlias = Callable[[Stage], Awaitable[Shown]]
 
-STEPS: Final[Mapping[str, tuple[str, Step]]] = {
-    "negotiate": ("Negotiation: what each side says, in both eras", negotiate),
-    "search": ("Search over the gateway, in plain language", search),
-    "call": ("Call what was found, and look at what it did", call),
-    "fallback": ("The same servers without the extension: list, rank here, fuse", fall_back),
-    "compare": ("Listing everything against searching, measured", compare),
-    "judge": ("The verdict of the conformance suite", judge),
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of the demo."""
+
+    title: str
+    perform: Callable[[Stage], Awaitable[Shown]]
+    activity: str = "working"
+    """Its name while it is performed."""
+
+
+STEPS: Final[Mapping[str, Step]] = {
+    "negotiate": Step("Negotiation: what each side says, in both eras", demo_steps.negotiate),
+    "search": Step("Search over the gateway, in plain language", demo_steps.search, "searching"),
+    "call": Step("Call what was found, and look at what it did", demo_steps.call, "calling"),
+    "fallback": Step(
+        "The same servers without the extension: list, rank here, fuse",
+        demo_steps.fall_back,
+        "starting each server by itself",
+    ),
+    "compare": Step("Listing everything against searching, measured", demo_steps.compare, "listing everything"),
+    "judge": Step("The verdict of the conformance suite", demo_steps.judge, "judging"),
 }
-"""Name, title and deed of each step, in order."""
-
-_DOING: Final = {
-    "search": "searching",
-    "call": "calling",
-    "fallback": "starting each server by itself",
-    "compare": "listing everything",
-    "judge": "judging",
-}
-"""What a step is called while it is performed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """One performance."""
+    """One run of the demo."""
 
     servers: tuple[str, ...]
     notes: tuple[str, ...]
@@ -76,78 +75,73 @@ class Demo:
         }
 
 
-Working: TypeAlias = Callable[[str], AbstractContextManager[Callable[[str], None]]]
-"""Shows that something takes its time, from what it is called; what it gives says how far it is."""
-
-
 @contextmanager
-def _unseen(_: str) -> Generator[Callable[[str], None]]:
+def _silent(_: str) -> Generator[Callable[[str], None]]:
     yield lambda _: None
 
 
 async def play(
     installation: Installation | None,
     *,
-    steps: Mapping[str, tuple[str, Step]] = STEPS,
+    steps: Mapping[str, Step] = STEPS,
     open_with: Callable[[tuple[str, ...], tuple[str, ...]], None] | None = None,
     announce: Callable[[str], None],
     show: Callable[[StepReport], None],
-    working: Working = _unseen,
+    working: Working = _silent,
 ) -> Demo:
     """Perform the demo in a folder of its own, which is gone afterwards.
 
     Args:
         installation: The servers beyond this environment; `None` does without.
-        steps: What to perform.
-        open_with: Called once with the names of the servers, and with what this machine has to do without.
+        steps: The steps to perform.
+        open_with: Called once with the names of the servers, and with notes on those that this machine cannot run.
         announce: Called with the title of each step before it is performed, since some take a while.
         show: Called with each step when it is over.
         working: Shows that a step takes its time.
 
     Raises:
-        StepFailed: There was no gateway to perform with.
+        StepError: There was no gateway to perform with.
     """
     started = perf_counter()
     with tempfile.TemporaryDirectory(prefix="tools-search-demo-") as name:
         folder = Path(name)
         workspace = make_workspace(folder)
         servers = demo_servers(workspace, installation)
-        remarks = notes(workspace, installation)
+        notes = missing_servers(workspace, installation)
         if open_with is not None:
-            open_with(tuple(servers), remarks)
+            open_with(tuple(servers), notes)
         configuration = folder / "mcp.json"
-        write_configuration(servers, configuration)
+        configuration.write_text(json.dumps({"mcpServers": servers}, indent=2), encoding="utf-8")
         async with running_gateway(configuration) as url:
             with working("starting the servers behind a gateway"):
-                await _wait_for_all(url)
+                await _wait_for_servers(url)
             async with over_gateway(url, "auto") as (gateway, meter):
-                stage = Stage(workspace, configuration, queries(workspace), url, gateway, meter)
+                stage = Stage(workspace, configuration, demo_steps.queries(workspace), url, gateway, meter)
                 reports: list[StepReport] = []
-                for step, (title, deed) in steps.items():
-                    announce(title)
-                    with working(_DOING.get(step, "working")) as stage.progress:
-                        reports.append(await _perform(step, title, deed, stage))
+                for key, step in steps.items():
+                    announce(step.title)
+                    with working(step.activity) as stage.progress:
+                        reports.append(await _perform(key, step, stage))
                     show(reports[-1])
-    return Demo(
-        tuple(servers), remarks, tuple(reports), perf_counter() - started, installation.seconds if installation else 0.0
-    )
+    seconds = perf_counter() - started
+    return Demo(tuple(servers), notes, tuple(reports), seconds, installation.seconds if installation else 0.0)
 
 
-async def _wait_for_all(url: str) -> None:
-    """Wait until the gateway has heard from its servers, which it does before it lists their tools."""
+async def _wait_for_servers(url: str) -> None:
+    """Wait until the gateway lists tools, which it does when each of its servers has answered or failed."""
     async with over_gateway(url, "auto") as (gateway, _):
-        listing = await gateway.list(deadline=2 * PATIENCE_SECONDS)
+        listing = await gateway.list(deadline=2 * START_SECONDS)
     if listing.servers[0].failure is not None:
-        raise StepFailed(f"the gateway does not answer: {listing.servers[0].failure.message}")
+        raise StepError(f"the gateway does not answer: {listing.servers[0].failure.message}")
 
 
-async def _perform(name: str, title: str, deed: Step, stage: Stage) -> StepReport:
+async def _perform(name: str, step: Step, stage: Stage) -> StepReport:
     started = perf_counter()
     shown, problem = Shown({}), None
     try:
-        shown = await deed(stage)
-    except (StepFailed, ToolsSearchClientError) as error:
+        shown = await step.perform(stage)
+    except (StepError, ToolsSearchClientError) as error:
         problem = str(error)
     except Exception as error:  # a step that breaks is reported like one that fails, and the others are performed
         problem = f"{type(error).__name__}: {error}"
-    return StepReport(name, title, perf_counter() - started, shown, problem)
+    return StepReport(name, step.title, perf_counter() - started, shown, problem)

@@ -1,4 +1,4 @@
-"""A folder with something for the servers to work on: a repository, a database, and room for a workbook."""
+"""The folder that the demo's servers work in, and the configuration of these servers, as any host could have it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,26 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import sys
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, Final
 
-__all__ = ["Workspace", "git", "git_program", "make_workspace"]
+from tools_search_client.demo.installation import Installation
+
+_PACKAGES: Final = {
+    "bpe_openai": "bpe-openai",
+    "excel_mcp": "excel-mcp-server",
+    "mcp_server_git": "mcp-server-git",
+    "mcp_server_time": "mcp-server-time",
+}
+"""Modules of the `demo` extra and the packages that have them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Where everything of one run lies."""
+    """The folder of one run."""
 
     folder: Path
     no_git: str | None = None
@@ -32,13 +43,8 @@ class Workspace:
 
     @property
     def workbook(self) -> Path:
-        """Where a workbook will be: nothing is there yet."""
+        """The place of a workbook that does not exist yet."""
         return self.folder / "budget.xlsx"
-
-
-def git_program() -> str | None:
-    """Return where git is, or `None` on a machine without it."""
-    return shutil.which("git")
 
 
 def make_workspace(folder: Path) -> Workspace:
@@ -53,13 +59,18 @@ def make_workspace(folder: Path) -> Workspace:
     try:
         _make_repository(workspace.repository)
     except (OSError, subprocess.CalledProcessError) as error:
-        said: str = getattr(error, "stderr", None) or str(error)
-        return replace(workspace, no_git=f"git does not work: {said.strip()}")
+        message: str = getattr(error, "stderr", None) or str(error)
+        return replace(workspace, no_git=f"git does not work: {message.strip()}")
     return workspace
 
 
+def git_program() -> str | None:
+    """Return the path of git, or `None` on a machine without it."""
+    return shutil.which("git")
+
+
 def git(repository: Path, *arguments: str) -> str:
-    """Run git in `repository`, untouched by the user's own settings, and return what it prints.
+    """Run git in `repository`, independent of the user's own settings, and return its output.
 
     Raises:
         subprocess.CalledProcessError: It failed.
@@ -68,6 +79,39 @@ def git(repository: Path, *arguments: str) -> str:
     command = [git_program() or "git", "-C", str(repository), *arguments]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)  # noqa: S603
     return done.stdout.strip()
+
+
+def missing_packages() -> list[str]:
+    """Return the packages of the `demo` extra that are not installed."""
+    return [package for module, package in _PACKAGES.items() if find_spec(module) is None]
+
+
+def demo_servers(workspace: Workspace, installation: Installation | None) -> dict[str, Any]:
+    """Return the `mcpServers` of the demo: those that this machine can run, each confined to the workspace."""
+    servers: dict[str, Any] = {}
+    if workspace.no_git is None:
+        servers["git"] = _python("mcp_server_git", "--repository", str(workspace.repository))
+    servers["time"] = _python("mcp_server_time", "--local-timezone", "UTC")
+    servers["excel"] = _python("excel_mcp", "stdio", "--allow-dir", str(workspace.folder))
+    if installation and installation.legacy_server:
+        arguments = ["--db-path", str(workspace.database)]
+        servers["sqlite"] = {"command": str(installation.legacy_server), "args": arguments}
+    if installation and (programs := installation.node_programs):
+        memory = {"MEMORY_FILE_PATH": str(workspace.folder / "memory.json")}
+        servers["everything"] = {"command": str(programs / "mcp-server-everything")}
+        servers["files"] = {"command": str(programs / "mcp-server-filesystem"), "args": [str(workspace.folder)]}
+        servers["memory"] = {"command": str(programs / "mcp-server-memory"), "env": memory}
+    return servers
+
+
+def missing_servers(workspace: Workspace, installation: Installation | None) -> tuple[str, ...]:
+    """Return the servers that this machine cannot run, each with the reason."""
+    missing = () if workspace.no_git is None else (f"without the git server: {workspace.no_git}",)
+    return missing if installation is None else (*missing, *installation.notes)
+
+
+def _python(module: str, *arguments: str) -> dict[str, Any]:
+    return {"command": sys.executable, "args": ["-m", module, *arguments]}
 
 
 def _make_repository(repository: Path) -> None:

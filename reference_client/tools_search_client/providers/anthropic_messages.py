@@ -1,4 +1,4 @@
-"""Anthropic's Messages."""
+"""Adapter for Anthropic's Messages."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from pydantic import BaseModel
 
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import valid_name
-from tools_search_client.providers.base import BaseAdapter
-from tools_search_client.providers.exchange import Answered, Heard, WireCall
-from tools_search_client.providers.plain_json import as_object, checked, without_nulls
-from tools_search_client.providers.results import Media, media_of
-from tools_search_client.providers.sent_tools import Limits, SentTool
-
-__all__ = ["AnthropicMessages"]
+from tools_search_client.providers.adapter import Adapter, AnsweredCall, ProviderMessage
+from tools_search_client.providers.json_values import as_object, checked, without_nulls
+from tools_search_client.providers.results import Media, Part, media_of
+from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool
 
 _MIME_TYPES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp", "application/pdf")
 _TOOL_CHANGES: Final = "mid-conversation-tool-changes-2026-07-01"
@@ -36,27 +33,22 @@ class _Message(BaseModel):
     stop_reason: str | None = None
 
 
-class AnthropicMessages(BaseAdapter):
+class AnthropicMessages(Adapter):
     """One conversation by Messages: send `request()` as `client.messages.create(**request)`.
 
-    What is kept between requests: with `deferral`, everything. A tool that a search found stands in `tools` with
-    `defer_loading`, which keeps it out of what the model reads there, and is shown to it by a `tool_reference` in the
-    result of the search; all messages are only appended to. Tools that the host adds between turns without a search are
-    listed, which changes what comes before the messages, unless `tool_changes` is set. Without `deferral`, for models
-    that have no tool references, every tool is listed, and the list only grows at its end. With `call_tool` it does not
-    grow, and all of a request is kept in the next.
+    Kept between requests: with `deferral`, everything. A tool that a search found stands in `tools` with
+    `defer_loading`, which keeps it out of what the model reads there, and is shown by a `tool_reference` in the result
+    of the search; messages are only appended. Tools that the host adds between turns without a search are listed, which
+    changes what comes before the messages, unless `tool_changes` is set. Without `deferral`, for models that have no
+    tool references, every tool is listed, and the list grows at its end.
 
-    Pictures and PDF files are shown, other files and recordings are told of in words, a failure of a tool is flagged.
-    What the model thought is sent back as it came, with its signatures.
+    Pictures and PDF files are shown, other files and recordings are mentioned, a failure of a tool is flagged. Thoughts
+    of the model are sent back as they came, with their signatures.
 
     Args:
-        conversation: Whose tools are offered.
-        model: The provider's name of the model.
-        system: What the model is told before everything else.
-        deferral: Whether the model takes tool references.
-        tool_changes: Whether the model takes tools at a point of the input, which is in beta: the request is then for
+        deferral: Whether the model understands tool references.
+        tool_changes: Whether the model accepts tools at a point of the input, which is in beta: the request is then for
             `client.beta.messages.create(**request)`.
-        call_tool: Whether the list of tools is left as it is at first, and others are called through `call_tool`.
         max_tokens: The most that the model may answer, its thoughts included.
         options: Further members of every request, such as `thinking`, `stream` or `cache_control`.
     """
@@ -76,38 +68,37 @@ class AnthropicMessages(BaseAdapter):
         super().__init__(
             conversation,
             model,
-            limits=Limits(),
+            limits=ProviderLimits(),
             system=system,
             call_tool=call_tool,
-            tells=deferral,
-            refers=True,
+            in_transcript=deferral,
+            by_reference=True,
             options={"max_tokens": max_tokens} | dict(options or {}),
         )
-        self._tool_changes = tool_changes and deferral and not call_tool
+        self._tool_changes = tool_changes and self._in_transcript
         self._order: dict[str, bool] = {}
         """Original names in the order in which they were first sent, and whether each was deferred."""
 
-    def _user(self, texts: Sequence[str]) -> dict[str, Any]:
-        return {"role": "user", "content": [{"type": "text", "text": text} for text in texts]}
+    def _user_item(self, texts: Sequence[str]) -> dict[str, Any]:
+        return {"role": "user", "content": [_text_block(text) for text in texts]}
 
-    def _added(self, tools: Sequence[SentTool]) -> list[dict[str, Any]] | None:
+    def _additions(self, tools: Sequence[SentTool]) -> list[dict[str, Any]] | None:
         if not self._tool_changes:
             return None
         added = [{"type": "tool_addition", "tool": {"type": "tool_reference", "name": one.name}} for one in tools]
         return [{"role": "system", "content": added}]
 
-    def _without(self, item: dict[str, Any], names: Collection[str]) -> dict[str, Any] | None:
+    def _without_tools(self, item: dict[str, Any], names: Collection[str]) -> dict[str, Any] | None:
         if item["role"] == "system":
             added = [block for block in item["content"] if block["tool"]["name"] not in names]
             return item | {"content": added} if added else None
         return item | {"content": [_without_references(block, names) for block in item["content"]]}
 
-    def _body(self, tools: Sequence[SentTool]) -> dict[str, Any]:
+    def _request_body(self, tools: Sequence[SentTool]) -> dict[str, Any]:
         body: dict[str, Any] = {"model": self._model, "messages": self._transcript}
         if self._system:
             body["system"] = self._system
-        sent = self._in_order(tools)
-        if sent:
+        if sent := self._in_order(tools):
             body["tools"] = sent
         if self._tool_changes:
             stated = self._options.get("betas", [])
@@ -115,68 +106,58 @@ class AnthropicMessages(BaseAdapter):
         return body
 
     def _in_order(self, listed: Sequence[SentTool]) -> list[dict[str, Any]]:
-        """Return the list of tools: what is deferred, too, because what is referred to has to be there.
+        """Return the list of tools, deferred ones included: a tool that is referred to must be there.
 
-        It only grows at its end until the conversation begins its own list anew.
+        It only grows at its end until the conversation begins another list.
         """
-        tools = {tool.definition.name: tool for tool in listed}
-        deferred = {name: tool for name, tool in self._shown.told.items() if self._tells and name not in tools}
-        order = {
-            name: is_deferred
-            for name, is_deferred in self._order.items()
-            if name in (deferred if is_deferred else tools)
-        }
+        tools = {tool.original_name: tool for tool in listed}
+        shown = self._tools.shown.items() if self._in_transcript else ()
+        deferred = {name: tool for name, tool in shown if name not in tools}
+        order = {name: later for name, later in self._order.items() if name in (deferred if later else tools)}
         for name in [*tools, *deferred]:
             order.setdefault(name, name in deferred)
         self._order = order
-        all_deferred = not tools  # which the API refuses
-        every = tools | deferred
-        return [_tool(every[name], is_deferred=later and not all_deferred) for name, later in order.items()]
+        # The API refuses a list in which every tool is deferred.
+        return [_tool((tools | deferred)[name], is_deferred=later and bool(tools)) for name, later in order.items()]
 
-    def _heard(self, answer: dict[str, Any]) -> Heard:
+    def _parse(self, answer: dict[str, Any]) -> ProviderMessage:
         message = checked(_Message, answer, "Anthropic Messages")
         blocks: list[dict[str, Any]] = []
-        calls: list[WireCall] = []
-        for number, block in enumerate(message.content):
-            sent = without_nulls(answer["content"][number], "parsed_output")
+        calls: list[ProviderCall] = []
+        for block, sent in zip(message.content, answer["content"], strict=True):
+            echo = without_nulls(sent, "parsed_output")
             if block.type == "tool_use":
-                is_cut = number == len(message.content) - 1 and message.stop_reason == "max_tokens"
-                key = self._new_id(block.id, [one.id for one in calls])
-                calls.append(WireCall(key, block.name or "", block.input, is_cut))
-                sent |= {"id": key, "name": valid_name(block.name or ""), "input": as_object(block.input)}
-            if block.type != "text" or (block.text or "").strip():  # a text without any letter is refused
-                blocks.append(sent)
+                is_cut = block is message.content[-1] and message.stop_reason == "max_tokens"
+                calls.append(ProviderCall(self._new_id(block.id), block.name or "", block.input, is_cut))
+                echo |= {"id": calls[-1].id, "name": valid_name(block.name or ""), "input": as_object(block.input)}
+            if block.type != "text" or (block.text or "").strip():  # a blank text is refused
+                blocks.append(echo)
         text = "".join(block.text or "" for block in message.content if block.type == "text")
         items = [{"role": "assistant", "content": blocks}] if blocks else []
-        return Heard(items, text, calls, message.stop_reason)
+        return ProviderMessage(items, text, calls, message.stop_reason)
 
-    def _results(self, answered: Sequence[Answered]) -> list[dict[str, Any]]:
+    def _result_items(self, answered: Sequence[AnsweredCall]) -> list[dict[str, Any]]:
         blocks: list[dict[str, Any]] = []
-        beside: list[dict[str, Any]] = []
+        remarks: list[dict[str, Any]] = []
         for result in answered:
             block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.call.id}
             if result.found:
                 block["content"] = [{"type": "tool_reference", "tool_name": tool.name} for tool in result.found]
-                beside += [{"type": "text", "text": result.remarks}] if result.remarks.strip() else []
+                remarks += [_text_block(result.remarks)] if result.remarks.strip() else []
             else:
                 shown = media_of(result.parts, _MIME_TYPES)
-                block["content"] = [
-                    _content(part)
-                    if isinstance(part, Media) and part in shown
-                    else {"type": "text", "text": part if isinstance(part, str) else part.note}
-                    for part in result.parts
-                ]
+                block["content"] = [_content_block(part, is_shown=part in shown) for part in result.parts]
                 if result.is_error:
                     block["is_error"] = True
             blocks.append(block)
-        return [{"role": "user", "content": [*blocks, *beside]}]
+        return [{"role": "user", "content": [*blocks, *remarks]}]
 
 
 def _without_references(block: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
     if block["type"] != "tool_result" or block["content"][0]["type"] != "tool_reference":
         return block
     left = [part for part in block["content"] if part["tool_name"] not in names]
-    return block | {"content": left or [{"type": "text", "text": _NO_LONGER_LOADED}]}
+    return block | {"content": left or [_text_block(_NO_LONGER_LOADED)]}
 
 
 def _tool(tool: SentTool, *, is_deferred: bool) -> dict[str, Any]:
@@ -184,6 +165,12 @@ def _tool(tool: SentTool, *, is_deferred: bool) -> dict[str, Any]:
     return sent | {"defer_loading": True} if is_deferred else sent
 
 
-def _content(media: Media) -> dict[str, Any]:
-    kind = "image" if media.mime_type.startswith("image/") else "document"
-    return {"type": kind, "source": {"type": "base64", "media_type": media.mime_type, "data": media.data}}
+def _text_block(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _content_block(part: Part, *, is_shown: bool) -> dict[str, Any]:
+    if not isinstance(part, Media) or not is_shown:
+        return _text_block(part.note if isinstance(part, Media) else part)
+    kind = "image" if part.mime_type.startswith("image/") else "document"
+    return {"type": kind, "source": {"type": "base64", "media_type": part.mime_type, "data": part.data}}

@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, and the many services that speak the same."""
+"""Adapter for OpenAI's chat completions, and the many services that are compatible with them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,17 @@ from pydantic import BaseModel, Field
 
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import valid_name
-from tools_search_client.providers.base import BaseAdapter
-from tools_search_client.providers.exchange import Answered, Heard, WireCall
-from tools_search_client.providers.plain_json import arguments_sent_back, checked, without_nulls
+from tools_search_client.providers.adapter import Adapter, AnsweredCall, ProviderMessage
+from tools_search_client.providers.json_values import arguments_sent_back, checked, without_nulls
 from tools_search_client.providers.results import Media, as_text, media_of
-from tools_search_client.providers.sent_tools import Limits, SentTool
-
-__all__ = ["ChatCompletions"]
+from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool
 
 _MIME_TYPES: Final[Mapping[str, Sequence[str]]] = {
     "image": ("image/jpeg", "image/png", "image/gif", "image/webp"),
     "audio": ("audio/wav", "audio/x-wav", "audio/mpeg", "audio/mp3"),
 }
 _NOT_SENT_BACK: Final = ("annotations", "audio", "parsed", "role")
-"""What an answer has and no request takes."""
+"""Members of an answer that no request takes."""
 
 
 class _Function(BaseModel):
@@ -50,25 +47,20 @@ class _Completion(BaseModel):
     choices: Annotated[list[_Choice], Field(min_length=1)]
 
 
-class ChatCompletions(BaseAdapter):
+class ChatCompletions(Adapter):
     """One conversation by chat completions: send `request()` as `client.chat.completions.create(**request)`.
 
-    What is kept between requests: the system message; messages are only appended. Every tool stands in `tools`, which
-    only grows at its end; providers that put the tools before the messages compute all anew when it does. With
-    `call_tool` it does not grow, and all of a request is kept in the next.
+    Kept between requests: the system message; messages are only appended. Every tool stands in `tools`, which grows at
+    its end; providers that put the tools before the messages then compute all of it again, unless `call_tool` is set.
 
     Pictures and recordings follow the results in a message of the user, if the model `reads` them: the one place where
-    something of a server stands in the user's role, because a result takes text alone. A failure of a tool
-    is told in words. What the provider adds to its messages, such as reasoning or signatures, is sent back as it came.
+    something from a server stands in the user's role, because a result takes text alone. A failure of a tool is
+    reported in words. Members that a provider adds to its messages, such as reasoning or signatures, are sent back.
 
     Args:
-        conversation: Whose tools are offered.
-        model: The provider's name of the model.
-        system: What the model is told before everything else.
-        call_tool: Whether the list of tools is left as it is at first, and others are called through `call_tool`.
-        reads: What the model takes besides text.
-        most_tools: How many tools the provider takes: OpenAI's number unless set.
-        longest_description: Characters of a tool's description that the provider takes: as many as OpenAI and Azure
+        reads: What the model accepts besides text.
+        most_tools: How many tools the provider accepts: OpenAI's number unless set.
+        longest_description: Characters of a tool's description that the provider accepts: as many as OpenAI and Azure
             unless set. Where that is too few for the host's own tools, the rest stands at their first parameter.
         options: Further members of every request, such as `max_completion_tokens` or `stream`.
     """
@@ -85,43 +77,40 @@ class ChatCompletions(BaseAdapter):
         longest_description: int | None = 1_024,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        limits = Limits(most_tools, longest_description)
+        limits = ProviderLimits(most_tools, longest_description)
         super().__init__(conversation, model, limits=limits, system=system, call_tool=call_tool, options=options)
         self._mime_types = [one for kind in sorted(reads) for one in _MIME_TYPES[kind]]
 
-    def _user(self, texts: Sequence[str]) -> dict[str, Any]:
+    def _user_item(self, texts: Sequence[str]) -> dict[str, Any]:
         return {"role": "user", "content": "\n\n".join(texts)}
 
-    def _body(self, tools: Sequence[SentTool]) -> dict[str, Any]:
+    def _request_body(self, tools: Sequence[SentTool]) -> dict[str, Any]:
         before = [{"role": "system", "content": self._system}] if self._system else []
         body: dict[str, Any] = {"model": self._model, "messages": [*before, *self._transcript]}
         if tools:
             body["tools"] = [_tool(tool) for tool in tools]
         return body
 
-    def _heard(self, answer: dict[str, Any]) -> Heard:
+    def _parse(self, answer: dict[str, Any]) -> ProviderMessage:
         completion = checked(_Completion, answer, "chat completions")
         choice, sent = completion.choices[0], answer["choices"][0]["message"]
-        said = choice.message
+        message = choice.message
         echo: dict[str, Any] = {"role": "assistant", "content": None} | without_nulls(sent, *_NOT_SENT_BACK)
         audio = sent.get("audio")
         if isinstance(audio, dict) and "id" in audio:
             echo["audio"] = {"id": audio["id"]}
-        calls: list[WireCall] = []
-        for number, call in enumerate(said.tool_calls or ()):
-            key = self._new_id(call.id, [one.id for one in calls])
-            is_last = number == len(said.tool_calls or ()) - 1
-            calls.append(
-                WireCall(key, call.function.name, call.function.arguments, is_last and choice.finish_reason == "length")
-            )
+        stated = message.tool_calls or []
+        calls: list[ProviderCall] = []
+        for number, call in enumerate(stated):
+            is_cut = call is stated[-1] and choice.finish_reason == "length"
+            calls.append(ProviderCall(self._new_id(call.id), call.function.name, call.function.arguments, is_cut))
             echo["tool_calls"][number] = _sent_back(echo["tool_calls"][number], calls[-1])
         if not calls:
             echo.pop("tool_calls", None)
-        is_empty = not calls and not said.content and not said.refusal
-        return Heard([] if is_empty else [echo], _text(said), calls, choice.finish_reason)
+        is_empty = not calls and not message.content and not message.refusal
+        return ProviderMessage([] if is_empty else [echo], _text(message), calls, choice.finish_reason)
 
-    def _results(self, answered: Sequence[Answered]) -> list[dict[str, Any]]:
-        media = [one for result in answered for one in media_of(result.parts, self._mime_types)]
+    def _result_items(self, answered: Sequence[AnsweredCall]) -> list[dict[str, Any]]:
         messages: list[dict[str, Any]] = [
             {
                 "role": "tool",
@@ -130,9 +119,10 @@ class ChatCompletions(BaseAdapter):
             }
             for result in answered
         ]
+        media = [one for result in answered for one in media_of(result.parts, self._mime_types)]
         if media:
-            told = {"type": "text", "text": "What the tools returned besides text:"}
-            messages.append({"role": "user", "content": [told, *map(_content, media)]})
+            introduction = {"type": "text", "text": "What the tools returned besides text:"}
+            messages.append({"role": "user", "content": [introduction, *map(_content, media)]})
         return messages
 
 
@@ -143,34 +133,31 @@ def _tool(tool: SentTool) -> dict[str, Any]:
 
 
 def _with_overflow(schema: Mapping[str, Any], overflow: str) -> dict[str, Any]:
-    """Return a schema with what the description has no room for at its first parameter, where no limit is known.
+    """Return a schema with the end of its tool's description at the first parameter, where no limit is known.
 
-    What `search_tools` can find is in the words of servers, so it must not stand in a message.
+    For `search_tools`: its description quotes servers, so the end of it must not stand in a message.
     """
     properties = dict(schema["properties"])
     if not overflow or not properties:
         return dict(schema)
     name, first = next(iter(properties.items()))
-    stated = first.get("description", "")
-    properties[name] = {
-        **first,
-        "description": f"{stated}\n\nThe rest of what the tool's description says:\n{overflow}",
-    }
+    words = f"{first.get('description', '')}\n\nThe rest of what the tool's description says:\n{overflow}"
+    properties[name] = first | {"description": words}
     return {**schema, "properties": properties}
 
 
-def _sent_back(sent: Mapping[str, Any], call: WireCall) -> dict[str, Any]:
-    """Return a call as it came, but for what services refuse: no id, a name that is none, other arguments."""
+def _sent_back(sent: Mapping[str, Any], call: ProviderCall) -> dict[str, Any]:
+    """Return a call as it came, corrected where services refuse it: its id, name and arguments."""
     function = without_nulls(sent["function"])
     function |= {"name": valid_name(call.name), "arguments": arguments_sent_back(call.arguments)}
     return without_nulls(sent) | {"id": call.id, "type": "function", "function": function}
 
 
-def _text(said: _Message) -> str:
-    if isinstance(said.content, list):
-        texts = [part.get("text") for part in said.content if part.get("type") in ("text", "output_text")]
+def _text(message: _Message) -> str:
+    if isinstance(message.content, list):
+        texts = [part.get("text") for part in message.content if part.get("type") in ("text", "output_text")]
         return "".join(text for text in texts if isinstance(text, str))
-    return said.content or said.refusal or ""
+    return message.content or message.refusal or ""
 
 
 def _content(media: Media) -> dict[str, Any]:

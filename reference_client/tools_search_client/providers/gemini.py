@@ -1,4 +1,4 @@
-"""Google's generateContent."""
+"""Adapter for Google's generateContent."""
 
 from __future__ import annotations
 
@@ -10,21 +10,18 @@ from pydantic import AliasChoices, BaseModel, Field
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import valid_name
 from tools_search_client.errors import InvalidAnswerError
-from tools_search_client.providers.base import BaseAdapter
-from tools_search_client.providers.exchange import Answered, Heard, WireCall
-from tools_search_client.providers.plain_json import as_list, as_object, checked, without_nulls
-from tools_search_client.providers.results import Media, as_text, media_of
-from tools_search_client.providers.sent_tools import Limits, SentTool
-
-__all__ = ["KEYWORDS", "Gemini"]
+from tools_search_client.providers.adapter import Adapter, AnsweredCall, ProviderMessage
+from tools_search_client.providers.json_values import as_list, as_object, checked, without_nulls
+from tools_search_client.providers.results import as_text, media_of
+from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool
 
 _MIME_TYPES: Final = ("image/jpeg", "image/png", "image/webp", "application/pdf")
 KEYWORDS: Final = frozenset(
     {"$defs", "$ref", "additionalProperties", "anyOf", "description", "enum", "format", "items", "maxItems", "maximum",
      "minItems", "minimum", "oneOf", "prefixItems", "properties", "propertyOrdering", "required", "title", "type"}
 )  # fmt: skip
-"""What the SDK says of its JSON Schema; what is beyond is refused or passed over, by model."""
-_MOST_TOOLS: Final = 512
+"""The JSON Schema of the SDK's documentation; other keywords are refused or ignored, depending on the model."""
+_MAX_TOOLS: Final = 512
 
 
 class _Call(BaseModel):
@@ -45,7 +42,7 @@ class _Content(BaseModel):
 
 class _Candidate(BaseModel):
     content: _Content | None = None
-    stop: str | None = Field(None, validation_alias=AliasChoices("finishReason", "finish_reason"))
+    stop_reason: str | None = Field(None, validation_alias=AliasChoices("finishReason", "finish_reason"))
 
 
 class _Feedback(BaseModel):
@@ -57,22 +54,18 @@ class _Response(BaseModel):
     feedback: _Feedback | None = Field(None, validation_alias=AliasChoices("promptFeedback", "prompt_feedback"))
 
 
-class Gemini(BaseAdapter):
+class Gemini(Adapter):
     """One conversation by generateContent: send `request()` as `client.models.generate_content(**request)`.
 
-    What is kept between requests: the system instruction; contents are only appended. Every tool is declared, and the
-    list only grows at its end. With `call_tool` it does not grow, and all of a request is kept in the next.
+    Kept between requests: the system instruction; contents are only appended. Every tool is declared, and the list
+    grows at its end, unless `call_tool` is set.
 
     An answer is read as `response.model_dump(mode="json", exclude_none=True)` gives it, or as it came over HTTP. Its
-    parts are sent back as they came, with their thought signatures. Pictures and PDF files are shown if the model takes
-    them in the response of a function, a failure of a tool is flagged.
+    parts are sent back as they came, with their thought signatures. Pictures and PDF files are shown if the model
+    accepts them in the response of a function, a failure of a tool is flagged.
 
     Args:
-        conversation: Whose tools are offered.
-        model: The provider's name of the model.
-        system: What the model is told before everything else.
-        call_tool: Whether the list of tools is left as it is at first, and others are called through `call_tool`.
-        reads_media: Whether the model takes more than text in the response of a function, as Gemini 3 does.
+        reads_media: Whether the model accepts more than text in the response of a function, as Gemini 3 does.
         options: Further members of `config`, such as `temperature` or `thinking_config`.
     """
 
@@ -86,16 +79,17 @@ class Gemini(BaseAdapter):
         reads_media: bool = True,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        limits = Limits(_MOST_TOOLS, keywords=KEYWORDS, has_plain_arguments=True)
+        limits = ProviderLimits(_MAX_TOOLS, keywords=KEYWORDS, plain_arguments=True)
         super().__init__(conversation, model, limits=limits, system=system, call_tool=call_tool)
         self._config = dict(options or {})
         self._mime_types = _MIME_TYPES if reads_media else ()
         self._without_id: set[str] = set()
+        """Calls that came without an id, and are answered without."""
 
-    def _user(self, texts: Sequence[str]) -> dict[str, Any]:
+    def _user_item(self, texts: Sequence[str]) -> dict[str, Any]:
         return {"role": "user", "parts": [{"text": text} for text in texts]}
 
-    def _body(self, tools: Sequence[SentTool]) -> dict[str, Any]:
+    def _request_body(self, tools: Sequence[SentTool]) -> dict[str, Any]:
         config: dict[str, Any] = dict(self._config)
         if self._system:
             config["systemInstruction"] = {"parts": [{"text": self._system}]}
@@ -103,56 +97,50 @@ class Gemini(BaseAdapter):
             config["tools"] = [{"functionDeclarations": [_declaration(tool) for tool in tools]}]
         return {"model": self._model, "contents": self._transcript, "config": config}
 
-    def _heard(self, answer: dict[str, Any]) -> Heard:
+    def _parse(self, answer: dict[str, Any]) -> ProviderMessage:
         response = checked(_Response, answer, "Gemini")
         if not response.candidates:
             if response.feedback is None:
                 raise InvalidAnswerError("the answer is not one of Gemini: there is no candidate")
-            return Heard((), "", (), response.feedback.reason)
+            return ProviderMessage((), "", (), response.feedback.reason)
         candidate = response.candidates[0]
         content = candidate.content or _Content()
         sent = as_list(as_object(answer["candidates"][0].get("content")).get("parts"))
         parts: list[dict[str, Any]] = []
-        calls: list[WireCall] = []
+        calls: list[ProviderCall] = []
         for part, echo in zip(content.parts or (), map(without_nulls, sent), strict=True):
             if part.call is not None:
-                key = self._new_id(part.call.id, [one.id for one in calls])
-                calls.append(WireCall(key, part.call.name, part.call.args))
+                calls.append(ProviderCall(self._new_id(part.call.id), part.call.name, part.call.args))
                 member = "functionCall" if "functionCall" in echo else "function_call"
                 echo[member] = self._sent_back(echo[member], calls[-1], part.call.id)
             parts.append(echo)
         text = "".join(part.text or "" for part in content.parts or () if not part.thought)
         items = [{"role": "model", "parts": parts}] if parts else []
-        return Heard(items, text, calls, candidate.stop)
+        return ProviderMessage(items, text, calls, candidate.stop_reason)
 
-    def _sent_back(self, sent: Mapping[str, Any], call: WireCall, stated_id: str | None) -> dict[str, Any]:
-        """Return a call as it came; one without an id is answered without."""
+    def _sent_back(self, sent: Mapping[str, Any], call: ProviderCall, stated_id: str | None) -> dict[str, Any]:
         echo = without_nulls(sent) | {"name": valid_name(call.name), "args": as_object(call.arguments)}
         if stated_id:
             return echo | {"id": call.id}
         self._without_id.add(call.id)
         return echo
 
-    def _results(self, answered: Sequence[Answered]) -> list[dict[str, Any]]:
+    def _result_items(self, answered: Sequence[AnsweredCall]) -> list[dict[str, Any]]:
         return [{"role": "user", "parts": [{"functionResponse": self._response(result)} for result in answered]}]
 
-    def _response(self, result: Answered) -> dict[str, Any]:
+    def _response(self, result: AnsweredCall) -> dict[str, Any]:
         shown = media_of(result.parts, self._mime_types)
-        told = [part for part in result.parts if part not in shown]
+        in_words = [part for part in result.parts if part not in shown]
         response: dict[str, Any] = {
             "name": valid_name(result.call.name),
-            "response": {"error" if result.is_error else "output": as_text(told)},
+            "response": {"error" if result.is_error else "output": as_text(in_words)},
         }
         if result.call.id not in self._without_id:
             response["id"] = result.call.id
         if shown:
-            response["parts"] = [{"inlineData": _blob(media)} for media in shown]
+            response["parts"] = [{"inlineData": {"mimeType": media.mime_type, "data": media.data}} for media in shown]
         return response
 
 
 def _declaration(tool: SentTool) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.schema}
-
-
-def _blob(media: Media) -> dict[str, Any]:
-    return {"mimeType": media.mime_type, "data": media.data}

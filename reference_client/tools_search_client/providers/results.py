@@ -1,4 +1,4 @@
-"""What came of a call, in parts that each provider takes or is told of."""
+"""Results of tool calls as a list of parts, texts and media, for each adapter to choose from."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import base64
 import binascii
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from mcp_types import (
     AudioContent,
     CallToolResult,
+    ContentBlock,
     EmbeddedResource,
     ImageContent,
     ResourceLink,
@@ -18,16 +19,14 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from tools_search_client.providers.plain_json import compact, copied
+from tools_search_client.providers.json_values import compact, copied
 from tools_search_client.text import shorten
 
-__all__ = ["LONGEST_RESULT", "NOTHING", "Media", "Part", "as_text", "media_of", "parts_of", "texts_of"]
-
-LONGEST_RESULT: Final = 100_000
+MAX_RESULT_CHARS: Final = 100_000
 """Characters of text of one result; a server that answers with more would fill the model's whole context."""
-_MOST_MEDIA_BYTES: Final = 5_000_000
+_MAX_MEDIA_BYTES: Final = 5_000_000
 """Of one picture, recording or file: the smallest limit among the providers."""
-NOTHING: Final = "(The result is empty.)"
+EMPTY_RESULT: Final = "(The result is empty.)"
 _NAME_CHARS: Final = 200
 
 
@@ -38,9 +37,8 @@ class Media:
     mime_type: str
     data: str
     """Valid standard base64."""
-
     note: str
-    """What to say of it to a model that does not get it."""
+    """The words that stand for it where a model does not get it."""
 
 
 Part: TypeAlias = str | Media
@@ -48,37 +46,51 @@ Part: TypeAlias = str | Media
 
 def parts_of(result: CallToolResult) -> list[Part]:
     """Return what a server answered, in order, within bounds."""
-    parts: list[Part] = []
-    left = LONGEST_RESULT
+    shown = bounded(result, MAX_RESULT_CHARS)
+    parts = [_part(block) for block in shown.content]
+    if not parts and result.structured_content is not None:
+        parts.append(_cut(compact(copied(result.structured_content)), MAX_RESULT_CHARS))
+    return [part for part in parts if isinstance(part, Media) or part.strip()] or [EMPTY_RESULT]
+
+
+def bounded(result: CallToolResult, max_chars: int) -> CallToolResult:
+    """Return a result with at most `max_chars` characters of text, and a note of how much was left out."""
+    left = max_chars
+    content: list[Any] = []
     for block in result.content:
-        part = _part(block)
-        if isinstance(part, str):
-            part, left = _cut(part, left), max(0, left - len(part))
-        parts.append(part)
-    if not result.content and result.structured_content is not None:
-        parts.append(_cut(compact(copied(result.structured_content)), left))
-    return [part for part in parts if isinstance(part, Media) or part.strip()] or [NOTHING]
+        text = _text(block)
+        if len(text) > left:
+            cut = {"text": _cut(text, left)}
+            if isinstance(block, EmbeddedResource):
+                cut = {"resource": block.resource.model_copy(update=cut)}
+            block = block.model_copy(update=cut)
+        left = max(0, left - len(text))
+        content.append(block)
+    return result.model_copy(update={"content": content})
+
+
+def text_length(result: CallToolResult) -> int:
+    """Return the number of characters in all texts of a result."""
+    return sum(len(_text(block)) for block in result.content)
 
 
 def texts_of(parts: Iterable[Part]) -> list[str]:
-    """Return all parts as texts: what is no text by its note."""
+    """Return all parts as texts, media by their notes."""
     return [part if isinstance(part, str) else part.note for part in parts]
 
 
 def as_text(parts: Iterable[Part], *, is_error: bool = False) -> str:
-    """Return all parts as one text, for providers that take nothing else and cannot be told of an error apart."""
+    """Return all parts as one text, for providers that accept nothing else and have no flag for an error."""
     text = "\n".join(texts_of(parts))
     return f"Error: {text}" if is_error and not text.startswith("Error") else text
 
 
 def media_of(parts: Iterable[Part], mime_types: Sequence[str]) -> list[Media]:
-    """Return those of the parts that have one of the types, each of which may end with `*`."""
-    return [part for part in parts if isinstance(part, Media) and _is_any(part.mime_type, mime_types)]
+    """Return the media of the given types."""
+    return [part for part in parts if isinstance(part, Media) and part.mime_type in mime_types]
 
 
-def _part(
-    block: TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource,
-) -> Part:
+def _part(block: ContentBlock) -> Part:
     match block:
         case TextContent():
             return copied(block.text)
@@ -101,18 +113,24 @@ def _media(mime_type: str, data: str, what: str) -> Part:
     except (binascii.Error, ValueError):
         return f"[{what} of type {_name(kind)} that could not be decoded]"
     note = f"[{what} of type {_name(kind)}, {len(raw)} bytes, not shown]"
-    if not raw or len(raw) > _MOST_MEDIA_BYTES:
+    if not raw or len(raw) > _MAX_MEDIA_BYTES:
         return note
     return Media(kind, base64.b64encode(raw).decode(), note)
+
+
+def _text(block: ContentBlock) -> str:
+    match block:
+        case TextContent(text=text) | EmbeddedResource(resource=TextResourceContents(text=text)):
+            return text
+        case _:
+            return ""
 
 
 def _name(text: str) -> str:
     return shorten(text, _NAME_CHARS)
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}\n[cut: {len(text) - most} more characters]"
-
-
-def _is_any(mime_type: str, patterns: Sequence[str]) -> bool:
-    return any(mime_type == one or (one.endswith("*") and mime_type.startswith(one[:-1])) for one in patterns)
+def _cut(text: str, max_chars: int) -> str:
+    if len(text) <= max_chars:
+        return text
+    return f"{text[:max_chars]}\n[cut: {len(text) - max_chars} more characters; ask for less at once]"

@@ -1,7 +1,8 @@
-"""The schema of a tool's arguments as a model provider takes it.
+"""JSON Schemas of tools' arguments, rewritten into the dialect that a model provider accepts.
 
-Providers refuse a whole request because of one schema, so each has to be acceptable whatever its server wrote. What a
-provider does not take is taken out, and told in words where a model should know it; the server checks what it gets.
+Providers refuse a whole request because of one schema, so each must be acceptable no matter what its server wrote. A
+keyword that the provider does not accept is taken out, and put into the description where a model should know it; the
+server checks what it gets.
 """
 
 from __future__ import annotations
@@ -11,33 +12,52 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
+from urllib.parse import unquote
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
 from tools_search_client.errors import InvalidAnswerError
-from tools_search_client.providers.keywords import DROPPED, each_subschema, kept, subschema_at
-from tools_search_client.providers.plain_json import as_list, as_object, compact, copied
+from tools_search_client.providers.json_values import as_list, as_object, compact, copied
 from tools_search_client.text import shorten
 
-__all__ = ["Parameters", "adapted"]
+Schema: TypeAlias = dict[str, Any]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _NOT_IN_PLAIN_NAME: Final = re.compile(r"[^A-Za-z0-9_]")
-_LONGEST_NAME: Final = 64
-_AT_ROOT: Final = ("oneOf", "anyOf", "allOf", "not", "enum", "const")
-"""What OpenAI or Anthropic refuse at the root of a schema."""
-_TOLD_CHARS: Final = 1_000
-_MOST_REFERENCES: Final = 20
+_MAX_NAME: Final = 64
+_MAX_REFERENCES: Final = 20
+"""References that lead to references, before the chain is given up as a loop."""
+_QUOTED_CHARS: Final = 200
+_QUOTED_ROOT_CHARS: Final = 1_000
+
+_IDENTITY: Final = frozenset(
+    {"$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef",
+     "$vocabulary", "$comment"}
+)  # fmt: skip
+"""Keywords that name a schema rather than describe a value, and would change what its references mean."""
+_HAVE_SCHEMA: Final = frozenset(
+    {"additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not",
+     "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
+)  # fmt: skip
+_HAVE_LIST: Final = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
+_HAVE_MAP: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
+_WORTH_WORDS: Final = frozenset(
+    {"pattern", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "uniqueItems", "not",
+     "default"}
+)  # fmt: skip
+"""Keywords that a model should know of even where the provider does not accept them."""
+_REFUSED_AT_ROOT: Final = ("oneOf", "anyOf", "allOf", "not", "enum", "const")
+"""By OpenAI or by Anthropic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The arguments of a tool, as a provider is told of them."""
+    """The arguments of a tool in a provider's dialect."""
 
-    schema: dict[str, Any]
+    schema: Schema
 
     renamed: Mapping[str, str]
     """The names of arguments that had to be altered, each with the original one."""
@@ -48,25 +68,25 @@ class Parameters:
 
 
 def adapted(
-    schema: Mapping[str, Any], *, keywords: Collection[str] | None = None, has_plain_names: bool = False
+    schema: Mapping[str, Any], *, keywords: Collection[str] | None = None, plain_names: bool = False
 ) -> Parameters:
-    """Return the schema in a form that providers take.
+    """Return the schema in a form that providers accept.
 
     Its root is an object with properties and without alternatives, every name of an argument has at most 64 letters,
     digits, `_`, `.` and `-`, every reference leads somewhere inside, and the whole is valid by JSON Schema 2020-12.
 
     Args:
         schema: As the tool's server stated it.
-        keywords: The only ones that the provider takes; `None` means any.
-        has_plain_names: Whether the name of an argument has to begin like a word, and to have no `.` and no `-`.
+        keywords: The only ones that the provider accepts; `None` means any.
+        plain_names: Whether the name of an argument must begin like a word, and have no `.` and no `-`.
     """
-    valid = _PLAIN_NAME if has_plain_names else _NAME
+    valid = _PLAIN_NAME if plain_names else _NAME
     try:
-        root = _object_at_root(each_subschema(copied(schema), _without_identity))
+        root = _object_at_root(_each_subschema(copied(schema), _without_identity))
         root, renamed = _renamed(root, valid)
         if keywords is not None:
-            root = each_subschema(root, lambda one: kept(one, keywords))
-        root = each_subschema(root, _resolvable_in(root))
+            root = _each_subschema(root, lambda one: _in_dialect(one, keywords))
+        root = _each_subschema(root, _resolvable_in(root))
         if not _is_valid(compact(root)):
             root, renamed = _renamed(_names_only(schema), valid)
     except (RecursionError, InvalidAnswerError):
@@ -76,7 +96,7 @@ def adapted(
 
 @lru_cache(maxsize=500)
 def _is_valid(serialized: str) -> bool:
-    """Tell whether a schema is one by JSON Schema 2020-12: that takes milliseconds, and conversations share tools."""
+    """Whether a schema is valid by JSON Schema 2020-12: that takes milliseconds, and conversations share tools."""
     try:
         Draft202012Validator.check_schema(json.loads(serialized))
     except SchemaError:
@@ -84,53 +104,90 @@ def _is_valid(serialized: str) -> bool:
     return True
 
 
-def _without_identity(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema without what would change the meaning of its references."""
-    return {keyword: value for keyword, value in schema.items() if keyword not in DROPPED}
+def _each_subschema(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
+    """Return a schema in which `change` was applied to every schema, the inner ones first; data stays as it is.
+
+    `true` among several schemas, which not every provider accepts, becomes the empty schema, which means the same.
+    """
+
+    def changed(value: Any, *, or_else: Any) -> Any:
+        return _each_subschema(cast("Schema", value), change) if isinstance(value, dict) else or_else
+
+    result: Schema = {}
+    for keyword, value in schema.items():
+        if keyword in _HAVE_LIST and isinstance(value, list):
+            result[keyword] = [changed(one, or_else={}) for one in cast("list[Any]", value)]
+        elif keyword in _HAVE_MAP and isinstance(value, dict):
+            result[keyword] = {name: changed(one, or_else={}) for name, one in cast("Schema", value).items()}
+        elif keyword in _HAVE_SCHEMA:
+            result[keyword] = changed(value, or_else=value)
+        else:
+            result[keyword] = value
+    return change(result)
 
 
-def _object_at_root(schema: dict[str, Any]) -> dict[str, Any]:
+def _subschema_at(root: Schema, reference: str) -> Schema | bool | None:
+    """Return the schema that a reference inside `root` leads to, if there is one."""
+    if not reference.startswith("#"):
+        return None
+    place: Any = root
+    for step in unquote(reference[1:]).split("/")[1:] if reference != "#" else []:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(place, dict):
+            place = cast("Schema", place).get(name)
+        elif isinstance(place, list) and name.isdecimal() and int(name) < len(cast("list[Any]", place)):
+            place = cast("list[Any]", place)[int(name)]
+        else:
+            return None
+    is_schema = isinstance(place, bool) or (isinstance(place, dict) and (reference == "#" or place is not root))
+    return cast("Schema | bool", place) if is_schema else None
+
+
+def _without_identity(schema: Schema) -> Schema:
+    return {keyword: value for keyword, value in schema.items() if keyword not in _IDENTITY}
+
+
+def _object_at_root(schema: Schema) -> Schema:
+    """Return the schema of an object: alternatives at its root are merged into it and repeated in words."""
     root = _followed(schema, schema)
-    told: list[str] = []
     properties = as_object(root.get("properties"))
-    required = _names(root.get("required"))
-    for keyword in _AT_ROOT:
+    required = _strings(root.get("required"))
+    in_words: list[str] = []
+    for keyword in _REFUSED_AT_ROOT:
         stated = root.pop(keyword, None)
         if stated is None:
             continue
+        in_words.append(f"{keyword}: {shorten(compact(stated), _QUOTED_ROOT_CHARS)}")
         branches = [_followed(as_object(one), root) for one in as_list(stated)]
         if keyword in ("oneOf", "anyOf", "allOf"):
             for branch in branches:
                 for name, member in as_object(branch.get("properties")).items():
                     properties.setdefault(name, member)
         if keyword == "allOf":
-            required += [name for branch in branches for name in _names(branch.get("required"))]
-        told.append(f"{keyword}: {shorten(compact(stated), _TOLD_CHARS)}")
+            required += [name for branch in branches for name in _strings(branch.get("required"))]
     root |= {"type": "object", "properties": properties}
     root.pop("required", None)
     if required:
         root["required"] = list(dict.fromkeys(required))
-    if told:
-        stated = root.get("description")
-        before = f"{stated} " if isinstance(stated, str) else ""
-        root["description"] = f"{before}The arguments together must also satisfy {'; '.join(told)}"
+    if in_words:
+        _describe(root, f"The arguments together must also satisfy {'; '.join(in_words)}")
     return root
 
 
-def _followed(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema with what it refers to in the place of the reference."""
+def _followed(schema: Schema, root: Schema) -> Schema:
+    """Return a schema in which its reference is replaced by the target."""
     merged = dict(schema)
-    for _ in range(_MOST_REFERENCES):
+    for _ in range(_MAX_REFERENCES):
         reference = merged.pop("$ref", None)
-        target = subschema_at(root, reference) if isinstance(reference, str) else None
+        target = _subschema_at(root, reference) if isinstance(reference, str) else None
         if not isinstance(target, dict):
             break
-        merged = cast("dict[str, Any]", target) | merged
+        merged = target | merged
     merged.pop("$ref", None)
     return merged
 
 
-def _renamed(root: dict[str, Any], valid: re.Pattern[str]) -> tuple[dict[str, Any], dict[str, str]]:
+def _renamed(root: Schema, valid: re.Pattern[str]) -> tuple[Schema, dict[str, str]]:
     properties = as_object(root.get("properties"))
     taken = {name for name in properties if valid.fullmatch(name)}
     new = {name: name for name in taken}
@@ -143,40 +200,74 @@ def _renamed(root: dict[str, Any], valid: re.Pattern[str]) -> tuple[dict[str, An
         return root, {}
     result = root | {"properties": {new[name]: member for name, member in properties.items()}}
     if "required" in result:
-        result["required"] = [new.get(name, name) for name in _names(result["required"])]
+        result["required"] = [new.get(name, name) for name in _strings(result["required"])]
     for keyword in ("dependentRequired", "dependentSchemas", "dependencies", "if", "then", "else", "patternProperties"):
-        result.pop(keyword, None)  # they speak of the original names
+        result.pop(keyword, None)  # they use the original names
     return result, altered
 
 
 def _free(name: str, taken: Collection[str]) -> str:
     spelled = _NOT_IN_PLAIN_NAME.sub("_", name)
     stem = spelled if _PLAIN_NAME.match(spelled) else f"_{spelled}"
-    candidate, number = stem[:_LONGEST_NAME], 2
+    candidate, number = stem[:_MAX_NAME], 2
     while candidate in taken:
         suffix = f"_{number}"
-        candidate, number = stem[: _LONGEST_NAME - len(suffix)] + suffix, number + 1
+        candidate, number = stem[: _MAX_NAME - len(suffix)] + suffix, number + 1
     return candidate
 
 
-def _resolvable_in(root: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    def resolvable(schema: dict[str, Any]) -> dict[str, Any]:
+def _in_dialect(schema: Schema, keywords: Collection[str]) -> Schema:
+    """Return a schema with `keywords` alone; others are expressed by one of them, or in words, where possible."""
+    stated = dict(schema)
+    if "const" in stated and "const" not in keywords:
+        stated.setdefault("enum", [stated.pop("const")])
+    if isinstance(stated.get("allOf"), list) and "allOf" not in keywords:
+        for part in reversed(as_list(stated.pop("allOf"))):
+            stated = as_object(part) | stated
+    if "$ref" in stated:
+        return {keyword: stated[keyword] for keyword in ("$ref",) if keyword in keywords}
+    choices = stated.get("enum")
+    if not isinstance(choices, list) or not all(map(_is_choice, cast("list[Any]", choices))):
+        stated.pop("enum", None)
+    in_words = [
+        f"{name}: {shorten(compact(value), _QUOTED_CHARS)}"
+        for name, value in stated.items()
+        if name in _WORTH_WORDS and name not in keywords
+    ]
+    result = {keyword: value for keyword, value in stated.items() if keyword in keywords}
+    if in_words:
+        _describe(result, f"({'; '.join(in_words)})")
+    return result
+
+
+def _is_choice(value: object) -> bool:
+    """Whether a value may stand in the `enum` of a narrow dialect."""
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
+def _describe(schema: Schema, words: str) -> None:
+    stated = schema.get("description")
+    schema["description"] = f"{stated} {words}" if isinstance(stated, str) else words
+
+
+def _resolvable_in(root: Schema) -> Callable[[Schema], Schema]:
+    def resolvable(schema: Schema) -> Schema:
         reference = schema.get("$ref")
-        if reference is None or (isinstance(reference, str) and subschema_at(root, reference) is not None):
+        if reference is None or (isinstance(reference, str) and _subschema_at(root, reference) is not None):
             return schema
         return {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
 
     return resolvable
 
 
-def _names_only(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what can be said of a schema that is no schema: the names of the arguments and what they are for."""
-    properties: dict[str, Any] = {}
+def _names_only(schema: Mapping[str, Any]) -> Schema:
+    """Return what is left of a schema that is invalid: the names of the arguments and their descriptions."""
+    properties: Schema = {}
     for name, member in as_object(schema.get("properties")).items():
         stated = as_object(member).get("description")
         properties[copied(name)] = {"description": copied(stated)} if isinstance(stated, str) else {}
     return {"type": "object", "properties": properties}
 
 
-def _names(value: object) -> list[str]:
+def _strings(value: object) -> list[str]:
     return [name for name in as_list(value) if isinstance(name, str)]

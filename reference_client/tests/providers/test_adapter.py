@@ -366,5 +366,5 @@ async def test_a_megabyte_of_text_is_cut():
     said = adapter.read(answer(AnthropicMessages, ("shop__delete_order", {})))
     adapter.answer(said.calls[0], CallToolResult(content=[TextContent(type="text", text="x" * 1_000_000)] * 2))
     first, second = transcript(adapter)[-1]["content"][0]["content"]
-    assert first["text"].endswith("xxx\n[cut: 900000 more characters]")
-    assert second["text"] == "\n[cut: 1000000 more characters]"
+    assert first["text"].endswith("xxx\n[cut: 900000 more characters; ask for less at once]")
+    assert second["text"] == "\n[cut: 1000000 more characters; ask for less at once]"

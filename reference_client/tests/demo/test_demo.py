@@ -18,19 +18,18 @@ from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import CallToolResult, JSONRPCRequest, JSONRPCResponse, TextContent, Tool
 from tools_search_client.__main__ import main
 from tools_search_client.cli import demo as demo_module
-from tools_search_client.demo import programs, servers, workspace
-from tools_search_client.demo.calling import call, queries
-from tools_search_client.demo.comparing import compare
+from tools_search_client.demo import programs, workspace
 from tools_search_client.demo.installation import Installation, cache_folder, install_extra_servers
-from tools_search_client.demo.judging import judge
-from tools_search_client.demo.meter import WireMeter
-from tools_search_client.demo.negotiating import negotiate
-from tools_search_client.demo.searching import MEASURED, fall_back, search
-from tools_search_client.demo.servers import demo_servers, missing_packages
-from tools_search_client.demo.stage import Stage
-from tools_search_client.demo.step import Shown, StepFailed, StepReport
-from tools_search_client.demo.story import STEPS, Demo, play
-from tools_search_client.demo.workspace import Workspace, make_workspace
+from tools_search_client.demo.stage import Shown, Stage, StepError, StepReport, WireMeter
+from tools_search_client.demo.steps import MEASURED, call, compare, fall_back, judge, negotiate, queries, search
+from tools_search_client.demo.story import STEPS, Demo, Step, play
+from tools_search_client.demo.workspace import (
+    Workspace,
+    demo_servers,
+    make_workspace,
+    missing_packages,
+    missing_servers,
+)
 from tools_search_client.federation.federation import Federation
 from tools_search_client.found import (
     FederatedListing,
@@ -72,7 +71,7 @@ def test_the_demo_shows_every_link_over_published_servers():
 
 
 def test_what_is_said_of_the_ranking_is_what_was_measured():
-    records = (Path(__file__).parents[2] / "benchmarks/RESULTS.md").read_text(encoding="utf-8")
+    records = (Path(__file__).parents[3] / "benchmarks/RESULTS.md").read_text(encoding="utf-8")
     means = records.partition("Means over the sets")[2]
     row = re.search(r"^\| fielded \| (\S+) \| (\S+) \|", means, re.MULTILINE)
     assert row is not None
@@ -158,7 +157,7 @@ def test_the_servers_are_those_that_this_machine_can_run(tmp_path: Path):
     nothing = Installation(None, None, ("without Node",), 0.0)
     gitless = Workspace(tmp_path, no_git="git is not on this machine")
     assert list(demo_servers(gitless, nothing)) == ["time", "excel"]
-    assert servers.notes(gitless, nothing) == ("without the git server: git is not on this machine", "without Node")
+    assert missing_servers(gitless, nothing) == ("without the git server: git is not on this machine", "without Node")
 
 
 def test_a_machine_without_git_has_no_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -206,7 +205,7 @@ def test_packages_that_are_missing_are_named_with_the_command_that_brings_them(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     assert missing_packages() == []
-    monkeypatch.setattr(servers, "find_spec", lambda module: None if module == "excel_mcp" else module)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr(workspace, "find_spec", lambda module: None if module == "excel_mcp" else module)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     with pytest.raises(SystemExit) as ended:
         main(["demo"])
     assert ended.value.code == 2
@@ -216,7 +215,7 @@ def test_packages_that_are_missing_are_named_with_the_command_that_brings_them(
 
 
 async def broken(_: Stage) -> Shown:
-    raise StepFailed("the floor is lava")
+    raise StepError("the floor is lava")
 
 
 async def astray(_: Stage) -> Shown:
@@ -252,7 +251,7 @@ async def test_a_machine_with_neither_git_nor_node_nor_a_home_shows_what_it_can(
 async def test_a_step_that_fails_is_named_and_the_others_are_performed():
     titles: list[str] = []
     reports: list[StepReport] = []
-    steps = {"broken": ("Broken", broken), "astray": ("Astray", astray), "fine": ("Fine", fine)}
+    steps = {"broken": Step("Broken", broken), "astray": Step("Astray", astray), "fine": Step("Fine", fine)}
     with anyio.fail_after(60):
         performed = await play(None, steps=steps, announce=titles.append, show=reports.append)
     assert performed.failed == ("broken", "astray")
@@ -267,7 +266,7 @@ async def test_a_step_that_fails_is_named_and_the_others_are_performed():
 
 @pytest.mark.anyio
 async def test_a_gateway_that_does_not_start_is_a_failure_with_its_last_words(tmp_path: Path):
-    with anyio.fail_after(60), pytest.raises(StepFailed) as failed:
+    with anyio.fail_after(60), pytest.raises(StepError) as failed:
         async with programs.running_gateway(tmp_path / "nowhere.json"):
             raise NotImplementedError
     assert "nowhere.json" in str(failed.value)
@@ -275,8 +274,8 @@ async def test_a_gateway_that_does_not_start_is_a_failure_with_its_last_words(tm
 
 @pytest.mark.anyio
 async def test_a_suite_that_gives_no_verdict_is_a_failure():
-    with anyio.fail_after(60), pytest.raises(StepFailed) as failed:
-        await programs.judged(["/nowhere/program"], lambda _: None)
+    with anyio.fail_after(60), pytest.raises(StepError) as failed:
+        await programs.conformance_report(["/nowhere/program"], lambda _: None)
     assert "no verdict (exit code 3)" in str(failed.value)
     assert "/nowhere/program" in str(failed.value)
 
@@ -286,10 +285,10 @@ async def test_a_suite_that_shows_no_sign_of_life_is_ended_and_said(monkeypatch:
     ended = tmp_path / "ended"
     silent = f"trap 'touch {ended}; exit 1' TERM; echo ready; while :; do read -t 1 _ <&3; done 3<>{tmp_path}/pipe"
     os.mkfifo(tmp_path / "pipe")
-    monkeypatch.setattr(programs, "_JUDGE", ("bash", "-c", silent))
+    monkeypatch.setattr(programs, "_SUITE", ("bash", "-c", silent))
     monkeypatch.setattr(programs, "_SILENT_SECONDS", 2)
-    with anyio.fail_after(60), pytest.raises(StepFailed, match="ran no check for 2 seconds"):
-        await programs.judged(["server"], lambda _: None)
+    with anyio.fail_after(60), pytest.raises(StepError, match="ran no check for 2 seconds"):
+        await programs.conformance_report(["server"], lambda _: None)
     assert ended.exists()
 
 
@@ -298,8 +297,8 @@ async def test_a_server_that_does_not_conform_fails_the_step(monkeypatch: pytest
     async def judged(_: Sequence[str], __: Callable[[str], None]) -> dict[str, Any]:
         return {"verdict": {"exitStatus": 1, "text": "NOT CONFORMANT: 1 MUST check failed"}, "cells": []}
 
-    monkeypatch.setattr("tools_search_client.demo.judging.judged", judged)
-    with pytest.raises(StepFailed, match="NOT CONFORMANT"):
+    monkeypatch.setattr("tools_search_client.demo.steps.conformance_report", judged)
+    with pytest.raises(StepError, match="NOT CONFORMANT"):
         await judge(staged(Gateway(), tmp_path))
 
 
@@ -307,7 +306,7 @@ async def test_a_server_that_does_not_conform_fails_the_step(monkeypatch: pytest
 async def test_a_server_that_does_not_answer_fails_the_fallback(tmp_path: Path):
     stage = Stage(Workspace(tmp_path), tmp_path / "mcp.json", {}, "", None, None)  # pyright: ignore[reportArgumentType]
     stage.configuration.write_text(json.dumps({"mcpServers": {"gone": {"command": "/nowhere/program"}}}))
-    with anyio.fail_after(30), pytest.raises(StepFailed, match="gone"):
+    with anyio.fail_after(30), pytest.raises(StepError, match="gone"):
         await fall_back(stage)
 
 
@@ -325,7 +324,7 @@ def test_on_a_terminal_each_step_is_shown_and_the_outcome_is_the_exit_code(
     async def play_it(
         _: object, *, announce: Callable[[str], None], show: Callable[[StepReport], None], **__: object
     ) -> Demo:
-        announce(STEPS["search"][0])
+        announce(STEPS["search"].title)
         result = performed(problem)
         show(result.steps[0])
         return result
@@ -343,7 +342,7 @@ def test_without_a_gateway_the_demo_says_so_and_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     async def play_it(*_: object, **__: object) -> Demo:
-        raise StepFailed("no gateway today")
+        raise StepError("no gateway today")
 
     monkeypatch.setattr(demo_module, "play", play_it)
     with pytest.raises(SystemExit) as ended:
@@ -412,7 +411,7 @@ class Gateway:
 async def test_a_step_believes_only_what_it_sees(
     step: Callable[[Stage], Awaitable[Shown]], gateway: Gateway, told: str, tmp_path: Path
 ):
-    with pytest.raises(StepFailed, match=told):
+    with pytest.raises(StepError, match=told):
         await step(staged(gateway, tmp_path))
 
 
@@ -421,5 +420,5 @@ async def test_a_gateway_that_does_not_advertise_fails_the_negotiation(tmp_path:
     stage = staged(Gateway(), tmp_path)
     stage.meter.sent(JSONRPCRequest(jsonrpc="2.0", id=1, method="server/discover"))
     stage.meter.received(JSONRPCResponse(jsonrpc="2.0", id=1, result={"capabilities": {"experimental": {}}}))
-    with pytest.raises(StepFailed, match="does not advertise"):
+    with pytest.raises(StepError, match="does not advertise"):
         await negotiate(stage)

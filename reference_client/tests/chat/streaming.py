@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
-from .endpoint import ScriptedModel, Step, streamed_chat, streamed_messages
+from ..providers.endpoint import ScriptedModel, Step, streamed_chat, streamed_messages  # noqa: TID252
 
 Json = dict[str, Any]
 

@@ -1,15 +1,12 @@
-"""The parts of `chat` that have no terminal: chunks as services really send them, and words that are kept whole."""
+"""Chunks of chat completions as services really send them, put together."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from tools_search_client.chat.completion_parts import CompletionParts
-from tools_search_client.chat.model import ModelFailed
-from tools_search_client.chat.wrapping import WordWrap
+from tools_search_client.chat.completion_chunks import CompletionChunks
+from tools_search_client.chat.failures import ModelError
 
 Json = dict[str, Any]
 
@@ -22,11 +19,11 @@ def call(name: str | None = None, arguments: Any = None, **more: Any) -> Json:
 
 
 def put_together(*pieces: Json) -> list[tuple[str | None, str, Any]]:
-    parts = CompletionParts()
+    chunks = CompletionChunks()
     for piece in pieces:
-        parts.add({"choices": [{"index": 0, "delta": {"tool_calls": [piece]}, "finish_reason": None}]})
-    parts.add(END)
-    calls = parts.whole()["choices"][0]["message"]["tool_calls"]
+        chunks.add({"choices": [{"index": 0, "delta": {"tool_calls": [piece]}, "finish_reason": None}]})
+    chunks.add(END)
+    calls = chunks.whole()["choices"][0]["message"]["tool_calls"]
     return [(one["id"], one["function"]["name"], one["function"]["arguments"]) for one in calls]
 
 
@@ -57,13 +54,13 @@ def test_arguments_that_are_an_object_stay_one():
 
 
 def test_what_a_service_adds_is_kept():
-    parts = CompletionParts()
+    chunks = CompletionChunks()
     for reasoning in ("Let me ", "think."):
         delta = {"role": "assistant", "reasoning_content": reasoning, "details": [reasoning]}
-        parts.add({"choices": [{"delta": delta}]})
-    parts.add(END)
-    parts.add({"choices": [], "usage": {"prompt_tokens": 5}})
-    whole = parts.whole()
+        chunks.add({"choices": [{"delta": delta}]})
+    chunks.add(END)
+    chunks.add({"choices": [], "usage": {"prompt_tokens": 5}})
+    whole = chunks.whole()
     message = whole["choices"][0]["message"]
     assert message["reasoning_content"] == "Let me think."
     assert message["details"] == ["Let me ", "think."]
@@ -72,16 +69,7 @@ def test_what_a_service_adds_is_kept():
 
 
 def test_a_completion_without_an_end_is_none():
-    parts = CompletionParts()
-    assert parts.add({"choices": [{"delta": {"content": "Hello"}}]}) == "Hello"
-    with pytest.raises(ModelFailed, match="broke off"):
-        parts.whole()
-
-
-@given(st.lists(st.text(alphabet="ab \n", max_size=12), max_size=12), st.integers(min_value=1, max_value=20))
-def test_wrapping_loses_no_word_and_breaks_none_that_fits(pieces: list[str], width: int):
-    wrap = WordWrap(lambda: width)
-    shown = "".join(map(wrap.add, pieces)) + wrap.end()
-    assert shown.split() == "".join(pieces).split()
-    long_words = {word for word in shown.split() if len(word) > width}
-    assert all(len(line) <= width or long_words.intersection(line.split()) for line in shown.split("\n"))
+    chunks = CompletionChunks()
+    assert chunks.add({"choices": [{"delta": {"content": "Hello"}}]}) == "Hello"
+    with pytest.raises(ModelError, match="broke off"):
+        chunks.whole()

@@ -19,7 +19,7 @@ import pytest
 pytestmark = pytest.mark.anyio
 
 PROGRAM = [sys.executable, "-m", "tools_search_client"]
-STUBBORN = Path(__file__).parents[2] / "reference_server/tests/servers/raw.py"
+STUBBORN = Path(__file__).parents[3] / "reference_server/tests/servers/raw.py"
 Until = Callable[[Callable[[], bool]], Any]
 
 INTERRUPTED_IMPORT = """
@@ -62,7 +62,7 @@ async def test_a_signal_ends_it_with_its_own_exit_code_and_leaves_no_process(
             code = await process.wait()
         await until(lambda: not is_alive(server.pid))
     assert (code, errors.decode()) == (128 + number, f"Error: interrupted by {number.name}\n")
-    assert json.loads(output)["error"]["type"] == "Interrupted"
+    assert json.loads(output)["error"]["type"] == "InterruptionError"
 
 
 @pytest.mark.parametrize("number", [None, signal.SIGINT, signal.SIGTERM])

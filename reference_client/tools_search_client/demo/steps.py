@@ -1,0 +1,326 @@
+"""The steps of the demo. Each returns what it showed, or raises `StepError`; none believes more than it sees."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final
+
+from mcp_ext_tools_search.types import EXTENSION_ID
+from mcp_types import TextContent, Tool
+
+from tools_search_client.demo.programs import SERVER, conformance_report
+from tools_search_client.demo.stage import (
+    START_SECONDS,
+    Shown,
+    Stage,
+    StepError,
+    Traffic,
+    WireMeter,
+    observed,
+    over_gateway,
+)
+from tools_search_client.demo.workspace import Workspace, git
+from tools_search_client.federation.configuration import load_configuration
+from tools_search_client.federation.federation import Federation, open_federation
+from tools_search_client.found import FederatedSearch
+from tools_search_client.text import shorten
+
+_LIMIT: Final = 5
+"""Tools per search: as many as a host would put in front of a model."""
+_SHOWN: Final = 3
+_TOKENIZER: Final = "o200k_base"
+_BRANCH: Final = "prices"
+_CLIENT_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
+
+MEASURED: Final = (57, 79)
+"""Percent of the right tools that come first, and among the first five, over five public sets of requests."""
+_HOW_GOOD: Final = (
+    "These requests use the words of the tools. Not all do: over the requests of five public sets, "
+    f"{MEASURED[0]} % of the right tools come first and {MEASURED[1]} % are among the first five "
+    "(benchmarks/RESULTS.md)."
+)
+
+
+# Negotiation: the words of client and gateway about the extension, in both eras, read off the wire
+
+
+async def negotiate(stage: Stage) -> Shown:
+    """Connect as a modern and as a legacy client, and show what both sides declare."""
+    modern = await _negotiated(stage.gateway, stage.meter, "server/discover")
+    async with over_gateway(stage.url, "legacy") as (gateway, meter):
+        legacy = await _negotiated(gateway, meter, "initialize")
+    lines = [f"extension  {EXTENSION_ID}", *_era_lines("modern", modern), *_era_lines("legacy", legacy)]
+    return Shown({"extension": EXTENSION_ID, "modern": modern, "legacy": legacy}, lines)
+
+
+async def _negotiated(gateway: Federation, meter: WireMeter, method: str) -> dict[str, Any]:
+    (described,) = await gateway.describe(deadline=START_SECONDS)
+    exchange = next(meter.exchanges(method), None)
+    failure = described.report.failure
+    if failure is not None or exchange is None:
+        raise StepError(f"no {method}: {failure.message if failure else 'the gateway speaks another era'}")
+    capabilities = exchange.result.get("capabilities", {})
+    advertised = {
+        place: capabilities[place][EXTENSION_ID]
+        for place in ("extensions", "experimental")
+        if EXTENSION_ID in capabilities.get(place, {})
+    }
+    if not advertised:
+        raise StepError(f"the gateway does not advertise the extension in its answer to {method}")
+    # A legacy client declares its capabilities in `initialize`, a modern one in every request.
+    own = exchange.params.get("capabilities") or exchange.params.get("_meta", {}).get(_CLIENT_CAPABILITIES, {})
+    declared: dict[str, Any] = own.get("extensions", {})
+    return {
+        "protocolVersion": described.protocol_version,
+        "request": method,
+        "clientDeclares": {name: settings for name, settings in declared.items() if name == EXTENSION_ID},
+        "serverAdvertises": advertised,
+    }
+
+
+def _era_lines(era: str, facts: Mapping[str, Any]) -> list[str]:
+    settings = next(iter(facts["serverAdvertises"].values()))
+    # No size as long as a server behind the gateway has not answered yet, or is searched itself.
+    size = f"{settings['catalogSize']} tools" if "catalogSize" in settings else "tools"
+    declared = facts["clientDeclares"]
+    return [
+        f"{era}     {facts['request']} → {facts['protocolVersion']}",
+        f"           the client declares   {json.dumps(declared[EXTENSION_ID]) if declared else 'nothing'}",
+        f"           the server advertises in {' and '.join(facts['serverAdvertises'])}",
+        f"           {size} on {', '.join(settings.get('topics', []))}",
+    ]
+
+
+# Search over the gateway, and the same over its servers without the extension
+
+
+async def search(stage: Stage) -> Shown:
+    """Search the gateway, and keep the answers and the traffic."""
+    for query in stage.queries:
+        before = stage.meter.traffic
+        answer = await stage.gateway.search(query, limit=_LIMIT)
+        if answer.failed or answer.servers[0].mode != "search" or not answer.tools:
+            raise StepError(f"{query!r} was not answered by tools/search with any tool")
+        stage.searching.append(stage.meter.traffic.since(before))
+        stage.answers[query] = answer
+    wrong = [query for query, tool in stage.queries.items() if _first(stage.answers[query]) != tool]
+    if wrong:
+        raise StepError(f"the right tool is not first for {', '.join(map(repr, wrong))}")
+    facts = {"limit": _LIMIT, "searches": _answers_json(stage.answers)}
+    return Shown(facts, [*_answer_lines(stage.answers), "", _HOW_GOOD])
+
+
+async def fall_back(stage: Stage) -> Shown:
+    """Ask the servers themselves: none offers the extension, so each is listed and the answers are merged."""
+    async with open_federation(load_configuration(stage.configuration), observed(WireMeter())) as federation:
+        servers = await federation.describe(deadline=None)
+        answers = {query: await federation.search(query, limit=_LIMIT) for query in stage.queries}
+    failed = [f"{one.report.server} ({one.report.failure.message})" for one in servers if one.report.failure]
+    if failed:
+        raise StepError(f"not every server answered: {', '.join(failed)}")
+    agree = sum(_first(stage.answers[query]) == _first(answer) for query, answer in answers.items())
+    rows = [
+        {
+            "server": one.report.server,
+            "mode": one.report.mode,
+            "era": one.report.era,
+            "protocolVersion": one.protocol_version,
+            "tools": one.tools,
+        }
+        for one in servers
+    ]
+    lines = [f"{'server':<11} {'protocol':<19} {'mode':<7} tools"]
+    for row in rows:
+        protocol = f"{row['protocolVersion']} {row['era']}"
+        lines.append(f"{row['server']:<11} {protocol:<19} {row['mode'] or '-':<7} {row['tools']}")
+    lines += [*_answer_lines(answers), f"{agree} of {len(answers)} begin with the same tool as over the gateway"]
+    return Shown({"servers": rows, "searches": _answers_json(answers), "sameFirstTool": agree}, lines)
+
+
+def _first(answer: FederatedSearch) -> str | None:
+    return answer.tools[0].name if answer.tools else None
+
+
+def _milliseconds(answer: FederatedSearch) -> float:
+    return max(report.milliseconds for report in answer.servers)
+
+
+def _answers_json(answers: Mapping[str, FederatedSearch]) -> list[dict[str, Any]]:
+    return [
+        {
+            "query": query,
+            "milliseconds": _milliseconds(answer),
+            "tools": [
+                {"name": tool.name, "score": tool.hit.score, "matched": tool.hit.matched} for tool in answer.tools
+            ],
+        }
+        for query, answer in answers.items()
+    ]
+
+
+def _answer_lines(answers: Mapping[str, FederatedSearch]) -> list[str]:
+    lines: list[str] = []
+    for query, answer in answers.items():
+        lines.append(f'"{query}"  ({_milliseconds(answer):.0f} ms)')
+        for rank, tool in enumerate(answer.tools[:_SHOWN], start=1):
+            lines.append(f"  {rank}. {tool.name:<28} matched {', '.join(tool.hit.matched or ['?'])}")
+    return lines
+
+
+# Calls of tools that were found, with their effects, checked without asking the server
+
+
+@dataclass(frozen=True, slots=True)
+class _Errand:
+    """Something to get done: the request for it, the tool that does it, and a check that it was done."""
+
+    query: str
+    tool: str
+    arguments: Callable[[Workspace], dict[str, Any]]
+    effect: Callable[[Workspace], str | None]
+    """Describes what exists now; `None` where nothing does."""
+
+
+def _branch(workspace: Workspace) -> str | None:
+    listed = git(workspace.repository, "branch", "--list", _BRANCH)
+    return f"git branch --list: {listed}" if listed else None
+
+
+def _workbook(workspace: Workspace) -> str | None:
+    if not zipfile.is_zipfile(workspace.workbook):
+        return None
+    with zipfile.ZipFile(workspace.workbook) as book:
+        sheets = sum(name.startswith("xl/worksheets/") for name in book.namelist())
+    return f"{workspace.workbook.name}: {workspace.workbook.stat().st_size} bytes, {sheets} sheet"
+
+
+_MAKE_BRANCH: Final = _Errand(
+    "create a new branch",
+    "git__git_create_branch",
+    lambda workspace: {"repo_path": str(workspace.repository), "branch_name": _BRANCH},
+    _branch,
+)
+_MAKE_WORKBOOK: Final = _Errand(
+    "create a new Excel workbook",
+    "excel__create_workbook",
+    lambda workspace: {"path": str(workspace.workbook), "sheets": ["Budget"]},
+    _workbook,
+)
+
+
+def queries(workspace: Workspace) -> dict[str, str]:
+    """Return the searches of the demo, those of the errands included, each with the tool that is right for it."""
+    sheets = {"rename a worksheet": "excel__rename_sheet"}
+    return {
+        **({_MAKE_BRANCH.query: _MAKE_BRANCH.tool} if workspace.no_git is None else sheets),
+        "current time in Tokyo": "time__get_current_time",
+        _MAKE_WORKBOOK.query: _MAKE_WORKBOOK.tool,
+    }
+
+
+async def call(stage: Stage) -> Shown:
+    """Call tools that the searches found, and show the effects."""
+    errands = [errand for errand in (_MAKE_BRANCH, _MAKE_WORKBOOK) if errand.query in stage.answers]
+    if not errands:
+        raise StepError("nothing was found that could be called")
+    before = len(list(stage.meter.exchanges("tools/list")))
+    done = [await _run(stage, errand) for errand in errands]
+    listings = len(list(stage.meter.exchanges("tools/list"))) - before
+    if listings:
+        raise StepError("a tool that was found had to be listed before it could be called")
+    lines = [
+        line
+        for one in done
+        for line in (f"call  {one['tool']}", f"      said  {one['said']}", f"      seen  {one['seen']}")
+    ]
+    return Shown({"calls": done, "listRequests": listings}, [*lines, "no tools/list was sent for this"])
+
+
+async def _run(stage: Stage, errand: _Errand) -> dict[str, Any]:
+    found = [tool.name for tool in stage.answers[errand.query].tools]
+    if found[:1] != [errand.tool]:
+        raise StepError(f"{errand.query!r} did not find {errand.tool} first but {', '.join(found) or 'nothing'}")
+    if errand.effect(stage.workspace) is not None:
+        raise StepError(f"{errand.tool} has nothing left to do")
+    result = await stage.gateway.call(errand.tool, errand.arguments(stage.workspace))
+    said = " ".join(block.text for block in result.content if isinstance(block, TextContent))
+    if result.is_error:
+        raise StepError(f"{errand.tool} reports an error: {said}")
+    seen = errand.effect(stage.workspace)
+    if seen is None:
+        raise StepError(f"{errand.tool} says that it is done, but nothing has changed")
+    return {"tool": errand.tool, "said": shorten(said or "nothing", 60), "seen": seen}
+
+
+# The cost of listing everything and of searching, on the wire and in front of a model, over the same gateway
+
+
+async def compare(stage: Stage) -> Shown:
+    """List everything once, and compare it with the mean of the searches."""
+    stage.gateway.forget()  # it may have been listed before, to count the tools of a gateway that had just started
+    before = stage.meter.traffic
+    listing = await stage.gateway.list()
+    if not listing.tools or not stage.answers:
+        raise StepError("there is nothing to compare")
+    listed = _cost(stage.meter.traffic.since(before), [tool.tool for tool in listing.tools])
+    searches = [
+        _cost(traffic, [tool.tool for tool in answer.tools])
+        for traffic, answer in zip(stage.searching, stage.answers.values(), strict=True)
+    ]
+    searched = {unit: round(sum(cost[unit] for cost in searches) / len(searches), 1) for unit in listed}
+    saved = {unit: round(100 * (1 - searched[unit] / listed[unit]), 1) for unit in ("bytes", "tokens")}
+    facts = {"tokenizer": _TOKENIZER, "limit": _LIMIT, "listing": listed, "search": searched, "savedPercent": saved}
+    lines = [f"{'':<19} {'messages':>8} {'bytes':>8} {'tools':>6} {'tokens':>8}"]
+    for way, row in (("list everything", listed), (f"search (mean of {len(searches)})", searched)):
+        lines.append(
+            f"{way:<19} {row['messages']:>8,.0f} {row['bytes']:>8,.0f} {row['tools']:>6,.0f} {row['tokens']:>8,.0f}"
+        )
+    percent = f"{saved['bytes']:.0f} %"
+    lines.append(f"{'saved':<19} {'':>8} {percent:>8} {'':>6} {saved['tokens']:>6.0f} %")
+    lines.append("bytes on the wire, both ways; tokens of definitions in front of a model (o200k)")
+    return Shown(facts, lines)
+
+
+def _cost(traffic: Traffic, tools: Sequence[Tool]) -> dict[str, float]:
+    return {
+        "messages": traffic.messages,
+        "bytes": traffic.bytes,
+        "tools": len(tools),
+        "tokens": _definition_tokens(tools),
+    }
+
+
+def _definition_tokens(tools: Iterable[Tool]) -> int:
+    """Return the tokens of the definitions as hosts hand them to a model: name, description and parameters."""
+    # The tokenizer comes with the `demo` extra, has no types, and takes a moment to load.
+    encoding: Any = import_module("bpe_openai").get_encoding(_TOKENIZER)
+    definitions = (
+        {"name": tool.name, "description": tool.description or "", "parameters": tool.input_schema} for tool in tools
+    )
+    return sum(len(encoding.encode(json.dumps(one, ensure_ascii=False))) for one in definitions)
+
+
+# The verdict of the conformance suite on the server that was just used
+
+
+async def judge(stage: Stage) -> Shown:
+    """Run the suite as a process and show its report."""
+    report = await conformance_report(SERVER, stage.progress)
+    verdict: dict[str, Any] = report["verdict"]
+    if verdict["exitStatus"]:
+        raise StepError(str(verdict["text"]))
+    cells: list[dict[str, Any]] = report["cells"]
+    lines = ["tools-search-conformance server -- tools-search-server"]
+    for cell in cells:
+        counts: dict[str, dict[str, int]] = cell["counts"]
+        levels = [
+            f"{level}: " + ", ".join(f"{count} {status}" for status, count in counted.items() if count)
+            for level, counted in counts.items()
+        ]
+        lines.append(f"{cell['name']:<24} {'   '.join(levels)}")
+    facts = {"exitStatus": verdict["exitStatus"], "verdict": verdict["text"], "cells": cells}
+    return Shown(facts, [*lines, str(verdict["text"])])
