@@ -23,7 +23,7 @@ from tools_search_client import (
     SyntheticToolResult,
     ToolCall,
 )
-from tools_search_client.chat.lines import savings_line
+from tools_search_client.chat.terminal import savings_line
 from tools_search_client.conversation.catalog import ServerOffer
 from tools_search_client.conversation.manifest import manifest
 from tools_search_client.found import FoundTool

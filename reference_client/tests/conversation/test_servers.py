@@ -25,7 +25,7 @@ from tools_search_client import (
     UnknownToolError,
     open_federation,
 )
-from tools_search_client.demo.meter import WireMeter
+from tools_search_client.demo.stage import WireMeter
 from tools_search_hosts import Rule, ServerEntry, StdioTarget, Toolset
 
 pytestmark = pytest.mark.anyio

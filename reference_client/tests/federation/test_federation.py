@@ -12,7 +12,7 @@ import anyio
 import pytest
 from mcp_ext_tools_search.ranking import ToolIndex
 from mcp_types import TextContent, Tool
-from tools_search_client.demo.meter import WireMeter
+from tools_search_client.demo.stage import WireMeter
 from tools_search_client.errors import AmbiguousToolError, ServerUnavailableError, UnknownToolError
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.federation import FederationOptions, open_federation
