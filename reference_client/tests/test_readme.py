@@ -52,7 +52,7 @@ def test_its_configuration_is_read(tmp_path: Path):
 
 
 def test_it_fits_on_a_few_screens():
-    assert len(README.splitlines()) <= 290
+    assert len(README.splitlines()) < 250
 
 
 def test_every_public_name_exists_and_is_listed_once():
@@ -119,3 +119,15 @@ async def test_the_page_to_copy_raises_what_listing_does_not_mend(liar: Any, fau
     with anyio.fail_after(10):
         await find()
     assert server.asked("tools/list") == []
+
+
+@pytest.mark.parametrize("server", ["searching", "listed"])
+def test_the_page_to_copy_runs_as_it_stands(server: str, reference_server: StdioTarget, plain_server: StdioTarget):
+    target, query = (
+        (reference_server, "create an invoice") if server == "searching" else (plain_server, "turn a text around")
+    )
+    program = [sys.executable, "-m", "tools_search_client.one_server", query, "--", target.command, *target.args]
+    done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=30)
+    how, first = done.stdout.splitlines()[:2]
+    assert ("tools/search" in how) == (server == "searching")
+    assert first.startswith("'create_invoice'" if server == "searching" else "'reverse_text'")

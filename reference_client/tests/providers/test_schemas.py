@@ -41,18 +41,17 @@ keywords = st.sampled_from(
 @given(st.lists(odd_names, max_size=6, unique=True), st.booleans())
 def test_every_argument_is_valid_and_leads_back_to_its_original(stated: list[str], is_plain: bool):
     root = OBJECT | {"properties": {name: {"type": "string"} for name in stated}, "required": stated}
-    parameters = adapted(root, plain_names=is_plain)
-    sent = list(parameters.schema["properties"])
+    schema, renamed = adapted(root, plain_names=is_plain)
+    sent = list(schema["properties"])
     pattern = r"[A-Za-z_][A-Za-z0-9_]{0,63}" if is_plain else r"[A-Za-z0-9_.-]{1,64}"
     assert all(re.fullmatch(pattern, name) for name in sent)
-    assert parameters.schema.get("required", []) == sent
-    given_back = parameters.original({name: number for number, name in enumerate(sent)})
-    assert [name.encode("utf-8", "replace").decode() for name in stated] == list(given_back)
+    assert schema.get("required", []) == sent
+    assert [name.encode("utf-8", "replace").decode() for name in stated] == [renamed.get(name, name) for name in sent]
 
 
 @given(st.dictionaries(keywords, json_values, max_size=5), st.booleans())
 def test_any_json_in_place_of_a_schema_becomes_one_that_providers_accept(stated: dict[str, Any], is_narrow: bool):
-    schema = adapted(stated, keywords=KEYWORDS if is_narrow else None).schema
+    schema, _ = adapted(stated, keywords=KEYWORDS if is_narrow else None)
     Draft202012Validator.check_schema(schema)
     assert schema["type"] == "object"
     assert isinstance(schema["properties"], dict)
@@ -86,7 +85,7 @@ REWRITTEN: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("stated", "sent"), REWRITTEN)
 def test_schemas_that_providers_refuse_are_rewritten(stated: dict[str, Any], sent: dict[str, Any]):
-    schema = adapted(stated).schema
+    schema, _ = adapted(stated)
     assert {key: value for key, value in schema.items() if key not in ("$defs", "description")} == sent
 
 
@@ -95,7 +94,7 @@ def test_alternatives_at_the_root_are_described_in_words():
         "properties": {"x": {}, "y": {}},
         "oneOf": [{"required": ["x"]}, {"required": ["y"]}],
     }
-    assert adapted(root).schema["description"] == (
+    assert adapted(root)[0]["description"] == (
         'The arguments together must also satisfy oneOf: [{"required":["x"]},{"required":["y"]}]'
     )
 
@@ -103,7 +102,7 @@ def test_alternatives_at_the_root_are_described_in_words():
 def test_keywords_that_a_narrow_dialect_lacks_are_described_in_words():
     property_ = {"type": "string", "pattern": "^a", "description": "A word."}
     root = OBJECT | {"properties": {"x": property_, "y": {"const": 5}, "z": {"enum": [True]}}}
-    assert adapted(root, keywords=KEYWORDS).schema["properties"] == {
+    assert adapted(root, keywords=KEYWORDS)[0]["properties"] == {
         "x": {"type": "string", "description": 'A word. (pattern: "^a")'},
         "y": {"enum": [5]},
         "z": {},

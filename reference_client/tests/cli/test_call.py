@@ -1,0 +1,151 @@
+"""The command `call`: what it asks, prints and refuses."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from tools_search_hosts import StdioTarget
+
+from .conftest import Run, command_line
+
+PROGRAM = [sys.executable, "-m", "tools_search_client"]
+
+
+def test_call_prints_what_the_tool_says(run: Run, config: Path):
+    outcome = run("call", "add_numbers", '{"first": 2, "second": 3}', "--config", config, "--yes")
+    assert (outcome.code, outcome.output) == (0, "5\n")
+
+
+def test_call_as_json_prints_the_whole_result(run: Run, config: Path):
+    arguments = ("call", "plain__add_numbers", '{"first": 2, "second": 3}', "--config", config, "--yes", "--json")
+    assert run(*arguments).json["result"]["structuredContent"] == {"result": 5}
+
+
+def test_a_tool_that_fails_ends_with_one(run: Run, plain_server: StdioTarget):
+    outcome = run("call", "fail_always", "--command", command_line(plain_server), "--yes")
+    assert outcome.code == 1
+    assert "reports an error" in outcome.errors
+
+
+@pytest.mark.parametrize("fault", ["none", "read-only"])
+def test_no_tool_is_called_where_nobody_can_be_asked_whatever_it_says_of_itself(run: Run, liar: Any, fault: str):
+    server = liar(fault)
+    outcome = run("call", "make_alpha", "--command", command_line(server.target))
+    assert outcome.code == 2
+    assert "add --yes to call it, or name it in `alwaysAllow`" in outcome.errors
+    assert server.asked("tools/call") == []
+
+
+@pytest.mark.parametrize(
+    ("members", "code"),
+    [
+        ({"alwaysAllow": ["make_alpha"]}, 0),
+        ({"autoApprove": ["*"]}, 0),
+        ({"trust": True}, 0),
+        ({"alwaysAllow": ["make_beta", "good__make_alpha"], "trust": False}, 2),
+    ],
+)
+def test_the_operators_configuration_ends_the_asking(
+    run: Run,
+    liar: Any,
+    write_configuration: Callable[[dict[str, object]], Path],
+    members: dict[str, Any],
+    code: int,
+):
+    server = liar()
+    config = write_configuration({"good": server.as_configured() | members})
+    assert run("call", "make_alpha", "--config", str(config)).code == code
+    assert len(server.asked("tools/call")) == (code == 0)
+
+
+@pytest.mark.parametrize(("answer", "code", "calls"), [("y\n", 0, 1), ("n\n", 2, 0)])
+def test_a_tool_is_called_after_consent(
+    run: Run, liar: Any, monkeypatch: pytest.MonkeyPatch, answer: str, code: int, calls: int
+):
+    terminal = io.StringIO(answer)
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", terminal)
+    server = liar("read-only")
+    outcome = run("call", "make_alpha", "--command", command_line(server.target))
+    assert outcome.code == code
+    assert "Make a alpha thing" in outcome.errors or "says nothing of itself" in outcome.errors
+    assert len(server.asked("tools/call")) == calls
+
+
+def test_arguments_can_come_from_standard_input(run: Run, liar: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO('{"size": 7}'))
+    outcome = run("call", "make_alpha", "-", "--command", command_line(liar().target), "--yes")
+    assert '"size": 7' in outcome.output
+
+
+@pytest.mark.parametrize("arguments", ["{", "[]", "5"])
+def test_arguments_that_are_no_object_are_refused_before_anything_starts(run: Run, liar: Any, arguments: str):
+    server = liar()
+    outcome = run("call", "make_alpha", arguments, "--command", command_line(server.target), "--yes")
+    assert outcome.code == 2
+    assert server.asked() == []
+
+
+def test_an_unknown_tool_is_answered_with_the_closest(run: Run, config: Path):
+    outcome = run("call", "reverse_txet", "--config", config, "--json")
+    assert outcome.code == 2
+    assert "plain__reverse_text" in outcome.json["error"]["message"]
+    assert outcome.json["error"]["type"] == "UnknownToolError"
+
+
+def test_content_that_is_no_text_and_structured_content_alone_are_printed_as_json(run: Run, liar: Any):
+    for fault, told in (("image", '"mimeType": "image/png"'), ("structured", '"sum": 5')):
+        assert told in run("call", "make_alpha", "--command", command_line(liar(fault).target), "--yes").output
+
+
+def test_a_tool_may_take_as_long_as_the_user_says(run: Run, liar: Any):
+    line = command_line(liar("call-hangs").target)
+    outcome = run("call", "make_alpha", "--command", line, "--yes", "--call-timeout", "0.2", "--json")
+    assert (outcome.code, outcome.json["error"]["type"]) == (1, "ServerTimeoutError")
+
+
+def test_an_error_of_a_server_stays_on_one_line(run: Run, liar: Any):
+    outcome = run("call", "make_alpha", "--command", command_line(liar("call-refused").target), "--yes")
+    assert (outcome.code, outcome.errors) == (1, "Error: no Error: all is well (-32000)\n")
+
+
+@pytest.mark.anyio
+async def test_a_question_is_interrupted_as_well(plain_server: Any) -> None:
+    command = " ".join([plain_server.command, *plain_server.args])
+    program = [*PROGRAM, "call", "add_numbers", '{"a": 1, "b": 2}', "--command", command]
+    ours, theirs = pty.openpty()
+    with anyio.fail_after(30):
+        async with await anyio.open_process(program, stdin=theirs) as process:
+            os.close(theirs)
+            assert process.stderr is not None
+            asked = b""
+            while b"Call it?" not in asked:
+                asked += await process.stderr.receive()
+            while process.returncode is None:
+                # One that comes just before the program waits for the answer is only heard with the next one.
+                process.send_signal(signal.SIGINT)
+                with anyio.move_on_after(5):
+                    await process.wait()
+            assert process.returncode == 128 + signal.SIGINT
+    os.close(ours)
+
+
+def test_where_nobody_can_be_asked_since_the_input_is_closed_a_tool_is_not_called(plain_server: Any) -> None:
+    command = shlex.join([plain_server.command, *plain_server.args])
+    line = [*PROGRAM, "call", "add_numbers", '{"a": 1, "b": 2}', "--command", command]
+    done = subprocess.run(
+        ["bash", "-c", 'exec "$@" <&-', "bash", *line], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 2
+    assert "add --yes" in done.stderr

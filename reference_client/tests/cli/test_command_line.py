@@ -1,0 +1,99 @@
+"""The command line as a whole: help, errors as JSON, Ctrl-C while it is loaded, an output that nobody reads."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import Run
+
+PROGRAM = [sys.executable, "-m", "tools_search_client"]
+INTERRUPTED_IMPORT = """
+import runpy, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+runpy.run_module("tools_search_client", run_name="__main__")
+"""
+"""Runs the program and sends SIGINT when it is about to import a module."""
+
+
+@pytest.mark.parametrize("command", [(), ("search",), ("servers",), ("tools",), ("call",), ("demo",)])
+def test_every_command_explains_itself(run: Run, command: tuple[str, ...]):
+    outcome = run(*command, "--help")
+    assert outcome.code == 0
+    assert "Usage: tools-search-client" in outcome.output
+
+
+def test_the_version_is_told(run: Run):
+    assert "tools-search-client" in run("--version").output
+
+
+def test_the_program_runs_as_a_process(config: Path):
+    program = [
+        sys.executable,
+        "-m",
+        "tools_search_client",
+        "search",
+        "reverse a text",
+        "--config",
+        str(config),
+        "--json",
+    ]
+    done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=30)
+    assert json.loads(done.stdout)["tools"][0]["name"] == "plain__reverse_text"
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("imported", ["click", "mcp", "rich.console", "tools_search_client.cli.show"])
+def test_ctrl_c_while_the_program_is_still_being_loaded_ends_it_in_one_line(imported: str) -> None:
+    shown = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_IMPORT, imported], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (shown.returncode, shown.stdout, shown.stderr) == (130, "", "Error: interrupted by SIGINT\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["search", "x"],
+        ["search", "", "--command", "true"],
+        ["search", "x", "--limit", "0", "--command", "true"],
+        ["call", "x", "{bad", "--command", "true"],
+        ["search", "x", "--config", "nowhere.json"],
+        ["nothing"],
+        ["call", "x", "-", "--command", "true"],
+    ],
+)
+def test_programs_get_every_mistake_as_json(arguments: list[str]) -> None:
+    line = [*PROGRAM, *arguments, "--json"]
+    closed_input = ["bash", "-c", 'exec "$@" <&-', "bash", *line]
+    done = subprocess.run(closed_input, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 2
+    message = json.loads(done.stdout)["error"]["message"]
+    assert message
+    assert message.splitlines()[0] in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "said"),
+    [
+        ("| true; exit ${PIPESTATUS[0]}", 141, ""),
+        (">/dev/full", 1, "cannot be written to standard output: No space left"),
+        (">&-", 2, ""),
+    ],
+)
+@pytest.mark.parametrize("asked", ["search x --json --config nowhere.json"])
+def test_an_output_that_cannot_be_written_is_no_crash(redirection: str, code: int, said: str, asked: str) -> None:
+    line = f"{sys.executable} -m tools_search_client {asked} {redirection}"
+    done = subprocess.run(["bash", "-c", line], stderr=subprocess.PIPE, text=True, timeout=30, check=False)
+    assert (done.returncode, "Traceback" in done.stderr, "Exception ignored" in done.stderr) == (code, False, False)
+    assert said in done.stderr

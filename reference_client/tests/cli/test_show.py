@@ -1,0 +1,210 @@
+"""The commands `servers`, `tools`, `search` and `stats`: what they print, and the code they end with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from tools_search_hosts import StdioTarget
+
+from .conftest import Run, Until, Write, command_line
+
+
+def test_tools_are_shown_as_loaded_or_deferred_where_they_are_loaded_on_demand(
+    run: Run, liar: Any, plain_server: StdioTarget, write_configuration: Write
+):
+    plain = {"command": plain_server.command, "args": list(plain_server.args)}
+    config = write_configuration({"one": liar(tools=1).as_configured() | {"defer_loading": True}, "plain": plain})
+    assert "status" not in run("tools", "--config", config).output
+    document = json.loads(config.read_text()) | {"tool_discovery": {"enabled": True}}
+    config.write_text(json.dumps(document))
+    shown = run("tools", "--config", config, "--json").json["tools"]
+    assert {tool["name"]: tool["status"] for tool in shown} == {
+        "one__make_alpha": "deferred",
+        "plain__add_numbers": "loaded",
+        "plain__reverse_text": "loaded",
+        "plain__fail_always": "loaded",
+    }
+    assert "deferred" in run("tools", "--config", config).output
+
+
+def test_stats_tell_what_listing_costs_and_what_finding_on_demand_saves(
+    run: Run, reference_server: StdioTarget, plain_server: StdioTarget, write_configuration: Write
+):
+    many = {"command": reference_server.command, "args": [*reference_server.args], "defer_loading": True}
+    config = write_configuration(
+        {"plain": {"command": plain_server.command, "args": [*plain_server.args]}, "many": many}
+    )
+    document = json.loads(config.read_text()) | {"tool_discovery": {"enabled": True}}
+    config.write_text(json.dumps(document))
+    outcome = run("stats", "--config", config, "--json")
+    assert outcome.code == 0
+    servers, first = outcome.json["servers"], outcome.json["firstRequest"]
+    assert list(servers) == ["many", "plain"]  # the dearest first
+    for count in ("definitions", "tokens"):
+        assert first["listed"][count] == servers["many"][count] + servers["plain"][count]
+    # `search_tools`, and beside it the tools of the server that is not deferred.
+    assert first["asConfigured"]["definitions"] == servers["plain"]["definitions"] + 1
+    assert first["onDemand"]["definitions"] == 1
+    assert first["onDemand"]["tokens"] < first["asConfigured"]["tokens"] < first["listed"]["tokens"]
+    assert "less" in run("stats", "--config", config).errors
+
+
+def test_stats_of_few_tools_say_that_nothing_is_saved(run: Run, plain_server: StdioTarget, write_configuration: Write):
+    config = write_configuration({"plain": {"command": plain_server.command, "args": [*plain_server.args]}})
+    assert "saves nothing" in run("stats", "--config", config).errors
+
+
+def test_search_prints_ranked_tools_and_every_server_as_json(run: Run, config: Path):
+    outcome = run("search", "add two numbers", "--config", config, "--limit", "3", "--json")
+    answer = outcome.json
+    assert outcome.code == 0
+    assert (answer["query"], answer["limit"]) == ("add two numbers", 3)
+    assert [tool["rank"] for tool in answer["tools"]] == [1, 2, 3]
+    first = answer["tools"][0]
+    assert (first["name"], first["server"], first["foundBy"]) == ("plain__add_numbers", "plain", "list")
+    assert "name" in first["matched"]
+    assert first["tool"]["inputSchema"]["required"] == ["first", "second"]
+    assert [(server["server"], server["mode"]) for server in answer["servers"]] == [
+        ("one", "search"),
+        ("plain", "list"),
+        ("gone", None),
+    ]
+    assert answer["servers"][2]["failure"]["kind"] == "unavailable"
+
+
+def test_search_prints_plain_lines_into_a_pipe_and_failures_beside_it(run: Run, config: Path):
+    outcome = run("search", "add two numbers", "--config", config, "--limit", "1")
+    heading, first = outcome.output.splitlines()
+    assert heading.split("\t") == ["#", "tool", "score", "by", "matched", "description"]
+    assert first.split("\t")[:2] == ["1", "plain__add_numbers"]
+    assert "gone failed" in outcome.errors
+
+
+@pytest.mark.parametrize(
+    ("stated", "options", "finds"),
+    [
+        ({}, [], True),
+        ({"least_confidence": 1}, [], False),
+        ({"least_confidence": 1}, ["--least-confidence", "0"], True),
+        ({}, ["--least-confidence", "1"], False),
+    ],
+)
+def test_nothing_is_found_below_the_confidence_that_the_configuration_or_an_option_states(
+    run: Run, plain_server: StdioTarget, tmp_path: Path, stated: dict[str, Any], options: list[str], finds: bool
+):
+    path = tmp_path / "confident.json"
+    plain = {"command": plain_server.command, "args": list(plain_server.args)}
+    path.write_text(json.dumps({"mcpServers": {"plain": plain}, "tool_discovery": stated}))
+    outcome = run("search", "what happens in the second season", "--config", str(path), *options)
+    assert outcome.code == 0
+    assert bool(outcome.output) == finds
+
+
+def test_a_search_without_a_match_says_that_this_is_no_proof(run: Run, plain_server: StdioTarget):
+    outcome = run("search", "xylophone", "--command", command_line(plain_server))
+    assert (outcome.code, outcome.output) == (0, "")
+    assert "no proof" in outcome.errors
+
+
+def test_a_search_that_was_listed_instead_says_why(run: Run, liar: Any):
+    outcome = run("search", "alpha", "--command", command_line(liar("refuses:-32603").target))
+    assert outcome.code == 0
+    assert "the server: listed instead of searched" in outcome.errors
+    assert "\x1b" not in outcome.errors
+
+
+def test_nothing_found_while_some_server_failed_is_incomplete(
+    run: Run, plain_server: StdioTarget, write_configuration: Write
+):
+    plain = {"command": plain_server.command, "args": list(plain_server.args)}
+    path = write_configuration({"plain": plain, "gone": {"command": "/nowhere/program"}})
+    assert run("search", "xylophone", "--config", path).code == 3
+
+
+@pytest.mark.parametrize("command", [("search", "x"), ("tools",), ("servers",)])
+def test_when_every_server_fails_the_command_fails(run: Run, write_configuration: Write, command: tuple[str, ...]):
+    path = write_configuration({"gone": {"command": "/nowhere/program"}})
+    outcome = run(*command, "--config", path)
+    assert outcome.code == 1
+    assert "/nowhere/program" in outcome.errors
+
+
+def test_the_only_servers_tools_keep_their_own_names(run: Run, liar: Any):
+    outcome = run("search", "alpha", "--command", command_line(liar().target), "--limit", "1", "--json")
+    assert [tool["name"] for tool in outcome.json["tools"]] == ["make_alpha"]
+
+
+def test_servers_shows_what_each_offers(run: Run, config: Path):
+    outcome = run("servers", "--config", config)
+    rows = [line.split("\t") for line in outcome.output.splitlines()]
+    assert rows[0] == ["server", "program", "protocol", "mode", "tools", "ms"]
+    assert [row[:5] for row in rows[1:]] == [
+        ["one", "-", "2026-07-28 modern", "search", "6"],
+        ["plain", "plain 1.0", "2026-07-28 modern", "list", "3"],
+        ["gone", "-", "-", "failed", "-"],
+    ]
+    assert outcome.code == 0
+
+
+def test_servers_as_json_tells_the_settings(run: Run, config: Path):
+    one, plain, gone = run("servers", "--config", config, "--json").json["servers"]
+    assert (one["settings"], plain["settings"], gone["settings"]) == ({"catalogSize": 6}, None, None)
+    assert (plain["serverInfo"]["name"], plain["tools"]) == ("plain", 3)
+    assert gone["failure"]["kind"] == "unavailable"
+
+
+@pytest.mark.parametrize("command", [("servers",), ("tools",), ("search", "alpha")])
+def test_tools_that_are_left_out_are_not_lost_in_silence(run: Run, liar: Any, command: tuple[str, ...]):
+    line = command_line(liar("list-flawed", place="nowhere").target)
+    outcome = run(*command, "--command", line)
+    assert (outcome.code, outcome.errors) == (
+        0,
+        "the server: 3 tools are left out, since their definitions are invalid\n",
+    )
+    assert run(*command, "--command", line, "--json").json["servers"][0]["leftOut"] == 3
+
+
+def test_tools_lists_every_tool_by_the_name_to_call_it_by(run: Run, config: Path):
+    names = [line.split("\t")[0] for line in run("tools", "--config", config).output.splitlines()[1:]]
+    assert len(names) == 9
+    assert {"one__make_alpha", "plain__reverse_text"} <= set(names)
+    as_json = run("tools", "--config", config, "--json").json
+    assert [tool["name"] for tool in as_json["tools"]] == names
+
+
+def test_what_a_server_writes_cannot_command_the_terminal(run: Run, liar: Any):
+    outcome = run("tools", "--command", command_line(liar("dressed-up").target))
+    assert "\x1b" not in outcome.output
+    assert "\u202e" not in outcome.output
+    assert len(outcome.output.splitlines()) == 2
+
+
+@pytest.mark.anyio
+async def test_a_server_that_is_killed_while_it_is_searched_loses_only_its_own_tools(
+    liar: Any, plain_server: StdioTarget, write_configuration: Write, until: Until
+):
+    victim = liar("hangs")
+    plain = {"command": plain_server.command, "args": list(plain_server.args)}
+    path = write_configuration({"plain": plain, "victim": victim.as_configured()})
+    program = [sys.executable, "-m", "tools_search_client", "search", "reverse a text", "--config", str(path), "--json"]
+    with anyio.fail_after(30):
+        async with await anyio.open_process(program, stderr=subprocess.DEVNULL) as process:
+            await until(lambda: bool(victim.asked("tools/search")))
+            os.kill(victim.pid, signal.SIGKILL)
+            assert process.stdout is not None
+            output = b"".join([chunk async for chunk in process.stdout])
+            code = await process.wait()
+    answer = json.loads(output)
+    assert (code, answer["tools"][0]["name"]) == (0, "plain__reverse_text")
+    assert [(one["server"], one["failure"] and one["failure"]["kind"]) for one in answer["servers"]] == [
+        ("plain", None),
+        ("victim", "unavailable"),
+    ]

@@ -1,0 +1,97 @@
+"""The options that choose servers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tools_search_hosts import StdioTarget
+
+from .conftest import Run, Write, command_line
+
+PROGRAM = [sys.executable, "-m", "tools_search_client"]
+
+
+def test_a_server_with_a_mistake_in_its_entry_fails_with_the_reason_and_the_others_are_searched(
+    run: Run, liar: Any, write_configuration: Write
+):
+    unset = {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer ${input:token}"}}
+    file = write_configuration({"one": liar().as_configured(), "unset": unset})
+    found = run("search", "alpha", "--config", str(file))
+    assert "one__make_alpha" in found.output
+    assert "unset" in found.errors
+    assert "set the environment variable MCP_INPUT_TOKEN" in found.errors
+    assert "cannot be used as it is configured" in run("servers", "--config", str(file)).errors
+
+
+def test_an_input_of_the_file_is_asked_for_on_a_terminal(liar: Any, tmp_path: Path):
+    server = liar(tools="${input:how-many}").as_configured()
+    file = tmp_path / "mcp.json"
+    described = {"id": "how-many", "description": "How many tools", "type": "promptString"}
+    file.write_text(json.dumps({"inputs": [described], "servers": {"one": server}}))
+    outer, inner = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "tools_search_client", "tools", "--config", str(file)],
+        stdin=inner, stderr=inner, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        os.close(inner)
+        asked = b""
+        while b"How many tools: " not in asked:
+            asked += os.read(outer, 1000)
+        os.write(outer, b"2\n")
+        output, _ = process.communicate(timeout=60)
+    os.close(outer)
+    assert [line.split()[0] for line in output.splitlines() if "make_" in line] == ["one__make_alpha", "one__make_beta"]
+
+
+def test_the_legacy_era_can_be_asked_for(run: Run, plain_server: StdioTarget):
+    outcome = run("servers", "--command", command_line(plain_server), "--era", "legacy", "--json")
+    assert outcome.json["servers"][0]["era"] == "legacy"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("search", "x"),
+        ("search", "x", "--url", "http://h/mcp", "--command", "c"),
+        ("search", "x", "--command", "c", "--header", "A: b"),
+        ("search", "x", "--url", "http://h/mcp", "--header", "no colon"),
+        ("search", "x", "--url", "nowhere"),
+        ("search", "x", "--config", "/nowhere.json"),
+        ("search", " ", "--command", "true"),
+        ("search", "x", "--command", "c", "--limit", "0"),
+        ("nonsense",),
+    ],
+)
+def test_wrong_use_ends_with_two_and_says_what_is_wrong(run: Run, arguments: tuple[str, ...]):
+    outcome = run(*arguments)
+    assert outcome.code == 2
+    assert "Error" in outcome.errors
+
+
+def test_an_address_is_sent_its_headers(run: Run):
+    outcome = run("servers", "--url", "http://127.0.0.1:9/mcp", "--header", "Authorization: Bearer abc", "--json")
+    assert outcome.code == 1
+
+
+def test_verbose_shows_what_the_protocol_library_logs(config: Path):
+    program = [sys.executable, "-m", "tools_search_client", "servers", "--config", str(config), "--verbose"]
+    done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=30)
+    assert "DEBUG" in done.stderr or "debug" in done.stderr.lower() or "httpx" in done.stderr
+
+
+def test_a_configuration_that_others_can_change_is_warned_of(write_configuration: Any, plain_server: Any) -> None:
+    server = {"command": plain_server.command, "args": list(plain_server.args)}
+    file: Path = write_configuration({"s": server})
+    said: list[str] = []
+    for mode in (0o666, 0o600):
+        file.chmod(mode)
+        line = [*PROGRAM, "search", "x", "--config", str(file)]
+        said.append(subprocess.run(line, capture_output=True, text=True, timeout=30, check=False).stderr)
+    assert f"Warning: {file} can be changed by all users of this machine (mode 0666)" in said[0]
+    assert "Warning" not in said[1]

@@ -1,0 +1,125 @@
+"""The steps of the demo: each believes only what it sees."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import pytest
+from mcp_ext_tools_search.types import HitMetadata
+from mcp_types import CallToolResult, JSONRPCRequest, JSONRPCResponse, TextContent, Tool
+from tools_search_client.demo.stage import Shown, Stage, StepError, WireMeter
+from tools_search_client.demo.steps import MEASURED, call, compare, fall_back, judge, negotiate, queries, search
+from tools_search_client.demo.workspace import (
+    Workspace,
+)
+from tools_search_client.federation.federation import Federation
+from tools_search_client.found import (
+    FederatedListing,
+    FederatedSearch,
+    FoundTool,
+    ServerDescription,
+    ServerReport,
+)
+
+
+async def call_workbook(stage: Stage) -> Shown:
+    del stage.answers["create a new branch"]
+    return await call(stage)
+
+
+def staged(gateway: object, folder: Path) -> Stage:
+    meter = WireMeter()
+    searches = queries(Workspace(folder))
+    stage = Stage(Workspace(folder), folder / "mcp.json", searches, "", cast("Federation", gateway), meter)
+    stage.answers = {
+        "create a new branch": FederatedSearch((), ()),
+        "create a new Excel workbook": found("excel__create_workbook"),
+    }
+    return stage
+
+
+def found(name: str) -> FederatedSearch:
+    tool = Tool(name=name, input_schema={"type": "object"})
+    return FederatedSearch((FoundTool(name, "", tool, HitMetadata(), "search"),), ())
+
+
+class Gateway:
+    """A gateway that says what it is told to say."""
+
+    def __init__(self, said: str = "done", *, is_error: bool = False) -> None:
+        self.result = CallToolResult(content=[TextContent(text=said)], is_error=is_error)
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
+        return self.result
+
+    async def search(self, query: str, *, limit: int) -> FederatedSearch:
+        report = ServerReport("", "list", "modern", 1.0)
+        return FederatedSearch(found("x").tools, (report,))
+
+    def forget(self) -> None:
+        """There is nothing."""
+
+    async def list(self) -> FederatedListing:
+        return FederatedListing((), ())
+
+    async def describe(self, *, deadline: float | None) -> tuple[ServerDescription, ...]:
+        return (ServerDescription(ServerReport("", "search", "modern", 1.0)),)
+
+
+def test_what_is_said_of_the_ranking_is_what_was_measured():
+    records = (Path(__file__).parents[3] / "benchmarks/RESULTS.md").read_text(encoding="utf-8")
+    means = records.partition("Means over the sets")[2]
+    row = re.search(r"^\| fielded \| (\S+) \| (\S+) \|", means, re.MULTILINE)
+    assert row is not None
+    assert tuple(round(100 * float(share)) for share in row.groups()) == MEASURED
+
+
+@pytest.mark.anyio
+async def test_a_server_that_does_not_conform_fails_the_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    async def judged(_: Sequence[str], __: Callable[[str], None]) -> dict[str, Any]:
+        return {"verdict": {"exitStatus": 1, "text": "NOT CONFORMANT: 1 MUST check failed"}, "cells": []}
+
+    monkeypatch.setattr("tools_search_client.demo.steps.conformance_report", judged)
+    with pytest.raises(StepError, match="NOT CONFORMANT"):
+        await judge(staged(Gateway(), tmp_path))
+
+
+@pytest.mark.anyio
+async def test_a_server_that_does_not_answer_fails_the_fallback(tmp_path: Path):
+    stage = Stage(Workspace(tmp_path), tmp_path / "mcp.json", {}, "", None, None)  # pyright: ignore[reportArgumentType]
+    stage.configuration.write_text(json.dumps({"mcpServers": {"gone": {"command": "/nowhere/program"}}}))
+    with anyio.fail_after(30), pytest.raises(StepError, match="gone"):
+        await fall_back(stage)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("step", "gateway", "told"),
+    [
+        (call, Gateway(), "did not find git__git_create_branch first but nothing"),
+        (call_workbook, Gateway("out of paper", is_error=True), "out of paper"),
+        (call_workbook, Gateway(), "nothing has changed"),
+        (search, Gateway(), "was not answered by tools/search"),
+        (compare, Gateway(), "nothing to compare"),
+        (negotiate, Gateway(), "no server/discover"),
+    ],
+)
+async def test_a_step_believes_only_what_it_sees(
+    step: Callable[[Stage], Awaitable[Shown]], gateway: Gateway, told: str, tmp_path: Path
+):
+    with pytest.raises(StepError, match=told):
+        await step(staged(gateway, tmp_path))
+
+
+@pytest.mark.anyio
+async def test_a_gateway_that_does_not_advertise_fails_the_negotiation(tmp_path: Path):
+    stage = staged(Gateway(), tmp_path)
+    stage.meter.sent(JSONRPCRequest(jsonrpc="2.0", id=1, method="server/discover"))
+    stage.meter.received(JSONRPCResponse(jsonrpc="2.0", id=1, result={"capabilities": {"experimental": {}}}))
+    with pytest.raises(StepError, match="does not advertise"):
+        await negotiate(stage)
