@@ -45,7 +45,7 @@ class TurnLimits:
 
 
 class Permissions:
-    """The tools that are called without asking: those that the operator or the user allows, whatever a server says.
+    """The tools that are called without asking: the operator or the user allows them, a server never does.
 
     Args:
         allowed: Returns whether the operator allows a tool.
@@ -131,7 +131,7 @@ class Chat:
         return self._is_pending
 
     async def begin(self, text: str | None = None) -> None:
-        """Take note of the tools that the servers offer now, and show what is wrong with them, each fault once.
+        """Take note of the tools that the servers offer now, and show the servers' faults, each once.
 
         Raises:
             LocalError: There is no such toolset.

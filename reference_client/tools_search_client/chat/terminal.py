@@ -1,7 +1,7 @@
 """`Terminal`: answers on standard output; searches, calls, notices and questions on standard error.
 
 All of it was written by models and servers, so no character reaches the terminal that it would obey. Arguments of a
-call are an exception in form only: such characters are escaped, since a user who is asked must see what is meant.
+call are an exception in form only: such characters are escaped, since a user who is asked must see all of them.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class WordWrap:
 
 
 def savings_line(counts: Statistics) -> str:
-    """Return what a conversation took, and what it saved against listing every tool, in one line."""
+    """Return one line with the cost of a conversation, and the savings against listing every tool."""
     calls = sum(number for server, number in counts.calls_by_server.items() if server != "_synthetic")
     parts = [_number(counts.requests, "request"), _number(calls, "call")]
     if counts.discovery is not None:

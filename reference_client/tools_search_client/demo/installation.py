@@ -1,4 +1,4 @@
-"""Servers that need an environment of their own, installed once into a cache folder, if the user asks for them.
+"""Servers that need a separate environment, installed once into a cache folder, if the user asks for them.
 
 One is still written for the SDK before 2.0 and shows the legacy protocol; three are Node programs. A machine without
 Node, or without a network, runs the demo with the others and says so.
@@ -89,7 +89,7 @@ def install_extra_servers(folder: Path, say: Callable[[str], None]) -> Installat
 def _legacy_environment(folder: Path, say: Callable[[str], None]) -> Path:
     home = folder / "python-legacy"
     if not _is_complete(home, _LEGACY_PACKAGES):
-        say(f"installing {_LEGACY_PACKAGES[0]} into an environment of its own")
+        say(f"installing {_LEGACY_PACKAGES[0]} into a separate environment")
         _run([sys.executable, "-m", "venv", "--clear", str(home)])
         pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         _run([*pip, "--retries", "1", *_LEGACY_PACKAGES])

@@ -127,7 +127,7 @@ class Stage:
 
 
 def observed(meter: WireMeter, negotiation: Negotiation = "auto") -> FederationOptions:
-    """Return options under which every message is counted, and no others pass than those of the steps."""
+    """Return options under which every message is counted, and only the steps' own messages pass."""
     connection = ConnectionOptions(negotiation=negotiation, follow_changes=False, observer=meter)
     return FederationOptions(connection=connection)
 

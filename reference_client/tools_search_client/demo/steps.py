@@ -213,7 +213,7 @@ _MAKE_WORKBOOK: Final = _Errand(
 
 
 def queries(workspace: Workspace) -> dict[str, str]:
-    """Return the searches of the demo, those of the errands included, each with the tool that is right for it."""
+    """Return the searches of the demo, errands included, each with the tool that is right for it."""
     sheets = {"rename a worksheet": "excel__rename_sheet"}
     return {
         **({_MAKE_BRANCH.query: _MAKE_BRANCH.tool} if workspace.no_git is None else sheets),

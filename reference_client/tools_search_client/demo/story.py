@@ -89,7 +89,7 @@ async def play(
     show: Callable[[StepReport], None],
     working: Working = _silent,
 ) -> Demo:
-    """Perform the demo in a folder of its own, which is gone afterwards.
+    """Perform the demo in a temporary folder.
 
     Args:
         installation: The servers beyond this environment; `None` does without.

@@ -74,14 +74,9 @@ def text_length(result: CallToolResult) -> int:
     return sum(len(_text(block)) for block in result.content)
 
 
-def texts_of(parts: Iterable[Part]) -> list[str]:
-    """Return all parts as texts, media by their notes."""
-    return [part if isinstance(part, str) else part.note for part in parts]
-
-
 def as_text(parts: Iterable[Part], *, is_error: bool = False) -> str:
     """Return all parts as one text, for providers that accept nothing else and have no flag for an error."""
-    text = "\n".join(texts_of(parts))
+    text = "\n".join(part if isinstance(part, str) else part.note for part in parts)
     return f"Error: {text}" if is_error and not text.startswith("Error") else text
 
 

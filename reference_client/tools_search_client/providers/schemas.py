@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeAlias, cast
 from urllib.parse import unquote
@@ -53,24 +52,10 @@ _REFUSED_AT_ROOT: Final = ("oneOf", "anyOf", "allOf", "not", "enum", "const")
 """By OpenAI or by Anthropic."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parameters:
-    """The arguments of a tool in a provider's dialect."""
-
-    schema: Schema
-
-    renamed: Mapping[str, str]
-    """The names of arguments that had to be altered, each with the original one."""
-
-    def original(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return arguments under the names that the tool's server knows."""
-        return {self.renamed.get(name, name): value for name, value in arguments.items()}
-
-
 def adapted(
     schema: Mapping[str, Any], *, keywords: Collection[str] | None = None, plain_names: bool = False
-) -> Parameters:
-    """Return the schema in a form that providers accept.
+) -> tuple[Schema, Mapping[str, str]]:
+    """Return the schema in a form that providers accept, and the original name of each argument that was renamed.
 
     Its root is an object with properties and without alternatives, every name of an argument has at most 64 letters,
     digits, `_`, `.` and `-`, every reference leads somewhere inside, and the whole is valid by JSON Schema 2020-12.
@@ -91,7 +76,7 @@ def adapted(
             root, renamed = _renamed(_names_only(schema), valid)
     except (RecursionError, InvalidAnswerError):
         root, renamed = _renamed(_names_only(schema), valid)
-    return Parameters(root, renamed)
+    return root, renamed
 
 
 @lru_cache(maxsize=500)
@@ -261,7 +246,7 @@ def _resolvable_in(root: Schema) -> Callable[[Schema], Schema]:
 
 
 def _names_only(schema: Mapping[str, Any]) -> Schema:
-    """Return what is left of a schema that is invalid: the names of the arguments and their descriptions."""
+    """Return the useful rest of an invalid schema: the names of the arguments and their descriptions."""
     properties: Schema = {}
     for name, member in as_object(schema.get("properties")).items():
         stated = as_object(member).get("description")

@@ -22,7 +22,7 @@ from tools_search_hosts import qualified_name
 
 from tools_search_client.conversation.messages import Definition, Offer, ToolCall, valid_name
 from tools_search_client.providers.json_values import ArgumentsError, compact, copied, parse_arguments
-from tools_search_client.providers.schemas import Parameters, adapted
+from tools_search_client.providers.schemas import adapted
 
 _ELLIPSIS: Final = "…"
 _CUT_CALL: Final = "The call was cut off because the answer became too long. Nothing was called; call again, with less."
@@ -76,7 +76,10 @@ class SentTool:
     name: str
     """At most 64 letters, digits, `_` and `-`, a letter or `_` first; no two tools have the same."""
     description: str
-    parameters: Parameters
+    schema: dict[str, Any]
+    """The schema of the arguments."""
+    renamed: Mapping[str, str]
+    """The original names of arguments that had to be renamed."""
     definition: Definition
     overflow: str = ""
     """The end of the description, beyond the provider's limit."""
@@ -85,11 +88,6 @@ class SentTool:
     def original_name(self) -> str:
         """The name in the conversation."""
         return self.definition.name
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        """The schema of the arguments."""
-        return self.parameters.schema
 
 
 class SentTools:
@@ -125,18 +123,20 @@ class SentTools:
         overflow = ""
         if limit is not None and len(description) > limit:
             description, overflow = description[: limit - 1] + _ELLIPSIS, description[limit - 1 :]
-        parameters = adapted(
+        schema, renamed = adapted(
             definition.input_schema, keywords=self._limits.keywords, plain_names=self._limits.plain_arguments
         )
-        made = SentTool(self._name(definition.name), description, parameters, definition, overflow)
+        made = SentTool(self._name(definition.name), description, schema, renamed, definition, overflow)
         self._sent[definition.name] = made
         return made
 
     def original(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Return the original name and arguments of a call; those of a tool that was never sent stay as they are."""
+        """Return the original name and arguments of a call; for a tool that was never sent, both stay as they are."""
         original = self._original_names.get(name, name)
-        sent = self._sent.get(original)
-        return original, dict(arguments) if sent is None else sent.parameters.original(arguments)
+        if original not in self._sent:
+            return original, dict(arguments)
+        renamed = self._sent[original].renamed
+        return original, {renamed.get(argument, argument): value for argument, value in arguments.items()}
 
     def call_of(self, call: ProviderCall) -> ToolCall:
         """Return a call in the names that the conversation knows, with the problem if it makes no sense."""
@@ -179,7 +179,7 @@ class SentTools:
         self._shown |= {tool.original_name: tool for tool in tools}
 
     def take_outdated(self, offer: Offer, *, by_reference: bool) -> list[SentTool]:
-        """Forget and return what the transcript shows and is no longer offered in that form.
+        """Forget and return the tools of the transcript that are no longer offered in that form.
 
         Args:
             offer: What is offered.
@@ -196,7 +196,7 @@ class SentTools:
         return outdated
 
     def take_new(self, offer: Offer) -> list[SentTool]:
-        """Return what is offered and was not shown yet; a list under another prefix replaces the one before."""
+        """Return the offered tools that were not shown yet; a list under another prefix replaces the one before."""
         tools = [self.sent(definition) for definition in offer.tools]
         if offer.prefix != self._prefix:
             self._prefix = offer.prefix
