@@ -1,4 +1,4 @@
-"""The command line: what it says, what it refuses, and how it ends."""
+"""The command line: its help, its refusals and its exit codes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ runpy.run_module("tools_search_server", run_name="__main__")
         [sys.executable, "-c", without, "--semantic"], capture_output=True, text=True, timeout=SECONDS, check=False
     )
     assert (shown.returncode, shown.stdout) == (2, "")
-    assert "--semantic: cannot be served. " in shown.stderr
+    assert "--semantic cannot be used" in shown.stderr
     assert "pip install '.[semantic]'" in shown.stderr
 
 
@@ -223,3 +223,22 @@ def test_an_output_that_takes_nothing_is_named_as_the_reason() -> None:
     ended = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=SECONDS, check=False)
     assert ended.returncode == 1
     assert "No space left on device" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--compat", "meta-tools"], "Name one."),
+        (["--config", "FILE", "--compat", "meta-tools", "--compat", "list-changed"], "stdio has one endpoint"),
+        (["--config", "FILE", "--compat", "meta-tools", "--compat-prefix", "a__"], "cannot stand before names"),
+        (["--config", "FILE", "--compat", "both"], "'meta-tools', 'list-changed', 'auto'"),
+    ],
+)
+def test_modes_that_cannot_be_served_are_refused_with_the_reason(
+    configuration: Any, raw: Any, options: list[str], says: str
+) -> None:
+    file: Path = configuration(one=raw("good"))
+    argv = [str(file) if option == "FILE" else option for option in options]
+    ended = run(*argv, stdin=subprocess.DEVNULL)
+    assert ended.returncode == 2
+    assert says in " ".join(ended.stderr.split())

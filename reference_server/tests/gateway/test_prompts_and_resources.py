@@ -16,7 +16,7 @@ from tools_search_server.base.limits import Limits
 from tools_search_server.gateway.gateway import GatewayOptions
 from tools_search_server.programs.gateway import gateway_program
 
-LIBRARY = Path(__file__).parent / "servers" / "library.py"
+LIBRARY = Path(__file__).parents[1] / "servers" / "library.py"
 
 pytestmark = pytest.mark.anyio
 

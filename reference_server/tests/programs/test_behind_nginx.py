@@ -23,7 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_ext_tools_search.client import TOOLS_SEARCH, search_tools
 from mcp_types import EmptyResult, SubscribeRequest, SubscribeRequestParams
 
-EXAMPLE = Path(__file__).parents[2] / "examples/tools-search-nginx.conf"
+EXAMPLE = Path(__file__).parents[3] / "examples/tools-search-nginx.conf"
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
 pytestmark = [

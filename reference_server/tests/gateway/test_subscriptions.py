@@ -25,7 +25,7 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 
-LIBRARY = Path(__file__).parent / "servers" / "library.py"
+LIBRARY = Path(__file__).parents[1] / "servers" / "library.py"
 
 pytestmark = pytest.mark.anyio
 

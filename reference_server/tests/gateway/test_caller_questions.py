@@ -23,7 +23,7 @@ from mcp_types import (
     TextContent,
 )
 
-LIBRARY = Path(__file__).parent / "servers" / "library.py"
+LIBRARY = Path(__file__).parents[1] / "servers" / "library.py"
 
 pytestmark = pytest.mark.anyio
 

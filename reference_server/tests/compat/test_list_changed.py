@@ -1,4 +1,4 @@
-"""The mode `list-changed`: what a session finds is added to its list, and it is told so."""
+"""The mode `list-changed`: the tools that a session finds are added to its list, and it is notified."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import anyio.to_thread
 import pytest
 from mcp import Client, MCPError
+from mcp.server import ServerRequestContext
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, server_settings
 from mcp_types import CallToolResult, TextContent, ToolListChangedNotification
-from tools_search_server.compat.always_available import ALWAYS_VARIABLE
+from starlette.requests import Request
+from tools_search_hosts import ServerEntry, StdioTarget
+from tools_search_server.compat.always_available import ALWAYS_VARIABLE, AlwaysAvailable
+from tools_search_server.compat.list_changed import SessionLists
+from tools_search_server.gateway.gateway import Gateway, GatewayOptions
+from tools_search_server.gateway.views import Views
 
 pytestmark = pytest.mark.anyio
 
@@ -176,3 +182,24 @@ async def test_a_session_is_told_when_a_found_tool_goes_and_comes_back(
             while await names(client) != ["search_tools", "only__plain"]:
                 await told.once_more()
             assert not (await client.call_tool("only__plain")).is_error
+
+
+def request_of(session: str) -> ServerRequestContext[Any, Any]:
+    """A request of one HTTP session, as far as the lists look at it."""
+    headers = [(b"mcp-session-id", session.encode())]
+    request = Request({"type": "http", "headers": headers})
+    speaker = cast("Any", session)
+    return ServerRequestContext(
+        session=speaker, lifespan_context={}, protocol_version="2025-11-25", method="tools/list", request=request
+    )
+
+
+def test_the_session_that_was_silent_longest_is_forgotten_first() -> None:
+    gateway = Gateway([ServerEntry("s", StdioTarget("true"))], GatewayOptions(), page_size=9)
+    lists = SessionLists(Views(gateway), AlwaysAvailable(), most_tools=5, most_sessions=2)
+    for session in ("one", "two"):
+        assert lists.add(request_of(session), ["s__a"])
+    assert not lists.add(request_of("one"), ["s__a"])
+    lists.session(request_of("three"))
+    assert not lists.add(request_of("one"), ["s__a"])
+    assert lists.add(request_of("two"), ["s__a"])

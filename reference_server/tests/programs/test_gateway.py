@@ -19,7 +19,7 @@ from mcp import Client, MCPError
 from mcp_ext_tools_search.client import iter_tools, search_tools, server_settings
 from mcp_types import INVALID_PARAMS, CallToolResult, ToolListChangedNotification
 
-UPSTREAMS = Path(__file__).parent / "servers"
+UPSTREAMS = Path(__file__).parents[1] / "servers"
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ from mcp import Client, MCPError
 from mcp_ext_tools_search.client.raw import raw_request
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
-UPSTREAMS = Path(__file__).parent / "servers"
+UPSTREAMS = Path(__file__).parents[1] / "servers"
 VERSIONS = {"auto": "2026-07-28", "legacy": "2025-11-25"}
 
 pytestmark = pytest.mark.anyio
