@@ -1,4 +1,4 @@
-"""Pinned: what `upstream_session`, `caller_session` and `serving` use of the SDK's private parts.
+"""Private parts of the SDK that `session`, `caller_session` and `serving` use, pinned.
 
 A release that changes it fails here first.
 """

@@ -69,7 +69,8 @@ def offering(catalog: Catalog, down: set[str], access: Access | None = None) -> 
 
 
 def set_tools(upstream: Any, tools: Mapping[str, Tool], is_down: bool = False) -> None:
-    upstream._move(State("down" if is_down else "ready", SINCE), tools)
+    upstream._state = State("down" if is_down else "ready", SINCE)
+    upstream._move(upstream.state.kind, tools)
 
 
 async def refusal(request: Callable[[], Any]) -> Any:

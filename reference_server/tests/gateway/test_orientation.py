@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import anyio
@@ -14,7 +13,6 @@ from mcp_types import Implementation, Tool
 from tools_search_hosts import Rule, ServerEntry, StdioTarget
 from tools_search_server.gateway.orientation import instructions, settings
 from tools_search_server.gateway.views import VisibleServer
-from tools_search_server.upstreams.state import State
 from tools_search_server.upstreams.upstream import Upstream
 
 FIRECRAWL = (
@@ -32,7 +30,7 @@ def upstream(name: str, says: str = "", *tools: str) -> VisibleServer:
     one.instructions = one.summary = says
     if says:
         one._move(  # pyright: ignore[reportPrivateUsage] - as a connection does
-            State("ready", datetime.now(UTC)), {tool: Tool(name=tool, input_schema={}) for tool in tools}
+            "ready", {tool: Tool(name=tool, input_schema={}) for tool in tools}
         )
     return VisibleServer(one, Rule())
 

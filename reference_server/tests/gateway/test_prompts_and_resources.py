@@ -168,7 +168,7 @@ async def test_a_server_that_is_down_costs_only_its_own(gateway: Any, two: Any, 
 async def test_a_server_that_never_lists_is_waited_for_once_and_costs_only_its_own(
     gateway: Any, two: Any, mode: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("tools_search_server.upstreams.listing._SECONDS", 0.3)
+    monkeypatch.setattr("tools_search_server.upstreams.listing._LIST_SECONDS", 0.3)
     mute = {"command": sys.executable, "args": [str(LIBRARY), "modern", "mute", "mute"]}
     with anyio.fail_after(60):
         async with gateway(mode, mute=mute, **two) as client:

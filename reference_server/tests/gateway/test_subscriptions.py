@@ -192,7 +192,7 @@ async def test_a_subscription_that_cannot_be_carried_is_refused_with_the_reason(
             unknown = await refusal(client, "memo:two:1")
             unable = await refusal(client, "gateway://busy/file:///a")
     assert unknown == "Resource not found"
-    assert "'busy' does not tell of changes" in unable
+    assert "'busy' does not announce changes" in unable
 
 
 async def test_sessions_whose_list_grows_by_what_they_find_are_told_of_all_that_changes(

@@ -13,14 +13,14 @@ from mcp_ext_tools_search.client.endings import Ending
 from tools_search_hosts import StdioTarget
 from tools_search_hosts.child_process import child_streams
 from tools_search_server.base.redaction import Secrets
-from tools_search_server.upstreams.stderr_log import passed_on
+from tools_search_server.upstreams.stderr_log import logged_stderr
 
 pytestmark = pytest.mark.anyio
 
 
 def started(server: str, command: str, *arguments: str) -> AbstractAsyncContextManager[Any]:
     target = StdioTarget(command, arguments)
-    return child_streams(target, Ending(), errors=partial(passed_on, server=server, secrets=Secrets(target)))
+    return child_streams(target, Ending(), errors=partial(logged_stderr, server=server, secrets=Secrets(target)))
 
 
 async def test_what_a_server_writes_to_its_standard_error_is_logged_with_its_name_to_the_last_word(

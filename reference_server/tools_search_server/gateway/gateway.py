@@ -29,7 +29,7 @@ from tools_search_server.gateway.redis_channel import RedisAddress
 from tools_search_server.gateway.replicas import Replicas
 from tools_search_server.gateway.tool_metadata import ToolMetadata
 from tools_search_server.upstreams.delegated_search import DelegatedSearch
-from tools_search_server.upstreams.lazy import Laziness, made_for
+from tools_search_server.upstreams.lazy import Laziness
 from tools_search_server.upstreams.upstream import Upstream
 
 NAME: Final = "tools-search-gateway"
@@ -126,9 +126,8 @@ class Gateway:
         self.metadata = metadata or ToolMetadata()
         self.replicas = replicas or Replicas()
         self.upstreams = [
-            made_for(
+            Upstream(
                 entry,
-                options.laziness,
                 self._on_change,
                 self._on_event,
                 call_seconds=options.call_timeout,
@@ -136,6 +135,7 @@ class Gateway:
                 client_info=Implementation(name=NAME, version=version("mcp-ext-tools-search")),
                 index_at_most=partial(self._most_indexed, entry.name, options.index_at_most),
                 on_notification=self.replicas.tell_of_server,
+                laziness=options.laziness,
             )
             for entry in entries
         ]

@@ -26,7 +26,7 @@ from tools_search_ranking.extras import install_command
 
 from tools_search_server.base.redaction import printable
 from tools_search_server.upstreams.connection import first_error
-from tools_search_server.upstreams.state import State, pauses
+from tools_search_server.upstreams.state import State, backoff_delays
 
 logger = logging.getLogger(__name__)
 
@@ -195,7 +195,7 @@ class RedisChannel:
 
         `missed` is called when a lost connection is restored: there may have been messages meanwhile.
         """
-        waits = pauses(_LONGEST_PAUSE)
+        waits = backoff_delays(_LONGEST_PAUSE)
         while True:
             began = anyio.current_time()
             try:
@@ -204,7 +204,7 @@ class RedisChannel:
                 logger.debug("the connection to Redis failed", exc_info=error)
                 self._fail(first_error(error))
             if anyio.current_time() - began > _STEADY_SECONDS:
-                waits = pauses(_LONGEST_PAUSE)
+                waits = backoff_delays(_LONGEST_PAUSE)
             await anyio.sleep(next(waits))
 
     async def _stay_connected(

@@ -35,8 +35,7 @@ from tools_search_server.programs.logs import LogFormat, log_to_stderr
 from tools_search_server.programs.serving import Address, Program, serve
 from tools_search_server.programs.status import status
 from tools_search_server.upstreams.connection import first_error
-from tools_search_server.upstreams.lazy import IDLE_SECONDS, Laziness
-from tools_search_server.upstreams.listing_cache import cache_folder
+from tools_search_server.upstreams.lazy import IDLE_SECONDS, Laziness, cache_folder
 
 _SIGNAL_EXIT: Final = 128
 """Added to the number of the signal that ended the program."""

@@ -1,4 +1,8 @@
-"""Connections to one upstream: the transport of its kind, and why a connection failed."""
+"""Connections to one upstream: one at a time, over the transport of its kind, and why the last one ended or failed.
+
+A server at an HTTP address that refuses the first message of Streamable HTTP, as one on the old HTTP+SSE transport
+does, is tried over that transport too, and the one that worked is kept (MCP, Transports, Backwards Compatibility).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,6 @@ from typing import Any, Final, TypeAlias, cast
 
 import anyio
 import httpx2
-from anyio.streams.memory import MemoryObjectSendStream
 from mcp import Client, MCPError
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
@@ -28,15 +31,28 @@ from tools_search_hosts.child_process import child_streams
 
 from tools_search_server.base.redaction import Secrets, printable, quoted, redacted_streams
 from tools_search_server.upstreams.listing import ListingError, ListingTooLargeError
-from tools_search_server.upstreams.stderr_log import passed_on
+from tools_search_server.upstreams.stderr_log import logged_stderr
 
 logger = logging.getLogger(__name__)
 
-_PERHAPS_OLD: Final = frozenset({400, 404, 405})
-"""How a server on the old HTTP+SSE transport answers a POST to its address, as the protocol says."""
+_CONNECT_SECONDS: Final = 30
+
+_KEEP_ALIVE_SECONDS: Final = 2
+"""How long an idle connection is used again. Servers close theirs after 5 s, as uvicorn and Node do; a request on one
+that is being closed is lost, and nobody knows whether it has taken effect."""
+
+_SSE_STATUSES: Final = frozenset({400, 404, 405})
+"""HTTP statuses with which a server on the old HTTP+SSE transport refuses a POST to its address."""
+
+_AUTHORIZATION_STATUSES: Final = frozenset({401, 403})
+
+_NO_COMMON_REVISION: Final = "it speaks no revision of MCP that this program knows"
+_FOREIGN_REVISION: Final = re.compile(r"Unsupported protocol version from the server: (.*)", re.DOTALL)
+_MAX_FOREIGN_CHARS: Final = 200
+"""Characters of a reason that are the server's own."""
 
 Use: TypeAlias = Callable[[Client, Callable[[], None]], Awaitable[None]]
-"""What is done with a connected client; it calls the function that it is given once the server can be used."""
+"""Uses a connected client; calls the given function as soon as the server has proved usable."""
 
 
 class Connection:
@@ -45,11 +61,11 @@ class Connection:
     Args:
         target: The server.
         make_client: Builds the client on the streams of a connection.
-        use: Called with each client that is connected; the connection lasts as long as the call.
+        use: Called with each connected client; the connection lasts as long as the call.
         server: Its name, for the log.
-        start_seconds: How long a server may take until it can be used.
+        start_seconds: How long a server may take until it is usable.
         read_seconds: How long an HTTP server may be silent during a request.
-        max_message_bytes: Of a message; the connection ends when the server sends a larger one.
+        max_message_bytes: Size of a message; the connection ends when the server sends a larger one.
     """
 
     def __init__(
@@ -65,7 +81,7 @@ class Connection:
     ) -> None:
         self.target = target
         self.secrets = Secrets(target)
-        """What of the configuration is not to be passed on."""
+        """Values of the configuration that are not to be passed on."""
         self.ended = Ending()
         """The end of the present connection."""
         self._make_client = make_client
@@ -88,142 +104,100 @@ class Connection:
             return "unknown"
         return self.target.transport if isinstance(self.target, HttpTarget) else "stdio"
 
-    async def hold(self) -> str:
-        """Hold one connection, over the old transport if that is what the server speaks; return why it ended."""
-        if isinstance(self.target, UnusableTarget):
-            return str(self.target)
-        reason = await self._hold_one()
+    async def run(self) -> str:
+        """Connect, and return the reason when the connection has ended or could not be made."""
         tried = self.target
-        if not isinstance(tried, HttpTarget) or tried.transport == "sse" or self._is_proven:
-            return reason
-        if self.ended.http_status in _PERHAPS_OLD:
+        if isinstance(tried, UnusableTarget):
+            return str(tried)
+        reason = await self._run_once()
+        is_new_http = isinstance(tried, HttpTarget) and tried.transport != "sse" and not self._is_proven
+        if is_new_http and self.ended.http_status in _SSE_STATUSES:
             self.target = replace(tried, transport="sse")
-            old_reason = await self._hold_one()
+            sse_reason = await self._run_once()
             if not self._is_proven:
                 self.target = tried
             if self._is_proven or self.ended.has_spoken:
-                return old_reason
+                return sse_reason
         return reason
 
-    async def _hold_one(self) -> str:
-        """Hold one connection for as long as it lasts, and return why it ended."""
-        outcome = "the connection broke"
+    async def _run_once(self) -> str:
+        reason = "the connection broke"
         self.ended = Ending()
 
-        async def hold() -> None:
-            nonlocal outcome
+        async def connect() -> None:
+            nonlocal reason
             try:
                 with anyio.CancelScope(deadline=anyio.current_time() + self._start_seconds) as start:
                     tasks.start_soon(self._give_up_after_excess, start)
-                    await self._connect(start)
+                    async with self._make_client(redacted_streams(self._transport(), self.secrets)) as client:
+                        await self._use(client, partial(self._prove, start))
                 late = f"it did not answer within {self._start_seconds:g} s"
                 is_late = start.cancelled_caught and not self.ended.reason
-                outcome = late if is_late else self.ended.reason or "it closed the connection"
-            except Exception as error:  # the supervisor's boundary: whatever an upstream does costs only itself
+                reason = late if is_late else self.ended.reason or "it closed the connection"
+            except Exception as error:  # the boundary of an upstream: whatever it does costs only itself
                 self.ended.is_excess |= isinstance(first_error(error), ListingTooLargeError)
                 logger.debug("%s: the connection failed", self._server, exc_info=error)
-                outcome = self.ended.reason or explain(error, self.target, http_status=self.ended.http_status)
+                reason = self.ended.reason or explain(error, self.target, http_status=self.ended.http_status)
             finally:
                 tasks.cancel_scope.cancel()
 
         # In a task of its own: when an HTTP server dies, the SDK cancels the task that holds its client.
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(hold)
-        return outcome
+            tasks.start_soon(connect)
+        return reason
+
+    def _prove(self, start: anyio.CancelScope) -> None:
+        start.deadline = math.inf
+        self._is_proven = True
 
     async def _give_up_after_excess(self, start: anyio.CancelScope) -> None:
-        """Let a server that sends too much have no second attempt at the same greeting, as the SDK gives it one."""
+        # The SDK greets a server a second time that failed the first, and would be sent too much a second time.
         await self.ended.wait()
         if self.ended.is_excess and start.deadline < math.inf:
             start.cancel()
 
-    async def _connect(self, start: anyio.CancelScope) -> None:
-        def prove() -> None:
-            start.deadline = math.inf
-            self._is_proven = True
-
-        transport = open_transport(
-            self.target,
-            self.ended,
-            read_seconds=self._read_seconds,
-            max_message_bytes=self._max_message_bytes,
-            server=self._server,
+    @asynccontextmanager
+    async def _transport(self) -> AsyncGenerator[Any]:
+        """Open the streams to the server, for the SDK's `Client`; note in `ended` when and why they end."""
+        note_malformed = _malformed_log(self._server)
+        bounded = BoundedHttp(
+            self._max_message_bytes,
+            on_excess=partial(self.ended.set, is_excess=True),
+            on_malformed=note_malformed,
+            answers_in_body=self.transport != "sse",
         )
-        async with self._make_client(redacted_streams(transport, self.secrets)) as client:
-            await self._use(client, prove)
+        match self.target:
+            case StdioTarget() as program:
+                async with child_streams(
+                    program,
+                    self.ended,
+                    note_malformed,
+                    errors=partial(logged_stderr, server=self._server, secrets=self.secrets),
+                    errors_are="in the log",
+                    max_line_bytes=self._max_message_bytes,
+                ) as streams:
+                    yield streams
+            case HttpTarget(url, headers, "sse"):
+                make_client = partial(_http_client, event_hooks={"response": [bounded.guard]})
+                sse = sse_client(url, dict(headers), _CONNECT_SECONDS, self._read_seconds, make_client)
+                async with sse as streams, _observed(*streams, self.ended, bounded) as observed:
+                    yield observed
+            case HttpTarget(url, headers):
+                timeout = httpx2.Timeout(_CONNECT_SECONDS, read=self._read_seconds)
+                # Any number of them: a stream for each subscription, in addition to the calls.
+                limits = httpx2.Limits(max_connections=None, keepalive_expiry=_KEEP_ALIVE_SECONDS)
+                hooks = {"response": [_refusal_note(self.ended), bounded.guard]}
+                async with (
+                    _http_client(dict(headers), timeout, limits=limits, event_hooks=hooks) as client,
+                    streamable_http_client(url, http_client=client) as streams,
+                    _observed(*streams, self.ended, bounded) as observed,
+                ):
+                    yield observed
+            case UnusableTarget() as unusable:
+                raise OSError(str(unusable))
 
 
-_CONNECT_SECONDS: Final = 30
-
-_KEPT_SECONDS: Final = 2
-"""How long an idle connection is used again. Servers close theirs after 5 s, as uvicorn and Node do; one used in that
-very moment takes the request with it, of which nobody knows whether it has taken effect."""
-
-_WHO_ASKS: Final = frozenset({401, 403})
-"""HTTP statuses of a server that does not serve everybody."""
-
-_NO_COMMON_REVISION: Final = "it speaks no revision of MCP that this program knows"
-_FOREIGN_REVISION: Final = re.compile(r"Unsupported protocol version from the server: (.*)", re.DOTALL)
-
-_MOST_SAID: Final = 200
-"""Characters of a reason that are the server's own."""
-
-_Message: TypeAlias = SessionMessage | Exception
-
-
-@asynccontextmanager
-async def open_transport(
-    target: Target, ended: Ending, *, read_seconds: float, max_message_bytes: int, server: str = ""
-) -> AsyncGenerator[Any]:
-    """Open the streams to a server, for the SDK's `Client`.
-
-    Args:
-        target: The server.
-        ended: Set as soon as the server has nothing more to say, which the SDK tells nobody.
-        read_seconds: How long an HTTP server may be silent during a request.
-        max_message_bytes: Of a message; the connection ends when the server sends a larger one.
-        server: Its name, for the log.
-    """
-    note_malformed = _noting_malformed(server)
-    bounded = BoundedHttp(
-        max_message_bytes,
-        on_excess=partial(ended.set, is_excess=True),
-        on_malformed=note_malformed,
-        answers_in_body=not (isinstance(target, HttpTarget) and target.transport == "sse"),
-    )
-    match target:
-        case StdioTarget():
-            logged = partial(passed_on, server=server or target.command, secrets=Secrets(target))
-            async with child_streams(
-                target,
-                ended,
-                note_malformed,
-                errors=logged,
-                errors_are="in the log",
-                max_line_bytes=max_message_bytes,
-            ) as streams:
-                yield streams
-        case HttpTarget(transport="sse"):
-            bounding = partial(_client, event_hooks={"response": [bounded.guard]})
-            sse = sse_client(target.url, dict(target.headers), _CONNECT_SECONDS, read_seconds, bounding)
-            async with sse as streams, _watched(*streams, ended, bounded) as watched:
-                yield watched
-        case HttpTarget():
-            timeout = httpx2.Timeout(_CONNECT_SECONDS, read=read_seconds)
-            # Any number of them: a stream for each subscription, beside the calls.
-            limits = httpx2.Limits(max_connections=None, keepalive_expiry=_KEPT_SECONDS)
-            hooks = {"response": [_noting_refusals(ended), bounded.guard]}
-            async with (
-                _client(dict(target.headers), timeout, limits=limits, event_hooks=hooks) as client,
-                streamable_http_client(target.url, http_client=client) as streams,
-                _watched(*streams, ended, bounded) as watched,
-            ):
-                yield watched
-        case UnusableTarget():
-            raise OSError(str(target))
-
-
-def _client(
+def _http_client(
     headers: dict[str, str] | None = None,
     timeout: httpx2.Timeout | None = None,
     auth: httpx2.Auth | None = None,
@@ -235,12 +209,12 @@ def _client(
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Return what all connections trust: reading it takes 50 ms, in which nothing else of this program is done."""
+    # One for all connections: reading it takes 50 ms, in which nothing else of this program is done.
     return httpx2.create_ssl_context()
 
 
-def _noting_refusals(ended: Ending) -> Callable[[httpx2.Response], Awaitable[None]]:
-    """Return what keeps the status of a refused message, which the SDK leaves out of its errors."""
+def _refusal_note(ended: Ending) -> Callable[[httpx2.Response], Awaitable[None]]:
+    """Return a hook that keeps the status of a refused message, which the SDK leaves out of its errors."""
 
     async def note(response: httpx2.Response) -> None:
         if response.request.method == "POST":
@@ -249,8 +223,8 @@ def _noting_refusals(ended: Ending) -> Callable[[httpx2.Response], Awaitable[Non
     return note
 
 
-def _noting_malformed(server: str) -> Callable[[str], None]:
-    """Return what logs the first message that cannot be read, the tenth, the hundredth and so on, with its flaw."""
+def _malformed_log(server: str) -> Callable[[str], None]:
+    """Return a function that logs the first flaw of a message that it is given, the tenth, the hundredth and so on."""
     number = 0
 
     def note(flaw: str) -> None:
@@ -264,58 +238,60 @@ def _noting_malformed(server: str) -> Callable[[str], None]:
 
 
 @asynccontextmanager
-async def _watched(incoming: Any, outgoing: Any, ended: Ending, bounded: BoundedHttp) -> AsyncGenerator[Any]:
+async def _observed(incoming: Any, outgoing: Any, ended: Ending, bounded: BoundedHttp) -> AsyncGenerator[Any]:
+    """Pass HTTP messages on, with the real ones in place of their stand-ins; note in `ended` when they come and end."""
+    send, receive = anyio.create_memory_object_stream[SessionMessage | Exception]()
+
+    async def pass_on() -> None:
+        try:
+            with send, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                async for message in incoming:
+                    ended.heard = anyio.current_time()
+                    ended.has_spoken = True
+                    await send.send(bounded.exchange(message) if isinstance(message, SessionMessage) else message)
+        finally:
+            ended.set()
+
     async with anyio.create_task_group() as tasks:
-        send, receive = anyio.create_memory_object_stream[_Message]()
-        tasks.start_soon(_pass_on, incoming, send, ended, bounded)
+        tasks.start_soon(pass_on)
         with receive:
             yield receive, outgoing
         tasks.cancel_scope.cancel()
 
 
-async def _pass_on(incoming: Any, send: MemoryObjectSendStream[_Message], ended: Ending, bounded: BoundedHttp) -> None:
-    try:
-        with send, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-            async for message in incoming:
-                ended.heard = anyio.current_time()
-                ended.has_spoken = True
-                await send.send(bounded.exchange(message) if isinstance(message, SessionMessage) else message)
-    finally:
-        ended.set()
-
-
 def explain(error: BaseException, target: Target, *, http_status: int | None = None) -> str:
     """Return in one line why a server cannot be used.
 
+    The type of an error, and its text in most cases, are for those who write programs; this is for operators.
+
     Args:
-        error: What came of the attempt.
+        error: The error of the attempt.
         target: The server.
         http_status: The status with which it refused the last message, where that is known.
     """
     match first_error(error):
-        case OSError() as unstarted if isinstance(target, StdioTarget):
-            return _unstarted(unstarted, target)
-        case httpx2.ConnectError() as unconnected if isinstance(target, HttpTarget):
-            return _unconnected(unconnected, target)
+        case OSError() as not_started if isinstance(target, StdioTarget):
+            return _explain_start(not_started, target)
+        case httpx2.ConnectError() as not_connected if isinstance(target, HttpTarget):
+            return _explain_connect(not_connected, target)
         case httpx2.HTTPStatusError(response=response):  # whose text holds the address, and with it perhaps a key
             return _refused(response.status_code)
         case MCPError() as answered if answered.code != UNSUPPORTED_PROTOCOL_VERSION:
-            return _answered(answered, http_status)
+            return _explain_answer(answered, http_status)
         case ListingError() as malformed_list:
             return str(malformed_list)
         case ValidationError():
             return "it does not speak MCP: its answer to the greeting is malformed"
         case other:
-            return _in_plain_words(other, target)
+            return _explain_library_error(other, target)
 
 
-def _in_plain_words(error: BaseException, target: Target) -> str:
-    """Return what an error of a library means; its type and its text are for the log of those who write programs."""
+def _explain_library_error(error: BaseException, target: Target) -> str:
     match error:
-        case MCPError():  # whose code says that there is no common revision
+        case MCPError():
             return _NO_COMMON_REVISION
         case RuntimeError() if revision := _FOREIGN_REVISION.fullmatch(str(error)):
-            return f"{_NO_COMMON_REVISION}; it answered with {quoted(revision[1], _MOST_SAID)}"
+            return f"{_NO_COMMON_REVISION}; it answered with {quoted(revision[1], _MAX_FOREIGN_CHARS)}"
         case RuntimeError() if str(error).startswith("No mutually supported"):
             return _NO_COMMON_REVISION
         case TimeoutError() | httpx2.TimeoutException():
@@ -329,34 +305,35 @@ def _in_plain_words(error: BaseException, target: Target) -> str:
         case httpx2.NetworkError() | httpx2.RemoteProtocolError():
             return "the connection broke off while it answered"
         case other:
-            text = printable(Secrets(target).masked(str(other)))[:_MOST_SAID]
+            text = printable(Secrets(target).masked(str(other)))[:_MAX_FOREIGN_CHARS]
             return f"the connection failed: {text}" if text else "the connection failed"
 
 
-def _unstarted(error: OSError, target: StdioTarget) -> str:
+def _explain_start(error: OSError, target: StdioTarget) -> str:
     match error:
         case FileNotFoundError(filename=str(folder)) if folder == target.cwd:
-            return f"its folder {folder!r} does not exist; mend `cwd`"
+            return f"its folder {folder!r} does not exist; correct `cwd`"
         case FileNotFoundError():
             return f"{target.command!r} was not found; install it, or give its full path as `command`"
         case PermissionError():
             return f"{target.command!r} may not be executed"
         case other:
-            return f"{target.command!r} cannot be started: {printable(other.strerror or str(other))[:_MOST_SAID]}"
+            reason = printable(other.strerror or str(other))[:_MAX_FOREIGN_CHARS]
+            return f"{target.command!r} cannot be started: {reason}"
 
 
-def _answered(error: MCPError, http_status: int | None) -> str:
+def _explain_answer(error: MCPError, http_status: int | None) -> str:
     if connection_ended(error):
         return "it closed the connection before it was ready"
-    if http_status is not None and http_status in _WHO_ASKS:
+    if http_status is not None and http_status in _AUTHORIZATION_STATUSES:
         return _refused(http_status)
     if malformed(error):
         return printable(error.message)
     status = "" if http_status is None else f"HTTP {http_status} and "
-    return f"it answered with {status}error {error.code}: {quoted(error.message, _MOST_SAID)}"
+    return f"it answered with {status}error {error.code}: {quoted(error.message, _MAX_FOREIGN_CHARS)}"
 
 
-def _unconnected(error: httpx2.ConnectError, target: HttpTarget) -> str:
+def _explain_connect(error: httpx2.ConnectError, target: HttpTarget) -> str:
     place = httpx2.URL(target.url).copy_with(userinfo=b"", query=None)
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLError):
@@ -371,7 +348,7 @@ def _unconnected(error: httpx2.ConnectError, target: HttpTarget) -> str:
 
 
 def _refused(http_status: int) -> str:
-    advice = "; put the key or token that it expects into `headers`" if http_status in _WHO_ASKS else ""
+    advice = "; put the key or token that it expects into `headers`" if http_status in _AUTHORIZATION_STATUSES else ""
     return f"it answered HTTP {http_status}{advice}"
 
 

@@ -1,4 +1,8 @@
-"""Delegated search: the catalog of an upstream that is searched and listed there, and not indexed here."""
+"""Delegated search: the catalog of an upstream with many tools that is searched and listed there, not indexed here.
+
+A server may send anything and others must not wait for it: invalid tools are left out; time, pages, sizes and
+concurrent requests are bounded; and a server that did not answer in time is left alone for a while.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,7 @@ from tools_search_server.upstreams.listing import (
     ListingError,
     TooManyToolsError,
     entries_of,
+    follow_cursors,
     read_tools,
     usable_entries,
 )
@@ -32,16 +37,32 @@ from tools_search_server.upstreams.session import absorb_tools
 
 logger = logging.getLogger(__name__)
 
-_WALK_SECONDS: Final = 10
-_MOST_HITS: Final = 100
-_MOST_PAGES: Final = 20
-_MOST_LOOKED_AT: Final = 10
-_MOST_QUERY_CHARS: Final = 1024
-"""Draft, The Query: every server accepts so many."""
+_BOUND_SECONDS: Final = 3
+"""How long one server may hold up a search or a page of a listing."""
 
-_MOST_CURSOR_CHARS: Final = 4096
-_MOST_KEPT: Final = 1000
-_FRESH_SECONDS: Final = 5
+_REST_SECONDS: Final = 10
+"""How long a server that did not answer in time is left alone, so that it does not hold up every search."""
+
+_MAX_CONCURRENT: Final = 8
+_WALK_SECONDS: Final = 10
+_MAX_HITS: Final = 100
+_MAX_SEARCH_PAGES: Final = 20
+_LOOKUP_LIMIT: Final = 10
+_MAX_QUERY_CHARS: Final = 1024
+"""Every server accepts so many (draft: Request)."""
+
+_MAX_CURSOR_CHARS: Final = 4096
+_MAX_KNOWN: Final = 1000
+_PAGE_FRESH_SECONDS: Final = 5
+
+_MEMBERS: Final = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "_meta")
+_HIT_METADATA: Final = ("score", "matched")
+
+_T = TypeVar("_T")
+
+
+class NoAnswerError(Exception):
+    """The server did not answer in time, or not to the request; the message says which server, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,173 +73,32 @@ class DelegatedPage:
     next_cursor: str | None
 
 
-class DelegatedSearch:
-    """The catalog of one server on one connection.
+@dataclass(frozen=True, slots=True)
+class DelegatedHit:
+    """A tool that a server has found."""
 
-    Args:
-        client: The connection.
-        server: The server's name.
-        settings: What it says of its search.
-    """
+    tool: Tool
+    """The definition as the server lists it, without the metadata of the search."""
 
-    def __init__(self, client: Client, server: str, settings: ServerSettings) -> None:
-        self.size = settings.catalog_size
-        """About how many tools there are, where the server tells."""
-        self.changes = 0
-        """How often the server has told that its list has changed."""
-        self._client = client
-        self._server = server
-        self._limit = min(settings.max_limit or _MOST_HITS, _MOST_HITS)
-        self._bounds = Bounds(server)
-        self._page: tuple[str | None, float, DelegatedPage] | None = None
-        self._known: OrderedDict[str, Tool] = OrderedDict()
+    matched: tuple[str, ...]
+    """Members of the definition that match, as the server says."""
 
-    def changed(self) -> None:
-        """Note that the server has told of a change of its list."""
-        self.changes += 1
-        self._page = None
-        self._known.clear()
-
-    def seen(self, name: str) -> Tool | None:
-        """Return a definition that has passed lately, by the server's own name for the tool."""
-        return self._known.get(name)
-
-    async def page(self, cursor: str | None) -> DelegatedPage:
-        """Return the page of the list at `cursor`, or the first one.
-
-        Raises:
-            MCPError: -32602, the server does not know the cursor (any more).
-            NoAnswerError: It failed otherwise, or took too long.
-        """
-        # A page may be larger than those that are made of it, each of which comes here.
-        if self._page is not None and self._page[0] == cursor and anyio.current_time() < self._page[1]:
-            return self._page[2]
-        answer = await self._answered("tools/list", {} if cursor is None else {"cursor": cursor})
-        following = answer.get("nextCursor")
-        if not isinstance(following, str) or following == cursor or len(following) > _MOST_CURSOR_CHARS:
-            if following is not None:
-                logger.warning("%s: its list is cut: a cursor of it cannot be followed", self._server)
-            following = None
-        page = DelegatedPage(tuple((await self._usable(answer, TOOLS.method)).values()), following)
-        self._page = cursor, anyio.current_time() + _FRESH_SECONDS, page
-        return page
-
-    async def search(self, query: str) -> Sequence[DelegatedHit]:
-        """Return the best of what the server finds for `query`, in its order: always as many, whoever asks.
-
-        Raises:
-            NoAnswerError: It failed or took too long.
-        """
-        try:
-            return await self._bounds.within(lambda: self._search(query))
-        except MCPError as error:
-            raise NoAnswerError(
-                f"The MCP server {self._server!r} refused to search: {quoted(error.message)}"
-            ) from error
-
-    async def lookup(self, name: str) -> Tool | None:
-        """Return the tool that the server calls `name`, which its search has to find first of all.
-
-        Raises:
-            NoAnswerError: It failed or took too long.
-        """
-        if name != trimmed(name) or not 0 < len(name) <= _MOST_QUERY_CHARS:
-            return None
-        limit = min(self._limit, _MOST_LOOKED_AT)
-        try:
-            answer = await self._answered(METHOD, {"query": name, "limit": limit})
-            return (await self._usable(answer)).get(name)
-        except MCPError as error:
-            raise NoAnswerError(
-                f"The MCP server {self._server!r} refused to search: {quoted(error.message)}"
-            ) from error
-
-    async def find(self, public: str) -> Tool | None:
-        """Return the tool with this public name.
-
-        A name that had to be altered says nothing of the server's own, so that its list may have to be read for it.
-
-        Raises:
-            NoAnswerError: The server failed or took too long.
-        """
-        if (own := own_name(self._server, public)) is not None:
-            return await self.lookup(own)
-        known = [name for name in self._known if qualified_name(self._server, name) == public]
-        return await self.lookup(known[0]) if known else await self._walk_to(public)
-
-    async def make_callable(self, name: str) -> None:
-        """Let the session know what it has to for a call: over HTTP, arguments of some tools are sent as headers too.
-
-        Raises:
-            NoAnswerError: The server failed or took too long.
-        """
-        if name not in self._known:
-            await self.lookup(name)
-
-    async def _search(self, query: str) -> Sequence[DelegatedHit]:
-        found: dict[str, DelegatedHit] = {}
-        cursors: set[str] = set()
-        params: dict[str, Any] = {"query": trimmed(query)[:_MOST_QUERY_CHARS], "limit": self._limit}
-        for _ in range(_MOST_PAGES):
-            page = await raw_request(self._client, METHOD, params, seconds=_BOUND_SECONDS)
-            for name, tool in (await self._usable(page)).items():
-                found.setdefault(name, DelegatedHit.of(tool))
-            cursor = page.get("nextCursor")
-            if len(found) >= _MOST_HITS or not isinstance(cursor, str) or cursor in cursors:
-                break
-            cursors.add(cursor)
-            params["cursor"] = cursor
-        return list(found.values())[:_MOST_HITS]
-
-    async def _walk_to(self, public: str) -> Tool | None:
-        cursor: str | None = None
-        cursors: set[str] = set()
-        with anyio.move_on_after(_WALK_SECONDS):
-            while True:
-                page = await self.page(cursor)
-                for tool in page.tools:
-                    if qualified_name(self._server, tool.name) == public:
-                        return tool
-                cursor = page.next_cursor
-                if cursor is None or cursor in cursors:
-                    return None
-                cursors.add(cursor)
-        raise NoAnswerError(f"The MCP server {self._server!r} has too many tools to find {public!r} in time")
-
-    async def _answered(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        return await self._bounds.within(lambda: raw_request(self._client, method, params, seconds=_BOUND_SECONDS))
-
-    async def _usable(self, page: Mapping[str, Any], method: str = METHOD) -> dict[str, Tool]:
-        try:
-            entries = entries_of(page, TOOLS.member, method)
-        except ListingError as error:
-            raise NoAnswerError(f"The MCP server {self._server!r} did not answer: {error}") from error
-        # At DEBUG: what is wrong with a page is wrong with it in each search.
-        tools = cast("dict[str, Tool]", await usable_entries(entries, self._server, TOOLS, level=logging.DEBUG))
-        usable = {tool.name: tool for tool in absorb_tools(self._client, list(tools.values()), complete=False)}
-        self._known.update(usable)
-        while len(self._known) > _MOST_KEPT:
-            self._known.popitem(last=False)
-        return usable
-
-
-_BOUND_SECONDS: Final = 3
-"""How long one server may hold up a search or a page of a listing."""
-
-_REST_SECONDS: Final = 10
-"""How long a server that did not answer in time is left alone, so that it does not hold up every search."""
-
-_MOST_AT_ONCE: Final = 8
-
-_T = TypeVar("_T")
-
-
-class NoAnswerError(Exception):
-    """The server did not answer in time, or not with what was asked for; the text says which and why."""
+    @classmethod
+    def of(cls, found: Tool) -> DelegatedHit:
+        """Take the metadata of a hit off a definition."""
+        meta = found.meta or {}
+        published = meta.get(EXTENSION_ID)
+        if not isinstance(published, dict):
+            return cls(found, ())
+        members = cast("dict[str, Any]", published)
+        kept = {name: value for name, value in members.items() if name not in _HIT_METADATA}
+        stated = members.get("matched")
+        matched = tuple(name for name in _MEMBERS if isinstance(stated, list) and name in stated)
+        return cls(found.model_copy(update={"meta": {**meta, EXTENSION_ID: kept}}), matched)
 
 
 class Bounds:
-    """What is asked of one server.
+    """Bounds on the requests to one server that others may wait for: their time, their number, and when none is sent.
 
     Args:
         server: Its name.
@@ -226,11 +106,11 @@ class Bounds:
 
     def __init__(self, server: str) -> None:
         self._server = server
-        self._limiter = anyio.CapacityLimiter(_MOST_AT_ONCE)
+        self._limiter = anyio.CapacityLimiter(_MAX_CONCURRENT)
         self._rests_until = -math.inf
 
     async def within(self, ask: Callable[[], Awaitable[_T]]) -> _T:
-        """Return what `ask` does.
+        """Return the result of `ask`.
 
         Raises:
             MCPError: -32602, the server refuses the parameters.
@@ -247,44 +127,160 @@ class Bounds:
         except (MCPError, TimeoutError) as error:
             if isinstance(error, MCPError) and error.code == INVALID_PARAMS:
                 raise
-            if is_asked:  # that there was no turn in time says how many ask, and nothing of the server
+            if is_asked:  # a request that got no turn in time says how many others ask, and nothing of the server
                 self._rests_until = anyio.current_time() + _REST_SECONDS
             reason = quoted(error.message) if isinstance(error, MCPError) else f"it took more than {_BOUND_SECONDS} s"
             raise NoAnswerError(f"The MCP server {self._server!r} did not answer: {reason}") from error
 
 
-_MEMBERS: Final = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "_meta")
-_OF_A_HIT: Final = ("score", "matched")
+class DelegatedSearch:
+    """The catalog of one server on one connection.
 
+    Args:
+        client: The connection.
+        server: The server's name.
+        settings: The server's settings of the extension.
+    """
 
-@dataclass(frozen=True, slots=True)
-class DelegatedHit:
-    """A tool that a server has found."""
+    def __init__(self, client: Client, server: str, settings: ServerSettings) -> None:
+        self.size = settings.catalog_size
+        """About how many tools there are, if the server says so."""
+        self.changes = 0
+        """How many changes of its list the server has announced."""
+        self._client = client
+        self._server = server
+        self._limit = min(settings.max_limit or _MAX_HITS, _MAX_HITS)
+        self._bounds = Bounds(server)
+        self._page: tuple[str | None, float, DelegatedPage] | None = None
+        self._known: OrderedDict[str, Tool] = OrderedDict()
 
-    tool: Tool
-    """As the server lists it: without what speaks of its own search."""
+    def changed(self) -> None:
+        """Note that the server has announced a change of its list."""
+        self.changes += 1
+        self._page = None
+        self._known.clear()
 
-    matched: tuple[str, ...]
-    """Members of the definition that it says have matched."""
+    def seen(self, name: str) -> Tool | None:
+        """Return a definition that was listed or found a short time ago, by the server's own name for the tool."""
+        return self._known.get(name)
 
-    @classmethod
-    def of(cls, found: Tool) -> DelegatedHit:
-        """Take the metadata of a hit off a definition."""
-        meta = found.meta or {}
-        published = meta.get(EXTENSION_ID)
-        if not isinstance(published, dict):
-            return cls(found, ())
-        members = cast("dict[str, Any]", published)
-        kept = {name: value for name, value in members.items() if name not in _OF_A_HIT}
-        said = members.get("matched")
-        matched = tuple(name for name in _MEMBERS if isinstance(said, list) and name in said)
-        return cls(found.model_copy(update={"meta": {**meta, EXTENSION_ID: kept}}), matched)
+    async def page(self, cursor: str | None) -> DelegatedPage:
+        """Return the page of the list at `cursor`, or the first one.
+
+        Raises:
+            MCPError: -32602, the server does not know the cursor (any more).
+            NoAnswerError: It failed otherwise, or took too long.
+        """
+        # A page may be larger than the gateway's, several of which are then made of it, one request for each.
+        if self._page is not None and self._page[0] == cursor and anyio.current_time() < self._page[1]:
+            return self._page[2]
+        answer = await self._request("tools/list", {} if cursor is None else {"cursor": cursor})
+        following = answer.get("nextCursor")
+        if not isinstance(following, str) or following == cursor or len(following) > _MAX_CURSOR_CHARS:
+            if following is not None:
+                logger.warning("%s: its list is cut: one of its cursors cannot be followed", self._server)
+            following = None
+        page = DelegatedPage(tuple((await self._usable(answer, TOOLS.method)).values()), following)
+        self._page = cursor, anyio.current_time() + _PAGE_FRESH_SECONDS, page
+        return page
+
+    async def search(self, query: str) -> Sequence[DelegatedHit]:
+        """Return the server's best hits for `query`, in its order; their number depends on no caller.
+
+        Raises:
+            NoAnswerError: It failed or took too long.
+        """
+        return await self._searched(lambda: self._bounds.within(lambda: self._search(query)))
+
+    async def lookup(self, name: str) -> Tool | None:
+        """Return the tool that the server calls `name`: an exact name comes first (draft: Order and Matching).
+
+        Raises:
+            NoAnswerError: It failed or took too long.
+        """
+        if name != trimmed(name) or not 0 < len(name) <= _MAX_QUERY_CHARS:
+            return None
+        params = {"query": name, "limit": min(self._limit, _LOOKUP_LIMIT)}
+        return (await self._usable(await self._searched(lambda: self._request(METHOD, params)))).get(name)
+
+    async def find(self, public: str) -> Tool | None:
+        """Return the tool with this public name.
+
+        A name that had to be altered does not contain the server's own, so that its list may have to be read for it.
+
+        Raises:
+            NoAnswerError: The server failed or took too long.
+        """
+        if (own := own_name(self._server, public)) is not None:
+            return await self.lookup(own)
+        known = [name for name in self._known if qualified_name(self._server, name) == public]
+        return await self.lookup(known[0]) if known else await self._find_in_list(public)
+
+    async def make_callable(self, name: str) -> None:
+        """Make a tool known to the session: over HTTP, arguments of some tools are sent as headers, too.
+
+        Raises:
+            NoAnswerError: The server failed or took too long.
+        """
+        if name not in self._known:
+            await self.lookup(name)
+
+    async def _search(self, query: str) -> Sequence[DelegatedHit]:
+        found: dict[str, DelegatedHit] = {}
+        params = {"query": trimmed(query)[:_MAX_QUERY_CHARS], "limit": self._limit}
+
+        async def read_page(cursor: str | None) -> str | None:
+            sent = params if cursor is None else {**params, "cursor": cursor}
+            page = await raw_request(self._client, METHOD, sent, seconds=_BOUND_SECONDS)
+            for name, tool in (await self._usable(page)).items():
+                found.setdefault(name, DelegatedHit.of(tool))
+            following = page.get("nextCursor")
+            return following if isinstance(following, str) and len(found) < _MAX_HITS else None
+
+        await follow_cursors(read_page, _MAX_SEARCH_PAGES)
+        return list(found.values())[:_MAX_HITS]
+
+    async def _find_in_list(self, public: str) -> Tool | None:
+        found: list[Tool] = []
+
+        async def read_page(cursor: str | None) -> str | None:
+            page = await self.page(cursor)
+            found.extend(tool for tool in page.tools if qualified_name(self._server, tool.name) == public)
+            return None if found else page.next_cursor
+
+        with anyio.move_on_after(_WALK_SECONDS):
+            await follow_cursors(read_page)
+            return found[0] if found else None
+        raise NoAnswerError(f"The MCP server {self._server!r} has too many tools to find {public!r} in time")
+
+    async def _searched(self, ask: Callable[[], Awaitable[_T]]) -> _T:
+        try:
+            return await ask()
+        except MCPError as error:
+            text = f"The MCP server {self._server!r} refused to search: {quoted(error.message)}"
+            raise NoAnswerError(text) from error
+
+    async def _request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        return await self._bounds.within(lambda: raw_request(self._client, method, params, seconds=_BOUND_SECONDS))
+
+    async def _usable(self, page: Mapping[str, Any], method: str = METHOD) -> dict[str, Tool]:
+        try:
+            entries = entries_of(page, TOOLS.member, method)
+        except ListingError as error:
+            raise NoAnswerError(f"The MCP server {self._server!r} did not answer: {error}") from error
+        # At DEBUG: the faults of a page are the same in each search.
+        tools = cast("dict[str, Tool]", await usable_entries(entries, self._server, TOOLS, level=logging.DEBUG))
+        usable = {tool.name: tool for tool in absorb_tools(self._client, list(tools.values()), complete=False)}
+        self._known.update(usable)
+        while len(self._known) > _MAX_KNOWN:
+            self._known.popitem(last=False)
+        return usable
 
 
 async def read_catalog(
     client: Client, server: str, allowance: Allowance, *, index_at_most: int | None, page_seconds: float
 ) -> tuple[Mapping[str, Tool], DelegatedSearch | None]:
-    """Return the tools of a server by name, or none of them and the way to search them where they are.
+    """Return the tools of a server by name, or none of them and its own search, where they are many and it has one.
 
     Args:
         client: The connection.
@@ -304,11 +300,11 @@ async def read_catalog(
                 return await read_tools(client, server, allowance, page_seconds=page_seconds, most=index_at_most), None
             except TooManyToolsError:
                 pass
-        remote = DelegatedSearch(client, server, settings)
+        delegated = DelegatedSearch(client, server, settings)
         try:
-            await remote.search(server)
+            await delegated.search(server)
         except NoAnswerError as failure:
             logger.warning("%s is indexed, since it cannot be searched: %s", server, failure, extra={"server": server})
         else:
-            return {}, remote
+            return {}, delegated
     return await read_tools(client, server, allowance, page_seconds=page_seconds), None

@@ -1,6 +1,6 @@
-"""When a connected server counts as dead: one rule for every transport.
+"""Liveness of a connected server: one rule for every transport.
 
-Whatever comes from a server is a sign of life. One that is silent is asked for a sign, `ping` or in revision 2026-07-28
+Every message of a server is a sign of life. One that is silent is asked for a sign, by `ping` or in revision 2026-07-28
 `server/discover`, to which any answer will do:
 
 1.  It is asked after 5 s of silence; a program that has nothing to do after 30 s, since many log each message.
@@ -28,9 +28,7 @@ from mcp import Client, MCPError
 from mcp_ext_tools_search.client.endings import Ending, connection_ended
 from mcp_ext_tools_search.client.raw import raw_request
 
-from tools_search_server.upstreams.session import is_modern, is_session_gone
-
-__all__ = ["Liveness"]
+from tools_search_server.upstreams.session import is_modern, is_session_lost
 
 _QUIET_SECONDS: Final = 5
 _IDLE_SECONDS: Final = 30
@@ -41,7 +39,7 @@ _LOOK_SECONDS: Final = 1
 
 @dataclass
 class Liveness:
-    """Watches over one connection."""
+    """The watch over one connection."""
 
     client: Client
     ended: Ending
@@ -49,74 +47,72 @@ class Liveness:
     call_seconds: float
     """How long a request may take."""
 
-    owes: Callable[[], bool]
+    owes_answer: Callable[[], bool]
     """Whether the server owes an answer to a request."""
 
     is_asking: Callable[[], bool]
     """Whether a question of the server waits for an answer."""
 
-    asks: bool = True
-    """Whether the server is asked for signs of life; otherwise it is as one that ignores that."""
+    sends_probes: bool = True
+    """Whether the server is asked for signs of life; otherwise it is treated as one that ignores such requests."""
 
     has_answered: bool = False
     """Whether the server has answered a request for a sign of life."""
 
-    async def death(self) -> str:
+    async def until_dead(self) -> str:
         """Return the reason once the server is dead."""
-        while (reason := await self._unanswered()) is None:
-            while (wait := self._wait()) > 0:  # noqa: ASYNC110 - it is the time that passes which is waited for
+        while (reason := await self._probe()) is None:
+            while (wait := self._silence_left()) > 0:  # noqa: ASYNC110 - the passing of time is the thing to wait for
                 await anyio.sleep(wait)
         return reason
 
-    def _wait(self) -> float:
-        """Return for how many seconds no sign of life has to be asked for; not more than can be said at the moment."""
+    def _silence_left(self) -> float:
+        """Return for how many seconds at least the server may be silent before it is asked (rule 1)."""
         silent = anyio.current_time() - self.ended.heard
         if silent < _QUIET_SECONDS:
             return _QUIET_SECONDS - silent
-        return 0 if self.is_http or self.owes() or silent >= _IDLE_SECONDS else _LOOK_SECONDS
+        return 0 if self.is_http or self.owes_answer() or silent >= _IDLE_SECONDS else _LOOK_SECONDS
 
-    async def _unanswered(self) -> str | None:
-        """Ask for a sign of life; return why the server is dead, or `None` when there is one."""
+    async def _probe(self) -> str | None:
+        """Ask for a sign of life; return why the server is dead, or `None` when there is a sign."""
         answered = anyio.Event()
         reason: str | None = None
 
-        method = "server/discover" if is_modern(self.client) else "ping"
-
         async def ask() -> None:
             nonlocal reason
-            if not self.asks:
-                return
             try:
+                method = "server/discover" if is_modern(self.client) else "ping"
                 await raw_request(self.client, method, {}, seconds=None)
             except MCPError as error:
                 if connection_ended(error):
                     if self.is_http:
                         reason = "nothing answers at its address any more"
-                    return  # which is no answer; of a program, the end is noticed where its output ends
-                if self.is_http and is_session_gone(self.client, error):
+                    return  # which is no answer; the end of a program is noticed where its output ends
+                if self.is_http and is_session_lost(self.client, error):
                     reason = "it no longer knows the session, as after a restart"
             self.has_answered = True
             self.ended.heard = anyio.current_time()
             answered.set()
 
         asked = anyio.current_time()
-        owes = self.owes()
+        owes = self.owes_answer()
         waited = 0.0
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ask)
+            if self.sends_probes:
+                tasks.start_soon(ask)
             while not answered.is_set() and self.ended.heard <= asked and reason is None:
                 with anyio.move_on_after(_LOOK_SECONDS):
                     await answered.wait()
                 # Counted and not measured: time in which this process itself was suspended is no silence of another.
                 waited += 0 if self.is_asking() else _LOOK_SECONDS
-                # Of one that may ignore what it is asked, it says nothing whether it owed an answer before.
-                owes = owes or (self.owes() and not self.has_answered)
+                # Whether a server owed an answer before says nothing of one that may ignore requests for a sign.
+                owes = owes or (self.owes_answer() and not self.has_answered)
                 if not answered.is_set():
-                    reason = self._judged(waited, owes=owes)
+                    reason = self._verdict(waited, owes=owes)
             tasks.cancel_scope.cancel()
         return reason
 
-    def _judged(self, waited: float, *, owes: bool) -> str | None:
+    def _verdict(self, waited: float, *, owes: bool) -> str | None:
         if waited >= _SUSPENDED_SECONDS and self.ended.is_suspended():
             return "its process is suspended (SIGSTOP)"
         if waited < _ANSWER_SECONDS + (self.call_seconds if owes else 0) or not (owes or self.has_answered):

@@ -1,12 +1,18 @@
-"""What a connected server tells unasked: that its lists have changed."""
+"""Notifications of one upstream: that its lists have changed, and that resources have to which callers subscribe.
+
+A legacy server sends them unasked, on the connection; a modern one on streams that are opened here (MCP 2026-07-28,
+`subscriptions/listen`), and opened again after a growing pause when they are lost.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import anyio
+from anyio.abc import TaskGroup, TaskStatus
 from mcp import Client, MCPError
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.server.subscriptions import (
@@ -16,7 +22,10 @@ from mcp.server.subscriptions import (
     ServerEvent,
     ToolsListChanged,
 )
+from mcp_ext_tools_search.client.raw import raw_request
 from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
     ElicitCompleteNotification,
     PromptListChangedNotification,
     ResourceListChangedNotification,
@@ -27,80 +36,204 @@ from mcp_types import (
 
 from tools_search_server.base.redaction import quoted
 from tools_search_server.upstreams.session import is_modern
-from tools_search_server.upstreams.state import pauses
+from tools_search_server.upstreams.state import UnavailableError, backoff_delays
 
 logger = logging.getLogger(__name__)
 
-_OF_LEGACY: Final[Mapping[type, ServerEvent]] = {
+_SUBSCRIBE_SECONDS: Final = 10
+"""How long a server may take to accept a subscription."""
+
+_LEGACY_EVENTS: Final[Mapping[type, ServerEvent]] = {
     ToolListChangedNotification: ToolsListChanged(),
     PromptListChangedNotification: PromptsListChanged(),
     ResourceListChangedNotification: ResourcesListChanged(),
 }
 
 
-class News:
-    """Follows the changes that the server on one connection tells of.
+class Notifications:
+    """The notifications of the server on one connection.
 
     Args:
         server: Its name, for the log.
-        tell: Called with each change, in the order in which the server tells them, and with those that may have been
-            missed.
-        on_page_answered: Called with the id of a question that was answered on a page in a browser.
+        on_event: Called with each change, in the server's order, and whether it is certain: a change that may have been
+            missed is not.
+        on_elicitation_complete: Called with the id of a question that was answered on a page in a browser.
     """
 
     def __init__(
         self,
         server: str,
-        tell: Callable[[ServerEvent, bool], None],
-        on_page_answered: Callable[[str], Awaitable[None]],
+        on_event: Callable[[ServerEvent, bool], None],
+        on_elicitation_complete: Callable[[str], Awaitable[None]],
     ) -> None:
-        self._on_page_answered = on_page_answered
         self._server = server
-        self._tell = tell
-        self._is_subscribed = False
-        self._is_noisy = False
+        self._on_event = on_event
+        self._on_elicitation_complete = on_elicitation_complete
+        self._has_streams = False
+        self._has_warned = False
 
     async def on_message(self, message: object) -> None:
-        """Take what a legacy server sends unasked; of a modern one, the streams tell the same."""
-        if not self._is_subscribed and (event := _OF_LEGACY.get(type(message))) is not None:
-            self._tell(event, True)
-        elif not self._is_subscribed and isinstance(message, ResourceUpdatedNotification):
-            self._tell(ResourceUpdated(message.params.uri), True)
+        """Take a message that answers nothing; the streams of a modern server carry its changes instead."""
+        if not self._has_streams and (event := _LEGACY_EVENTS.get(type(message))) is not None:
+            self._on_event(event, True)
+        elif not self._has_streams and isinstance(message, ResourceUpdatedNotification):
+            self._on_event(ResourceUpdated(message.params.uri), True)
         elif isinstance(message, ElicitCompleteNotification):
-            await self._on_page_answered(message.params.elicitation_id)
-        elif isinstance(message, Exception) and not self._is_noisy:
-            self._is_noisy = True
-            logger.warning("%s sends what is no message of the protocol; it is passed over", self._server)
+            await self._on_elicitation_complete(message.params.elicitation_id)
+        elif isinstance(message, Exception) and not self._has_warned:
+            self._has_warned = True
+            logger.warning("%s sends lines that are no messages of the protocol; they are ignored", self._server)
 
     async def follow(self, client: Client) -> None:
-        """Subscribe to the changes of a modern server's lists; a legacy one tells them without being asked."""
+        """Subscribe to the changes of a modern server's lists."""
         if not is_modern(client):
             return
-        self._is_subscribed = True
-        followed = _followed(client.server_capabilities)
+        self._has_streams = True
+        followed = _announced(client.server_capabilities)
         if not followed:
             return
-        names: Any = dict.fromkeys(followed, True)
-        for pause in pauses():
+        filters: Any = dict.fromkeys(followed, True)
+        for delay in backoff_delays():
             try:
-                async with client.listen(**names) as events:
-                    for event in followed.values():  # for what has changed since it was read
-                        self._tell(event, False)
+                async with client.listen(**filters) as events:
+                    for event in followed.values():  # for changes between the reading and the subscription
+                        self._on_event(event, False)
                     async for event in events:
-                        self._tell(event, True)
+                        self._on_event(event, True)
             except SubscriptionLost:
                 logger.debug("%s: the subscription was lost", self._server)
             except MCPError as error:
                 logger.warning("%s: cannot follow changes of its lists: %s", self._server, quoted(error.message))
                 return
-            await anyio.sleep(pause)
+            await anyio.sleep(delay)
 
 
-def _followed(offered: ServerCapabilities) -> Mapping[str, ServerEvent]:
-    """Return by the name of their filter the changes that a server says it tells of."""
+def _announced(offered: ServerCapabilities) -> Mapping[str, ServerEvent]:
+    """Return the changes that a server says it announces, by the names of their filters."""
     kinds: Mapping[str, tuple[object, ServerEvent]] = {
         "tools_list_changed": (offered.tools, ToolsListChanged()),
         "prompts_list_changed": (offered.prompts, PromptsListChanged()),
         "resources_list_changed": (offered.resources, ResourcesListChanged()),
     }
     return {name: event for name, (kind, event) in kinds.items() if getattr(kind, "list_changed", False)}
+
+
+class ResourceSubscriptions:
+    """The resources of one server to which callers subscribe, over all its connections.
+
+    Each is subscribed to once at the server, however many callers want it.
+
+    Args:
+        server: Its name.
+        on_update: Called with the URI of each resource that has changed, or may have while the connection was lost.
+    """
+
+    def __init__(self, server: str, on_update: Callable[[str], None]) -> None:
+        self._server = server
+        self._on_update = on_update
+        self._wanted: Counter[str] = Counter()
+        self._lock = anyio.Lock()
+        self._connection: tuple[Client, TaskGroup] | None = None
+        self._streams: dict[str, anyio.CancelScope] = {}
+
+    @property
+    def is_any_wanted(self) -> bool:
+        """Whether any caller subscribes to a resource."""
+        return bool(self._wanted)
+
+    async def add(self, uri: str) -> None:
+        """Add a subscription of a caller.
+
+        Raises:
+            MCPError: The server refuses, or has no subscriptions.
+            UnavailableError: It is not connected.
+        """
+        async with self._lock:
+            if not self._wanted[uri]:
+                await self._open(uri)
+            self._wanted[uri] += 1
+
+    async def drop(self, uri: str) -> None:
+        """End a subscription of a caller."""
+        async with self._lock:
+            self._wanted[uri] -= 1
+            if self._wanted[uri] <= 0:
+                del self._wanted[uri]
+                await self._close(uri)
+
+    def note_update(self, uri: str) -> None:
+        """Note that the server has announced a change of `uri`, which may be a part of a subscribed resource."""
+        if uri in self._wanted:
+            self._on_update(uri)
+            return
+        for wanted in list(self._wanted):
+            if uri.startswith(wanted.rstrip("/") + "/"):
+                self._on_update(wanted)
+
+    async def keep(self, client: Client) -> None:
+        """Hold the subscriptions on a new connection; never returns."""
+        async with anyio.create_task_group() as tasks:
+            self._connection, self._streams = (client, tasks), {}
+            try:
+                async with self._lock:
+                    for uri in list(self._wanted):
+                        try:
+                            await self._open(uri)
+                        except (MCPError, UnavailableError) as error:
+                            logger.warning("%s: changes of %r are not followed: %s", self._server, uri, error)
+                        self._on_update(uri)  # for changes while there was no connection
+                await anyio.sleep_forever()
+            finally:
+                self._connection = None
+
+    async def _open(self, uri: str) -> None:
+        if self._connection is None:
+            raise UnavailableError(f"The MCP server {self._server!r} is not connected; subscribe again when it is back")
+        client, tasks = self._connection
+        offered = client.server_capabilities.resources
+        if offered is None or not offered.subscribe:
+            text = f"The MCP server {self._server!r} does not announce changes of its resources"
+            raise MCPError(INVALID_REQUEST, text)
+        if not is_modern(client):
+            await raw_request(client, "resources/subscribe", {"uri": uri}, seconds=_SUBSCRIBE_SECONDS)
+            return
+        try:
+            with anyio.fail_after(_SUBSCRIBE_SECONDS):
+                self._streams[uri] = await tasks.start(self._listen, client, uri)
+        except (SubscriptionLost, TimeoutError) as error:
+            text = f"The MCP server {self._server!r} did not accept the subscription"
+            raise MCPError(INTERNAL_ERROR, text) from error
+
+    async def _close(self, uri: str) -> None:
+        if (stream := self._streams.pop(uri, None)) is not None:
+            stream.cancel()
+        elif self._connection is not None and not is_modern(self._connection[0]):
+            try:
+                await raw_request(
+                    self._connection[0], "resources/unsubscribe", {"uri": uri}, seconds=_SUBSCRIBE_SECONDS
+                )
+            except MCPError as error:
+                logger.debug("%s: did not end the subscription to %r: %s", self._server, uri, error)
+
+    async def _listen(self, client: Client, uri: str, *, task_status: TaskStatus[anyio.CancelScope]) -> None:
+        # A stream for each resource, so that neither the start nor the end of one disturbs another.
+        with anyio.CancelScope() as scope:
+            is_first = True
+            for delay in backoff_delays():
+                try:
+                    async with client.listen(resource_subscriptions=[uri]) as events:
+                        if uri not in (events.honored.resource_subscriptions or ()):
+                            raise MCPError(INVALID_REQUEST, f"The MCP server {self._server!r} has no such resource")
+                        if is_first:
+                            task_status.started(scope)
+                        else:
+                            self._on_update(uri)  # for changes while the stream was lost
+                        is_first = False
+                        async for event in events:
+                            if isinstance(event, ResourceUpdated):
+                                self.note_update(event.uri)
+                except (MCPError, SubscriptionLost) as error:
+                    if is_first:
+                        raise
+                    logger.debug("%s: the subscription to %r was lost: %s", self._server, uri, error)
+                await anyio.sleep(delay)

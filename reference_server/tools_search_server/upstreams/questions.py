@@ -1,7 +1,8 @@
-"""What a legacy server asks while it works on a request: passed to whoever has sent that request.
+"""Questions of a legacy upstream while it works on a request: elicitation and sampling, passed to the request's caller.
 
-Such a question does not say which request it belongs to. While the requests in progress are all of one client it can
-only be for that one; otherwise it is refused, since a stranger must not see it, far less answer it.
+Such a question does not say which request it belongs to. While all requests in progress are of one client, it can only
+be for that one; otherwise it is refused, since a stranger must not see it, far less answer it. The time of requests
+stands still while a question waits for its answer.
 """
 
 from __future__ import annotations
@@ -30,19 +31,22 @@ from pydantic import BaseModel, ValidationError
 ANSWER_SECONDS: Final = 600
 """How long a person may think about one question."""
 
-_TELL_SECONDS: Final = 1
+_NOTIFY_SECONDS: Final = 1
 """How long a client that does not read may hold up the messages of the server."""
 
-_MOST_PAGES: Final = 256
-"""Pages in a browser that may be unanswered; of those before, nobody is told."""
+_MAX_OPEN_PAGES: Final = 256
+"""Pages in a browser that may be unanswered; the answer to an earlier one is reported to nobody."""
+
+_MAX_EXTENSION: Final = 10
+"""How many times its ordinary limit a request may take that reports progress."""
 
 Ask: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
-"""Asks a client: the method and its parameters give the result, or `MCPError`."""
+"""Asks a client: takes a method and its parameters, returns the result or raises `MCPError`."""
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who has sent a request."""
+    """The sender of a request."""
 
     client: object
     """The same object for all requests of one client."""
@@ -50,17 +54,27 @@ class Caller:
     ask: Ask
 
     finish: Callable[[str], Awaitable[None]]
-    """Tells the client that what it was asked by this id, on a page in a browser, was answered there."""
+    """Notifies the client that the question with this id was answered, on a page in a browser."""
 
 
 class Questions:
-    """Finds out whom to ask, for one server, and stops the clock of requests while somebody thinks."""
+    """The questions of one server, the requests in progress whose callers can answer them, and the time limits."""
 
     def __init__(self) -> None:
         self._callers: list[Caller] = []
-        self._clocks: list[anyio.CancelScope] = []
-        self._asking = 0
+        self._running: list[anyio.CancelScope] = []
+        self._open_count = 0
         self._on_pages: OrderedDict[str, Caller] = OrderedDict()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether any request is in progress."""
+        return bool(self._callers)
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question of the server waits for an answer."""
+        return self._open_count > 0
 
     @contextmanager
     def answered_by(self, caller: Caller) -> Generator[None]:
@@ -72,50 +86,56 @@ class Questions:
             self._callers.remove(caller)
 
     @contextmanager
-    def clock(self, seconds: float) -> Generator[anyio.CancelScope]:
-        """Give a scope that ends what is done in it after as many seconds in which nobody was asked anything."""
-        with anyio.CancelScope(deadline=anyio.current_time() + seconds) as scope:
-            self._clocks.append(scope)
+    def time_limit(self, seconds: float) -> Generator[Callable[[], None]]:
+        """Limit the time of the block, questions not counted; gives a function that is called on progress.
+
+        Progress starts the limit over, as long as the whole stays within `_MAX_EXTENSION` times `seconds`.
+
+        Raises:
+            TimeoutError: The time was over before the block was.
+        """
+        began = anyio.current_time()
+        with anyio.CancelScope(deadline=began + seconds) as scope:
+
+            def extend() -> None:
+                # Not while a question stops the clock, which starts it again with the time that was left.
+                if scope.deadline != math.inf:
+                    later = min(anyio.current_time() + seconds, began + seconds * _MAX_EXTENSION)
+                    scope.deadline = max(scope.deadline, later)
+
+            self._running.append(scope)
             try:
-                yield scope
+                yield extend
             finally:
-                self._clocks.remove(scope)
+                self._running.remove(scope)
+        if scope.cancelled_caught:
+            raise TimeoutError
 
     @contextmanager
     def _stopped_clocks(self) -> Generator[None]:
-        # All of them: which of the requests in progress the question is for, the server does not say.
+        # All of them: the server does not say which of the requests in progress the question is for.
         began = anyio.current_time()
-        stopped = [(clock, clock.deadline - began) for clock in self._clocks if clock.deadline != math.inf]
-        for clock, _ in stopped:
-            clock.deadline = math.inf
-        self._asking += 1
+        stopped = [(scope, scope.deadline - began) for scope in self._running if scope.deadline != math.inf]
+        for scope, _ in stopped:
+            scope.deadline = math.inf
+        self._open_count += 1
         try:
             yield
         finally:
-            self._asking -= 1
-            for clock, left in stopped:
-                clock.deadline = anyio.current_time() + left
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether any request is in progress."""
-        return bool(self._callers)
-
-    @property
-    def is_asking(self) -> bool:
-        """Whether a question of the server waits for an answer."""
-        return self._asking > 0
+            self._open_count -= 1
+            for scope, left in stopped:
+                scope.deadline = anyio.current_time() + left
 
     async def elicit(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:
         """Answer `elicitation/create`."""
         answer = await self._ask("elicitation/create", params)
         return answer if isinstance(answer, ErrorData) else ElicitResult.model_validate(answer, by_name=False)
 
-    async def completed(self, elicitation_id: str) -> None:
-        """Tell whoever was asked by this id that the page was answered, if the one can still be told."""
+    async def elicitation_complete(self, elicitation_id: str) -> None:
+        """Notify the client that was asked by this id that its page was answered, if it can still be notified."""
         asked = self._on_pages.pop(elicitation_id, None)
         if asked is not None:
-            with anyio.move_on_after(_TELL_SECONDS):
+            with anyio.move_on_after(_NOTIFY_SECONDS):
                 await asked.finish(elicitation_id)
 
     async def sample(
@@ -141,7 +161,7 @@ class Questions:
             asked = self._callers[-1]
             if isinstance(page := dumped.get("elicitationId"), str):
                 self._on_pages[page] = asked
-                if len(self._on_pages) > _MOST_PAGES:
+                if len(self._on_pages) > _MAX_OPEN_PAGES:
                     self._on_pages.popitem(last=False)
             with self._stopped_clocks():
                 return await asked.ask(method, dumped)

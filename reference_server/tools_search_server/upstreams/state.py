@@ -1,4 +1,4 @@
-"""How an upstream server is, and how long to leave it alone."""
+"""States of an upstream, the errors of one that cannot be asked, and the pauses between attempts to reach one."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
-_FIRST_PAUSE: Final = 0.5
-_LONGEST_PAUSE: Final = 60
-_FIRST_AFTER_EXCESS: Final = 60
-_LONGEST_AFTER_EXCESS: Final = 3600
+_FIRST_DELAY: Final = 0.5
+_LONGEST_DELAY: Final = 60
+_FIRST_DELAY_AFTER_EXCESS: Final = 60
+_LONGEST_DELAY_AFTER_EXCESS: Final = 3600
 
 
 class UnavailableError(Exception):
-    """The server cannot be asked, or went away before it answered; the text says which and since when."""
+    """The server cannot be asked, or went away before it answered; the message says which, and since when."""
 
 
 class SessionLostError(UnavailableError):
-    """The server has restarted and knows the session no more: it has not looked at the request."""
+    """The server has restarted and no longer knows the session: it has not looked at the request."""
 
 
 @dataclass(frozen=True)
 class State:
-    """How an upstream server is, since when, and why."""
+    """State of an upstream, since when, and why; `upstream.py` lists the transitions."""
 
     kind: Literal["starting", "ready", "idle", "down"]
-    """`idle` is a server that is not connected because nobody has asked it anything for a while."""
+    """`idle`: not connected because there has been no request for a while."""
 
     since: datetime
     reason: str = ""
@@ -42,26 +42,26 @@ class State:
         return f"{self.kind} {since}: {self.reason}" if self.reason else f"{self.kind} {since}"
 
 
-def pauses(longest: float = _LONGEST_PAUSE, *, first: float = _FIRST_PAUSE) -> Iterator[float]:
-    """Yield growing pauses in seconds, spread so that many servers do not come back in step."""
+def backoff_delays(longest: float = _LONGEST_DELAY, *, first: float = _FIRST_DELAY) -> Iterator[float]:
+    """Yield growing delays in seconds, spread so that many servers do not come back in step."""
     spread = secrets.SystemRandom()
-    pause = first
+    delay = first
     while True:
-        yield pause * spread.uniform(0.5, 1.5)
-        pause = min(pause * 2, longest)
+        yield delay * spread.uniform(0.5, 1.5)
+        delay = min(delay * 2, longest)
 
 
-class Pauses:
-    """How long to leave a server alone that has failed: longer each time.
+class Backoff:
+    """Delays before the next attempt to reach a server, longer after each failure.
 
-    One that sent more than is read is left alone for minutes at least, since each attempt costs all others some of
-    their time.
+    A server that sent more than is read is left alone for minutes at least, since each attempt costs all others some
+    of their time.
     """
 
     def __init__(self) -> None:
-        self._after_failure = pauses()
-        self._after_excess = pauses(_LONGEST_AFTER_EXCESS, first=_FIRST_AFTER_EXCESS)
+        self._after_failure = backoff_delays()
+        self._after_excess = backoff_delays(_LONGEST_DELAY_AFTER_EXCESS, first=_FIRST_DELAY_AFTER_EXCESS)
 
-    def after(self, *, is_excess: bool) -> float:
-        """Return the pause after another failure, in seconds."""
+    def delay(self, *, is_excess: bool) -> float:
+        """Return the delay after another failure, in seconds."""
         return next(self._after_excess if is_excess else self._after_failure)

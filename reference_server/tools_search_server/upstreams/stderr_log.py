@@ -1,4 +1,4 @@
-"""What a started server writes to its standard error: line by line and with its name, in the log of this program."""
+"""Standard error of a started server, logged line by line with the server's name."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tools_search_server.base.redaction import Secrets
 
 logger = logging.getLogger(__name__)
 
-_MAX_LINE_BYTES: Final = 4096
-"""What is logged of one line."""
+_MAX_LOGGED_CHARS: Final = 4096
+"""Characters of one line that are logged."""
 
-_READ_LINE_BYTES: Final = 2 * _MAX_LINE_BYTES
-"""What is read of one line: a secret that begins in what is logged has to be whole to be known for one."""
+_MAX_READ_BYTES: Final = 2 * _MAX_LOGGED_CHARS
+"""Bytes of one line that are read: a secret that begins in the logged part has to be whole to be recognized."""
 
 _MAX_LINES: Final = 500
-"""What is logged of one server in a second; one that writes without end must not keep the others waiting."""
+"""Lines of one server that are logged in a second; one that writes without end must not keep the others waiting."""
 
 _FLOOD_PAUSE: Final = 0.05
 
@@ -30,73 +30,75 @@ _LAST_WORDS_SECONDS: Final = 0.5
 
 
 @asynccontextmanager
-async def passed_on(stream: ByteReceiveStream, *, server: str, secrets: Secrets) -> AsyncGenerator[None]:
-    """Log the standard error of a process until the block is left, the last words included.
+async def logged_stderr(stream: ByteReceiveStream, *, server: str, secrets: Secrets) -> AsyncGenerator[None]:
+    """Log the standard error of a process until the block is left, its last words included.
 
     Args:
-        stream: Where it comes from.
+        stream: The standard error.
         server: The server's name.
-        secrets: What is not to be logged.
+        secrets: Values that are masked in the log.
     """
-    words = _Words(stream, server, secrets)
+    log = _StderrLog(server, secrets)
+    has_ended = anyio.Event()
+    # A server that is being stopped may still write, so its stream is read until it ends or the time is over.
+    reading = anyio.CancelScope(shield=True)
+
+    async def read() -> None:
+        with reading:
+            await log.read(stream)
+        log.flush()
+        has_ended.set()
+
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(words.pass_on)
+        tasks.start_soon(read)
         try:
             yield
         finally:
             with anyio.CancelScope(shield=True):
-                await words.finish(_LAST_WORDS_SECONDS)
+                with anyio.move_on_after(_LAST_WORDS_SECONDS):
+                    await has_ended.wait()
+                reading.cancel()
 
 
-class _Words:
-    """The standard error of one process."""
-
-    def __init__(self, stream: ByteReceiveStream, server: str, secrets: Secrets) -> None:
-        self._stream = stream
+class _StderrLog:
+    def __init__(self, server: str, secrets: Secrets) -> None:
         self._server = server
         self._secrets = secrets
-        self._ended = anyio.Event()
-        self._scope = anyio.CancelScope(shield=True)
+        self._rest = b""
         self._second_ends = 0.0
-        self._told = 0
+        self._logged = 0
         self._left_out = 0
 
-    async def pass_on(self) -> None:
-        """Log each line until the stream ends or `finish` is called: a server that is being stopped still speaks."""
-        buffer, is_cut = b"", False
-        with self._scope, suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+    async def read(self, stream: ByteReceiveStream) -> None:
+        is_cut = False  # the beginning of the present line is in the log, and the rest of it is dropped
+        with suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
             while True:
-                buffer += await self._stream.receive(65_536)
-                *lines, buffer = buffer.split(b"\n")
-                if is_cut and lines:  # the rest of a line whose beginning is in the log
+                *lines, self._rest = (self._rest + await stream.receive(65_536)).split(b"\n")
+                if is_cut and lines:
                     lines, is_cut = lines[1:], False
+                if not is_cut and len(self._rest) > _MAX_READ_BYTES:
+                    lines.append(self._rest)
+                    is_cut = True
                 if is_cut:
-                    buffer = b""
-                elif len(buffer) > _READ_LINE_BYTES:
-                    lines.append(buffer)
-                    buffer, is_cut = b"", True
+                    self._rest = b""
                 for line in lines:
-                    self._tell(line)
+                    self._log(line)
                 if self._left_out:
                     await anyio.sleep(_FLOOD_PAUSE)
-        self._tell(b"" if is_cut else buffer)
+
+    def flush(self) -> None:
+        """Log what has not ended with a line break, and how many lines were left out."""
+        self._log(self._rest)
         self._begin_second()
-        self._ended.set()
 
-    async def finish(self, seconds: float) -> None:
-        """Wait for the end of the stream, but no longer than `seconds`."""
-        with anyio.move_on_after(seconds):
-            await self._ended.wait()
-        self._scope.cancel()
-
-    def _tell(self, line: bytes) -> None:
+    def _log(self, line: bytes) -> None:
         if anyio.current_time() >= self._second_ends:
             self._begin_second()
-        if self._told == _MAX_LINES:
+        if self._logged == _MAX_LINES:
             self._left_out += 1
             return
-        self._told += 1
-        text = self._secrets.masked(line[:_READ_LINE_BYTES].decode("utf-8", "replace"))[:_MAX_LINE_BYTES]
+        self._logged += 1
+        text = self._secrets.masked(line[:_MAX_READ_BYTES].decode("utf-8", "replace"))[:_MAX_LOGGED_CHARS]
         if shown := "".join(char if char.isprintable() else " " for char in text).rstrip():
             logger.info("%s: %s", self._server, shown, extra={"server": self._server})
 
@@ -104,4 +106,4 @@ class _Words:
         if self._left_out:
             extra = {"server": self._server}
             logger.warning("%s writes too much: %d lines are left out", self._server, self._left_out, extra=extra)
-        self._second_ends, self._told, self._left_out = anyio.current_time() + 1, 0, 0
+        self._second_ends, self._logged, self._left_out = anyio.current_time() + 1, 0, 0
