@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -25,7 +24,6 @@ from tools_search_conformance.clients.script import (
     serves,
     tool,
 )
-from tools_search_conformance.clients.sockets import SocketByteStream
 from tools_search_conformance.wire.connection import Transport
 from tools_search_conformance.wire.eras import (
     DECLARED,
@@ -96,7 +94,7 @@ async def opened(target: Json, tasks: Any, notes: list[str]) -> AsyncGenerator[T
 
 @pytest.mark.parametrize("transport", BOTH)
 @pytest.mark.parametrize("era", [MODERN, LEGACY])
-async def test_a_peer_without_lies_is_an_ordinary_server(transport: TransportName, era: Era):
+async def test_a_peer_with_an_empty_script_is_an_ordinary_server(transport: TransportName, era: Era):
     async with standing(Script(search=Pages(TOOLS[:2], TOOLS[2:3])), transport, era) as caller:
         opening = "server/discover" if era == MODERN else "initialize"
         opened = await caller.ask(opening, {} if era == MODERN else handshake(DECLARED))
@@ -134,7 +132,7 @@ async def test_a_peer_lists_page_by_page_and_calls(transport: TransportName):
     [{}, {"query": " "}, {"query": None}, {"query": 5}, {"query": "x", "cursor": 7},
      {"query": "x", "cursor": "never issued"}],
 )  # fmt: skip
-async def test_a_peer_refuses_what_any_server_refuses(params: Json):
+async def test_a_peer_refuses_invalid_params(params: Json):
     async with standing(Script(), "http") as caller:
         assert (await caller.ask("tools/search", params))["error"]["code"] == -32602
 
@@ -142,13 +140,13 @@ async def test_a_peer_refuses_what_any_server_refuses(params: Json):
 @pytest.mark.parametrize(
     "params", [{"limit": None, "cursor": None}, {"limit": 0}, {"limit": "3"}, {"query": "", "cursor": "page2"}]
 )
-async def test_a_fault_that_one_check_is_about_spoils_no_other(params: Json):
+async def test_a_peer_serves_params_whose_fault_has_its_own_check(params: Json):
     async with standing(Script(search=Pages(TOOLS[:1], TOOLS[1:2])), "http") as caller:
         assert "result" in await caller.ask("tools/search", {"query": "x", **params})
 
 
 @pytest.mark.parametrize("transport", BOTH)
-async def test_a_peer_can_end_the_connection_in_place_of_an_answer(transport: TransportName):
+async def test_a_peer_can_end_the_connection_instead_of_answering(transport: TransportName):
     async with standing(Script(hangs_up=True), transport) as caller:
         assert "fault" in await caller.ask("tools/search", {"query": "x"})
         assert [exchange.replied for exchange in caller.peer.exchanges] == [False]
@@ -156,7 +154,7 @@ async def test_a_peer_can_end_the_connection_in_place_of_an_answer(transport: Tr
 
 @pytest.mark.parametrize("transport", BOTH)
 @pytest.mark.parametrize("code", [-32601, -32021, -32602, -32603])
-async def test_a_peer_refuses_when_it_is_told_to(transport: TransportName, code: int):
+async def test_a_peer_refuses_as_its_script_says(transport: TransportName, code: int):
     async with standing(Script(search=refuses(code, data={"x": 1})), transport) as caller:
         error = (await caller.ask("tools/search", {"query": "x"}))["error"]
     assert (error["code"], error["data"]) == (code, {"x": 1})
@@ -190,7 +188,7 @@ async def test_a_peer_answers_late_or_never(transport: TransportName):
 
 
 @pytest.mark.parametrize("transport", BOTH)
-async def test_a_peer_sends_stray_messages_ahead_of_an_answer(transport: TransportName):
+async def test_a_peer_sends_stray_messages_before_an_answer(transport: TransportName):
     stray = {"jsonrpc": "2.0", "id": 4711, "result": {"tools": [tool("of_somebody_else")]}}
     reply = Reply(result={"tools": [tool("ours")]}, before=(stray, TOOLS_CHANGED))
     async with standing(Script(search=serves(reply)), transport) as caller:
@@ -202,7 +200,7 @@ async def test_a_peer_sends_stray_messages_ahead_of_an_answer(transport: Transpo
 
 @pytest.mark.parametrize("era", [MODERN, LEGACY])
 @pytest.mark.parametrize("transport", BOTH)
-async def test_a_peer_holds_answers_back_until_they_are_release(transport: TransportName, era: Era):
+async def test_a_peer_holds_answers_back_until_they_are_released(transport: TransportName, era: Era):
     searching = HeldSearch({"x": found(tool("ours"))})
     answers: list[Json] = []
     async with standing(Script(search=searching), transport, era) as caller, anyio.create_task_group() as tasks:
@@ -221,7 +219,7 @@ async def test_a_peer_holds_answers_back_until_they_are_release(transport: Trans
     assert caller.peer.abandoned == []
 
 
-async def test_a_peer_hears_what_is_cancelled():
+async def test_a_peer_records_cancellations():
     searching = HeldSearch({"x": found(tool("ours"))})
     async with standing(Script(search=searching), "http") as caller:
         assert "no response within" in (await caller.ask("tools/search", {"query": "x"}, seconds=0.2))["fault"]
@@ -287,13 +285,13 @@ async def test_nobody_else_gets_in_by_a_relay():
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b'{"jsonrpc": "1.0"}'])
-async def test_what_is_no_message_is_refused_over_http(body: bytes):
+async def test_a_body_that_is_no_message_is_refused_over_http(body: bytes):
     async with standing(Script(), "http") as caller, httpx2.AsyncClient() as client:
         response = await client.post(str(vars(caller.transport)["_url"]), content=body)
         assert (response.status_code, response.json()["error"]["code"]) == (400, -32700)
 
 
-async def test_a_client_that_floods_is_bounded():
+async def test_the_record_of_a_flooding_client_is_bounded():
     line = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n{"jsonrpc":"2.0","method":"notifications/x"}\n'
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
@@ -321,14 +319,3 @@ async def test_the_relay_ends_with_its_client():
                 assert await process.wait() == 0
                 await process.aclose()
             tasks.cancel_scope.cancel()
-
-
-async def test_a_connection_that_this_side_has_closed_says_so():
-    ours, theirs = socket.socketpair()
-    with theirs:
-        stream = SocketByteStream(ours)
-        await stream.aclose()
-        with pytest.raises(anyio.ClosedResourceError):
-            await stream.receive()
-        with pytest.raises(anyio.ClosedResourceError):
-            await stream.send(b"too late")

@@ -40,7 +40,7 @@ async def require_green(client_options: Callable[..., Options], driver: str, ski
     assert exit_status(run) == 0
 
 
-async def test_what_the_sdk_alone_leaves_to_its_hosts_is_found(client_options: Callable[..., Options]):
+async def test_the_plain_sdk_fails_only_the_checks_of_headers(client_options: Callable[..., Options]):
     with anyio.fail_after(240):
         argv = (sys.executable, str(DRIVERS / "python_sdk.py"))
         run = await judge_client(client_options(argv=argv, effort="quick"))

@@ -14,7 +14,7 @@ from tools_search_conformance.clients.sockets import SocketByteStream, open_list
 pytestmark = pytest.mark.anyio
 
 
-async def test_who_waits_for_a_connection_learns_that_it_was_closed():
+async def test_a_task_that_waits_for_a_socket_gets_an_error_when_it_is_closed():
     near, far = socket.socketpair()
     stream, told = SocketByteStream(near), list[str]()
 
@@ -31,7 +31,7 @@ async def test_who_waits_for_a_connection_learns_that_it_was_closed():
     assert told == ["closed"]
 
 
-async def test_a_connection_that_was_closed_can_be_neither_read_nor_written_nor_ended():
+async def test_a_closed_socket_can_be_neither_read_nor_written_nor_ended():
     near, far = socket.socketpair()
     stream = SocketByteStream(near)
     with far:
@@ -85,3 +85,14 @@ async def test_a_socket_carries_bytes_both_ways_until_it_ends():
                     received += await stream.receive()
                 assert received == b"more than seven bytes"
             tasks.cancel_scope.cancel()
+
+
+async def test_a_socket_that_was_closed_here_raises_closed_errors():
+    ours, theirs = socket.socketpair()
+    with theirs:
+        stream = SocketByteStream(ours)
+        await stream.aclose()
+        with pytest.raises(anyio.ClosedResourceError):
+            await stream.receive()
+        with pytest.raises(anyio.ClosedResourceError):
+            await stream.send(b"too late")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Final
 
 import anyio
+from anyio.abc import TaskGroup
 
-from tools_search_conformance.clients.driver import AnyDriver, DriverError, NoDriverFeatureError, Note, Outcome
+from tools_search_conformance.clients.driver import AnyDriver, DriverError, NoDriverFeatureError, Outcome, start_driver
 from tools_search_conformance.clients.endpoints import Endpoints
 from tools_search_conformance.clients.peer import Peer, params_of
 from tools_search_conformance.clients.script import Script
@@ -35,17 +36,12 @@ class ClientBench(Workbench):
     """One cell's workbench. The driver serves all checks of the cell, and is started again when it has ended."""
 
     def __init__(
-        self,
-        options: Options,
-        cell: Cell,
-        start: Callable[[Note], Awaitable[AnyDriver]],
-        endpoints: Endpoints,
-        recorder: Recorder,
+        self, options: Options, cell: Cell, tasks: TaskGroup, endpoints: Endpoints, recorder: Recorder
     ) -> None:
-        """Take how to start a driver, given what logs its lines, and where peers are served."""
+        """Take the group that drivers run in, and where peers are served."""
         super().__init__(options, cell, recorder)
         self.timeouts = Timeouts(options.timeout)
-        self._start = start
+        self._tasks = tasks
         self._endpoints = endpoints
         self._driver: AnyDriver | None = None
         self._starts = 0
@@ -64,7 +60,7 @@ class ClientBench(Workbench):
             if self.timeouts.gone is not None:
                 raise DriverError(self.timeouts.gone)
             try:
-                self._driver = await self._start(self.recorder.note)
+                self._driver = await start_driver(self.options, self._tasks, self.recorder.note)
             except DriverError as error:
                 self.timeouts.start_failed(str(error))
                 raise

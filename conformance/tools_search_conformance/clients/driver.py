@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import count
@@ -24,6 +24,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry
 
 from tools_search_conformance.model import InapplicableError, SkipReason
+from tools_search_conformance.run.options import Options
 from tools_search_conformance.wire.codec import (
     JsonObject,
     Limits,
@@ -162,38 +163,26 @@ def _require_shape(op: str, value: JsonObject, shape: Mapping[str, Any]) -> None
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class DriverCommand:
-    """How a driver, or a one-shot client, is started."""
+async def start_driver(options: Options, tasks: TaskGroup, note: Note) -> AnyDriver:
+    """Start the driver, or the one-shot client, that `options` name; `note` gets every line, in both directions.
 
-    argv: Sequence[str]
-    one_shot: bool = False
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
-    cwd: str | None = None
-    seconds: float = 10
-    """How long one operation may take."""
-    start_seconds: float = 20
-
-    async def start(self, tasks: TaskGroup, note: Note) -> AnyDriver:
-        """Start it; `note` gets every line, in both directions.
-
-        Raises:
-            DriverError: it cannot be started, or does not follow the contract, unknown operations included.
-        """
-        if self.one_shot:
-            return OneShotClient(self, tasks, note)
-        try:
-            process = await TargetProcess.start(self.argv, tasks=tasks, env=self.env, cwd=self.cwd)
-        except TargetError as error:
-            raise DriverError(str(error)) from error
-        driver = Driver(process, seconds=self.start_seconds, note=note)
-        try:
-            await driver.introduce()
-        except BaseException:
-            await driver.aclose()
-            raise
-        driver.seconds = self.seconds
-        return driver
+    Raises:
+        DriverError: It cannot be started, or does not follow the contract, unknown operations included.
+    """
+    if options.one_shot:
+        return OneShotClient(options, tasks, note)
+    try:
+        process = await TargetProcess.start(options.argv, tasks=tasks, env=options.env, cwd=options.cwd)
+    except TargetError as error:
+        raise DriverError(str(error)) from error
+    driver = Driver(process, seconds=options.start_timeout, note=note)
+    try:
+        await driver.introduce()
+    except BaseException:
+        await driver.aclose()
+        raise
+    driver.seconds = options.timeout
+    return driver
 
 
 class Driver:
@@ -297,11 +286,11 @@ class OneShotClient:
 
     features: Final = frozenset({"http"})
 
-    def __init__(self, command: DriverCommand, tasks: TaskGroup, note: Note) -> None:
-        self.seconds = command.seconds
+    def __init__(self, options: Options, tasks: TaskGroup, note: Note) -> None:
+        self.seconds = options.timeout
         self.ended: str | None = None
         self.hello: JsonObject = {"sdk": "one-shot client", "version": "unknown"}
-        self._command = command
+        self._options = options
         self._tasks = tasks
         self._note = note
         self._connection: JsonObject | None = None
@@ -321,13 +310,13 @@ class OneShotClient:
         scenario = f"tools-search/{_SCENARIOS[op]}"
         context = json.dumps({"name": scenario, **members})
         env = {
-            **self._command.env,
+            **self._options.env,
             "MCP_CONFORMANCE_SCENARIO": scenario,
             "MCP_CONFORMANCE_PROTOCOL_VERSION": era,
             "MCP_CONFORMANCE_CONTEXT": context,
         }
-        argv = [*self._command.argv, target["url"]]
-        process = await TargetProcess.start(argv, tasks=self._tasks, env=env, cwd=self._command.cwd)
+        argv = [*self._options.argv, target["url"]]
+        process = await TargetProcess.start(argv, tasks=self._tasks, env=env, cwd=self._options.cwd)
         self._note(f"to the client: {scenario} {context}")
         try:
             with anyio.fail_after(self.seconds):

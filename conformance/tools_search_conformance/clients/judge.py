@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -11,7 +10,7 @@ from anyio.abc import TaskGroup
 from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance.clients.bench import ClientBench
-from tools_search_conformance.clients.driver import DriverCommand, DriverError, NoDriverFeatureError
+from tools_search_conformance.clients.driver import DriverError, NoDriverFeatureError
 from tools_search_conformance.clients.endpoints import Endpoints, open_endpoints
 from tools_search_conformance.clients.peer import declared_in
 from tools_search_conformance.model import Cell, Run, UnavailableCell, UnverifiableError
@@ -41,14 +40,6 @@ async def judge_client(options: Options, progress: Progress = no_progress) -> Ru
     """
     deadline = time.monotonic() + _RUN_SECONDS
     client: dict[str, Any] = {"argv": list(options.argv)} | ({"oneShot": True} if options.one_shot else {})
-    command = DriverCommand(
-        argv=options.argv,
-        one_shot=options.one_shot,
-        env=options.env,
-        cwd=options.cwd,
-        seconds=options.timeout,
-        start_seconds=options.start_timeout,
-    )
 
     async def judge(tasks: TaskGroup, found: Findings) -> None:
         found.target = {"clients": [client]}
@@ -62,7 +53,7 @@ async def judge_client(options: Options, progress: Progress = no_progress) -> Ru
         if not options.selection.wanted(cell):
             return
         recorder = Recorder(cell.name, options.out / "wire" / f"{cell.name}.jsonl")
-        bench = ClientBench(options, cell, partial(command.start, tasks), endpoints, recorder)
+        bench = ClientBench(options, cell, tasks, endpoints, recorder)
         try:
             hello = (await bench.driver()).hello
             client.update({name: str(hello[name])[:200] for name in ("sdk", "version") if name in hello})

@@ -75,8 +75,6 @@ class Peer:
         self.script = script
         self.exchanges: list[Exchange] = []
         """The requests of the client so far, and their answers."""
-        self.listens: list[Exchange] = []
-        """The modern requests for notifications, each with the message that acknowledged it."""
         self.subscribed = anyio.Event()
         """Set when the client listens, so that a notification reaches it."""
         self.closed = anyio.Event()
@@ -89,6 +87,7 @@ class Peer:
         """The `requestId` of each `notifications/cancelled`, in their order."""
         self._recorder = recorder
         self._notes = 0
+        self._listens = 0
         self._subscribers: list[tuple[Send, JsonObject]] = []
         self._activity = anyio.Event()
 
@@ -167,9 +166,10 @@ class Peer:
         acknowledged: JsonObject = {
             "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": granted
         }  # fmt: skip
-        if request is not None and len(self.listens) < _MAX_LISTENS:
+        if request is not None and self._listens < _MAX_LISTENS:
+            self._listens += 1
             answer = Answer(message=acknowledged, status=None if headers is None else 200)
-            self.listens.append(self._recorder.add(request, headers or {}, answer, 0))
+            self._recorder.add(request, headers or {}, answer, 0)
         return acknowledged
 
     def unsubscribe(self, send: Send) -> None:

@@ -81,7 +81,7 @@ def test_a_client_may_call_by_what_it_has_listed_since_it_searched(run: Run, tar
 
 
 @pytest.mark.anyio
-async def test_an_interrupted_run_tells_what_it_had_found(target: Command, tmp_path: Path):
+async def test_an_interrupted_run_reports_its_findings_so_far(target: Command, tmp_path: Path):
     out = tmp_path / "report"
     log = out / "wire" / "stdio-2026-07-28.jsonl"
     argv = [sys.executable, "-m", "tools_search_conformance", "client", "--json", "--out", str(out), "--"]
@@ -111,7 +111,7 @@ def test_wrong_usage_ends_in_2(run: Run, arguments: list[str]):
     assert run(*arguments).exit_code == 2
 
 
-def test_what_is_known_to_fail_is_expected(run: Run, target: Command, tmp_path: Path):
+def test_a_baseline_expects_known_failures(run: Run, target: Command, tmp_path: Path):
     baseline = tmp_path / "known.yaml"
     baseline.write_text("- {check: query-repeated, reason: being mended}\n")
     asked = ["--only", "query-repeated", "--era", "2025-11-25", "--baseline", str(baseline), "--"]
@@ -136,7 +136,7 @@ def test_client_checks_are_listed_and_explained():
     assert "tools-search-client-http-method-header" in both
 
 
-def test_a_driver_without_any_search_is_told_that_there_is_nothing_to_judge(run: Run, target: Command):
+def test_a_client_without_the_extension_leaves_nothing_to_judge(run: Run, target: Command):
     result = run("--era", "2026-07-28", "--transport", "stdio", "--", *target("miniature_client", "--fault", "silent"))
     assert result.exit_code == 3
     assert "neither declares io.github.tools-search/tools-search" in result.output
