@@ -19,7 +19,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 from tools_search_server.__main__ import main as tools_search_server
 from tools_search_server.catalog.catalog_server import catalog_server
-from tools_search_server.programs import catalog_program
+from tools_search_server.programs import catalog
 
 from .faults import Fault, Json, Refusal, find_fault
 
@@ -68,5 +68,5 @@ def main() -> None:
         server.middleware.insert(0, _InFront(find_fault(name)))
         return server
 
-    setattr(catalog_program, "catalog_server", build_broken)  # noqa: B010 - it is not exported from there
+    setattr(catalog, "catalog_server", build_broken)  # noqa: B010 - it is not exported from there
     tools_search_server(arguments)

@@ -1,12 +1,12 @@
-"""What an operator says of tools beside what their servers publish, as the configuration's `metadata` member.
+"""Metadata of tools from the configuration's `metadata` member, in addition to what their servers publish.
 
     "metadata": {
       "categories": {"history": "What has happened in a repository"},
       "servers": {"git": {"group": "version control", "tags": ["vcs"], "tools": {"log": {"group": "history"}}}}
     }
 
-Each member replaces what the server publishes of its tool, and what is said of a tool replaces what is said of its
-server; only the `tags` of a server are added to those of its tools. Tools have the names that their server gives them.
+Each member replaces the one that the server publishes, and a member of a tool replaces that of its server; only the
+`tags` of a server are added to those of its tools. Tools have the names that their server gives them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from tools_search_hosts.toolsets import closest
 
 from tools_search_server.base.labels import tags_of
 
-__all__ = ["ToolMetadata", "read_host_metadata", "read_metadata"]
-
 _TEXTS: Final = ("tags", "aliases", "related")
 _OF_TOOLS: Final = ("group", *_TEXTS, "examples")
 _OF_SERVERS: Final = ("group", "tags", "tools")
@@ -34,19 +32,16 @@ Labels = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ToolMetadata:
-    """What the configuration says of tools and categories."""
+    """Metadata of tools and categories."""
 
     categories: Mapping[str, str] = field(default_factory=dict[str, str])
     """Descriptions by category."""
 
     servers: Mapping[str, Labels] = field(default_factory=dict[str, Labels])
-    """By server: `group`, `tags`, and `tools` with what is said of each."""
+    """By server: `group`, `tags`, and `tools` with the metadata of each."""
 
     def meta(self, server: str, tool: Tool) -> dict[str, Any]:
-        """Return the `_meta` of a tool as the gateway publishes it.
-
-        The group is the server. Where the tool belongs to a part of it, that is the `category`.
-        """
+        """Return the published `_meta` of a tool: the group is its server, and its own group becomes the category."""
         published = published_metadata(tool.meta)
         of_server = self.servers.get(server, {})
         of_tool = of_server.get("tools", {}).get(tool.name, {})
@@ -61,11 +56,7 @@ class ToolMetadata:
 
 
 def read_host_metadata(file: HostFile, source: str) -> ToolMetadata:
-    """Return what a configuration says of tools.
-
-    Args:
-        file: The configuration.
-        source: What to call it in errors.
+    """Return the metadata in a configuration, which errors call `source`.
 
     Raises:
         ConfigurationError: It cannot be used; the message lists every problem.
@@ -79,12 +70,9 @@ def read_host_metadata(file: HostFile, source: str) -> ToolMetadata:
 
 
 def read_metadata(stated: Any, servers: Collection[str], problems: list[str]) -> ToolMetadata:
-    """Return what the configuration says of tools.
+    """Return the metadata in the member `metadata` of a configuration with these servers.
 
-    Args:
-        stated: The member `metadata` of the configuration.
-        servers: Names of its servers.
-        problems: Takes a line for everything that is wrong, with its place.
+    Each problem becomes a line of `problems`, with its place.
     """
     members = _object("metadata", stated, ("categories", "servers"), problems)
     categories = _object("metadata.categories", members.get("categories", {}), None, problems)
@@ -115,7 +103,7 @@ def _labels(place: str, stated: Any, known: tuple[str, ...], problems: list[str]
 
 
 def _object(place: str, stated: Any, known: tuple[str, ...] | None, problems: list[str]) -> dict[str, Any]:
-    """Return an object; what it holds beside the `known` members is a mistake."""
+    """Return an object, in which all members but the `known` ones are mistakes."""
     if not isinstance(stated, dict):
         problems.append(f"`{place}` must be an object")
         return {}

@@ -19,7 +19,7 @@ from tools_search_server.gateway.gateway import Gateway
 from tools_search_server.gateway.views import Views
 from tools_search_server.programs.health import Health, gateway_health, lost_by_toolsets
 from tools_search_server.programs.serving import ignore_signals, stop_on_signal
-from tools_search_server.programs.tables import print_servers
+from tools_search_server.programs.status import print_servers
 from tools_search_server.upstreams.listing import PROMPTS, RESOURCES, TEMPLATES
 
 _WIDTH_OF_A_FILE: Final = 100

@@ -1,4 +1,4 @@
-"""The program's log on standard error: lines for people, or a JSON object a line for machines; no queries in either."""
+"""The log on standard error: lines for people, or one JSON object per line for programs; no queries in either."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from typing import Any, Final, Literal, TypeAlias
 LogFormat: TypeAlias = Literal["text", "json"]
 
 _FIELDS: Final = ("server", "state", "reason", "tools", "protocol")
-"""What records of this program state beside their message, each where it applies."""
+"""Additional members of the records of this program, each where it applies."""
 
 
 def log_to_stderr(form: LogFormat) -> None:
-    """Send what is logged to standard error, in `form`."""
+    """Send log records to standard error, in `form`."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines() if form == "json" else _Lines("%(levelname)s %(origin)s%(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.getLogger("tools_search_server").setLevel(logging.INFO)
-    # What upstream servers do is reported once and in one line; the SDK adds a traceback for each stray line.
+    # This program reports upstreams once and in one line; the SDK adds a traceback for each stray line.
     for name in ("client", "mcp.client"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    # Anyone could fill the disk with its lines about malformed requests, before any token is asked for.
+    # Before any authentication, anyone could fill the disk with its lines about malformed requests.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
 
 
 class _Lines(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """Return the line of a record; only what is not this program's own is told from where it comes."""
+        """Return the line of a record, with the name of the logger if that is not one of this program."""
         record.origin = "" if record.name.startswith("tools_search_server") else f"{record.name}: "
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:
-        """Return the place and the type of an error; its text may hold what a caller has sent."""
+        """Return the place and the type of an error, without its text, which may repeat what a caller has sent."""
         kind, _, frames = ei
         return "".join([*traceback.format_tb(frames), getattr(kind, "__name__", "")])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import urljoin
@@ -14,12 +15,17 @@ import httpx2
 
 from tools_search_server.base.redaction import printable
 from tools_search_server.programs.health import HEALTH_PATH
-from tools_search_server.programs.tables import print_servers
 
 TOKEN_VARIABLE: Final = "TOOLS_SEARCH_TOKEN"  # noqa: S105 - a name
 
 _SECONDS: Final = 10
 _UNAUTHORIZED: Final = 401
+
+_WIDTH_OF_A_FILE: Final = 200
+_COLUMNS: Final = ("server", "state", "since", "tools", "protocol", "why")
+_FOR_WIDE_TERMINALS: Final = {"since", "protocol"}
+_WIDE: Final = 90
+_STYLES: Final = {"ready": "green", "idle": "cyan", "starting": "yellow", "down": "red"}
 
 _EPILOG: Final = """\b
 Examples:
@@ -88,3 +94,31 @@ def _asked(url: str, token: str | None) -> dict[str, Any]:
     if not isinstance(health, dict) or "status" not in health:
         raise click.ClickException(f"what answers at {url} is no gateway of this kind (HTTP {answer.status_code}).")
     return cast("dict[str, Any]", health)
+
+
+def print_servers(servers: Sequence[Mapping[str, Any]]) -> None:
+    """Print the `servers` of a health document to standard output."""
+    # Imported here, since importing rich takes a tenth of the start of a server, which prints no table.
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE)
+    shown = [name for name in _COLUMNS if console.width >= _WIDE or name not in _FOR_WIDE_TERMINALS]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in shown:
+        table.add_column(name, overflow="fold", no_wrap=name != "why", justify="right" if name == "tools" else "left")
+    for server in servers:
+        state = str(server.get("state", ""))
+        cells = (
+            server.get("name", ""), state, str(server.get("since", ""))[:19].replace("T", " "),
+            "many" if server.get("tools", "") is None else server.get("tools", ""),
+            server.get("protocol") or "", server.get("reason", ""),
+        )  # fmt: skip
+        styles = {"state": _STYLES.get(state, "")}
+        row: dict[str, Any] = dict(zip(_COLUMNS, cells, strict=True))
+        table.add_row(*(Text(printable(str(row[name])), styles.get(name, "")) for name in shown))
+    with console.capture() as drawn:
+        console.print(table)
+    for line in drawn.get().splitlines():
+        click.echo(line.rstrip())
