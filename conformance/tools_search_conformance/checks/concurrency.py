@@ -1,31 +1,50 @@
-"""Many searches at one time: those in flight together are answered as each is alone, or the server says it is busy."""
+"""Many searches at one time, and cancellation.
+
+Searches in flight together are answered as each is alone, or the server says that it is busy. A cancelled search is not
+answered, and takes no other request with it: searches of the fixture last long enough to be cancelled, and that an
+answer does not come is shown by later ones that do.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+import anyio
+from tools_search_spec import METHOD
+
+from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.pages import Page, read_page
-from tools_search_conformance.target.server import busy_seconds
+from tools_search_conformance.target.server import Opening, busy_seconds
 from tools_search_conformance.target.vocabulary import Vocabulary
 from tools_search_conformance.wire.codec import JsonObject, json_text
+from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.record import Exchange
 
 _IN_FLIGHT: Final = 32
 _FEWER: Final = (_IN_FLIGHT, 8, 2)
-"""How many are sent at once, where more are refused: a server bounds its searches, and how is up to it."""
+"""How many are sent at once, where more are refused: whether and how a server bounds its searches is up to it."""
 _BURST: Final = 64
-"""How many are sent at once to find out what a server answers that is too busy."""
+"""How many are sent at once to find out how a server answers that is too busy."""
 _WORDS: Final = 9
 _LIMITS: Final = (None, 1, 3)
-_AGAIN: Final = 3
+_REPEATS: Final = 3
 _REFUSED_BY_HTTP: Final = frozenset({429, 503})
 _INTERNAL: Final = -32603
 _SERVER_ERRORS: Final = range(-32099, -31999)
 _BAD: Final[tuple[JsonObject, ...]] = (
     {"query": " "}, {"query": 5}, {"limit": 0}, {"limit": "3"}, {"cursor": "no such cursor"},
 )  # fmt: skip
+
+DELAY_VARIABLE: Final = "TOOLS_SEARCH_DELAY_MS"
+_DELAY_MS: Final = 250
+_NOT_DELAYED_MS: Final = 0.9 * _DELAY_MS  # clocks differ
+_IN_TIME_SECONDS: Final = _DELAY_MS / 2 / 1000
+"""How soon after its search a cancellation must be sent for the search to remain unanswered, on a busy machine."""
+_TRIES: Final = 4
+"""Searches that are cancelled until one is cancelled in time, which a busy machine may miss."""
 
 
 def _searches(words: Vocabulary) -> list[JsonObject]:
@@ -36,10 +55,10 @@ def _searches(words: Vocabulary) -> list[JsonObject]:
         for place, query in enumerate(queries)
         for limit in (_LIMITS if place < _WORDS else (2,))
     ]
-    bad = [{"query": words.name_query, **wrong} for wrong in _BAD]
-    searches = good[: _IN_FLIGHT - len(bad)]
-    for place, search in enumerate(bad):
-        searches.insert(6 * place + 1, search)  # beside a good one also where only two are sent at once
+    searches = good[: _IN_FLIGHT - len(_BAD)]
+    for place, wrong in enumerate(_BAD):
+        # Next to a good one also where only two are sent at once.
+        searches.insert(6 * place + 1, {"query": words.name_query, **wrong})
     return searches
 
 
@@ -48,74 +67,64 @@ def _searches(words: Vocabulary) -> list[JsonObject]:
     sends=f"Up to {_IN_FLIGHT} searches, some of them invalid, one after another; then all before any is answered, or"
     f" {_FEWER[1]} or {_FEWER[2]} at a time where more are refused as too many.",
     passes="To each the answer that it got alone, with its own id, unless the server was too busy; where answers vary"
-    " of themselves, listed tools only and no more than `limit`.",
+    " without other searches, listed tools only and no more than `limit`.",
 )
 async def concurrent_searches(bench: Bench) -> None:
     listing = await bench.nonempty_listing()
     searches = bench.some(_searches(Vocabulary(listing.tools)), 12)
     first = await bench.server.search(searches[0])
-    bench.require(first.result is not None, f"a search got {first.describe()}", first)
+    bench.require_result(first, "a search")
     answers = [first, *[await bench.server.search(params) for params in searches[1:]]]
-    alone = [exchange for exchange in answers if not _names_no_request(exchange)]
+    # An answer without an id is lost among others; that it has none is for id-echoed to find.
+    alone = [each for each in answers if each.answer.message is None or each.answer.message.get("id") is not None]
     bench.applies(any(map(_names, alone)), "no first page of a search holds a tool, so that there is nothing to mix up")
-    patience = bench.options.timeout + sum(exchange.milliseconds for exchange in alone) / 1000
-    together = await _together(bench, alone, patience)
-    differing: list[tuple[Exchange, Exchange]] = []
+    together = await _send_together(bench, alone)
     taken = [pair for pair in zip(alone, together, strict=True) if not _too_many(*pair)]
     refused = "of searches at once, each is refused as one too many; see busy-refusal"
-    bench.require(any(map(_names, (exchange for _, exchange in taken))), refused, together[-1])
+    bench.require(any(_names(exchange) for _, exchange in taken), refused, together[-1])
     for before, exchange in taken:
         lost = f"alone it was answered by {before.describe()}, among others by {exchange.describe()}"
         bench.expect(exchange.replied or not before.replied, exchange, lost, case=_case(exchange))
         within = _within_limit(exchange) or not _within_limit(before)
         bench.expect(within, exchange, "among others the page is larger than its limit", case=_case(exchange))
-        if not _agree(before, exchange):
-            differing.append((before, exchange))
+    differing = [(before, exchange) for before, exchange in taken if not _agree(before, exchange)]
     varies = False
     for before, exchange in differing:
-        again = [await bench.server.search(_params(exchange)) for _ in range(_AGAIN)]
+        again = [await bench.server.search(exchange.params) for _ in range(_REPEATS)]
         varies = varies or not all(_agree(before, other) for other in again)
     for before, exchange in differing:
-        told = _told(before), _told(exchange)
-        different = f"alone it was answered by {told[0]}, among others by {told[1]}"
-        kept = varies and _keeps_bounds(exchange, {*listing.by_name} | _names(before))
+        different = f"alone it was answered by {_described(before)}, among others by {_described(exchange)}"
+        page = _page(exchange)
+        kept = varies and page is not None and {*page.names} <= {*listing.by_name} | _names(before)
         bench.expect(kept, exchange, different, case=_case(exchange))
 
 
-def _names_no_request(exchange: Exchange) -> bool:
-    """Tell whether an answer has no id, and so is lost among others; that is what id-echoed is about."""
-    return exchange.answer.message is not None and exchange.answer.message.get("id") is None
-
-
-async def _together(bench: Bench, alone: Sequence[Exchange], patience: float) -> list[Exchange]:
+async def _send_together(bench: Bench, alone: Sequence[Exchange]) -> list[Exchange]:
     """Send the searches again in flight together, as many as are served, and return their exchanges in this order."""
-    searches = [_params(exchange) for exchange in alone]
+    seconds = bench.options.timeout + sum(exchange.milliseconds for exchange in alone) / 1000
+    searches = [exchange.params for exchange in alone]
     together: list[Exchange] = []
     for most in _FEWER:
         together = []
         for start in range(0, len(searches), most):
-            together += await bench.server.at_once(searches[start : start + most], seconds=patience)
+            together += await bench.server.at_once(searches[start : start + most], seconds=seconds)
         if not any(map(_too_many, alone, together)):
             break
     return together
 
 
 def _too_many(alone: Exchange, exchange: Exchange) -> bool:
-    """Tell whether a search that was answered otherwise alone may have been refused because of the others.
+    """Return whether a search that was answered otherwise alone may have been refused because of the others.
 
-    With which error that is allowed is what busy-refusal is about.
+    With which error that is allowed is for busy-refusal to judge.
     """
     code = exchange.error.code if exchange.error else None
     refused = exchange.answer.status in _REFUSED_BY_HTTP or code == _INTERNAL or code in _SERVER_ERRORS
     return refused and alone.describe() != exchange.describe()
 
 
-def _params(exchange: Exchange) -> JsonObject:
-    return {name: value for name, value in exchange.sent["params"].items() if name != "_meta"}
-
-
 def _case(exchange: Exchange) -> str:
-    return f"params {json_text(_params(exchange))}"
+    return f"params {json_text(exchange.params)}"
 
 
 def _page(exchange: Exchange) -> Page | None:
@@ -127,13 +136,13 @@ def _names(exchange: Exchange) -> set[str]:
     return set(page.names) if page else set()
 
 
-def _told(exchange: Exchange) -> str:
+def _described(exchange: Exchange) -> str:
     page = _page(exchange)
     return f"the tools {page.names}" if page else exchange.describe()
 
 
 def _agree(one: Exchange, other: Exchange) -> bool:
-    """Tell whether two answers to one request are the same, apart from where a server chooses to end its page."""
+    """Return whether two answers to one request are the same, apart from where a server chooses to end its page."""
     pages = _page(one), _page(other)
     if pages[0] is None or pages[1] is None:
         return one.describe() == other.describe()
@@ -143,14 +152,9 @@ def _agree(one: Exchange, other: Exchange) -> bool:
 
 
 def _within_limit(exchange: Exchange) -> bool:
-    limit: Any = exchange.sent["params"].get("limit")
+    limit: Any = exchange.params.get("limit")
     page = _page(exchange)
     return page is None or not isinstance(limit, int) or len(page.names) <= limit
-
-
-def _keeps_bounds(exchange: Exchange, known: set[str]) -> bool:
-    page = _page(exchange)
-    return page is not None and {*page.names} <= known
 
 
 @server_check(
@@ -163,34 +167,140 @@ async def busy_refusal(bench: Bench) -> None:
     queries = dict.fromkeys([words.name_query, *bench.some(words.broad())])
     alone = {query: await bench.server.search({"query": query}) for query in queries}
     served = [query for query, exchange in alone.items() if exchange.result is not None]
-    bench.require(
-        bool(served),
-        f"a search for {words.name_query!r} got {alone[words.name_query].describe()}",
-        alone[words.name_query],
-    )
+    name = words.name_query
+    bench.require(bool(served), f"a search for {name!r} got {alone[name].describe()}", alone[name])
     burst: list[JsonObject] = [{"query": served[number % len(served)]} for number in range(_BURST)]
-    patience = bench.options.timeout + _BURST * max(alone[query].milliseconds for query in served) / 1000
+    seconds = bench.options.timeout + _BURST * max(alone[query].milliseconds for query in served) / 1000
     exchanges = [
         exchange
-        for exchange in await bench.server.at_once(burst, seconds=patience)
-        # What stands before a server may refuse HTTP requests, whatever they ask for.
+        for exchange in await bench.server.at_once(burst, seconds=seconds)
+        # A proxy in front of a server may refuse HTTP requests, whatever they ask for.
         if exchange.answer.status not in _REFUSED_BY_HTTP
     ]
-    for exchange in exchanges:
-        if exchange.replied:
-            await _expect_result_or_busy(bench, exchange)
+    for exchange in (each for each in exchanges if each.replied):
+        fitting = exchange.result is not None or busy_seconds(exchange) is not None
+        if not fitting:
+            again = await bench.server.search(exchange.params)
+            bench.require(again.result is not None, f"alone, the same search got {again.describe()}", again)
+        answer = exchange.describe()
+        if exchange.error is not None and exchange.error.code == _INTERNAL:
+            answer = f"{answer} with the data {json_text(exchange.error.data)}"
+        what = f"one of {_BURST} searches at once was answered by {answer}, the same search alone by a result"
+        bench.expect(fitting, exchange, what, case=f"{_BURST} searches at once")
     bench.require(bool(exchanges), f"{_BURST} requests at once are all refused by HTTP status")
     silent = [exchange for exchange in exchanges if not exchange.replied]
     bench.require(not silent, f"of {_BURST} searches at once, {len(silent)} got no response", (silent or [None])[0])
 
 
-async def _expect_result_or_busy(bench: Bench, exchange: Exchange) -> None:
-    if exchange.result is None and busy_seconds(exchange) is None:
-        again = await bench.server.search(_params(exchange))
-        bench.require(again.result is not None, f"alone, the same search got {again.describe()}", again)
-    told = exchange.describe()
-    if exchange.error is not None and exchange.error.code == _INTERNAL:
-        told = f"{told} with the data {json_text(exchange.error.data)}"
-    what = f"one of {_BURST} searches at once was answered by {told}, the same search alone by a result"
-    fitting = exchange.result is not None or busy_seconds(exchange) is not None
-    bench.expect(fitting, exchange, what, case=f"{_BURST} searches at once")
+async def _delayed(bench: Bench) -> tuple[Bench, str, str]:
+    """Return a bench whose fixture takes its time, and the names of two of its tools."""
+    other = await bench.fixture("delay", Opening(env={DELAY_VARIABLE: str(_DELAY_MS)}))
+    one, another = Vocabulary((await other.nonempty_listing()).tools).names[:2]
+    return other, one, another
+
+
+async def _cancel(
+    bench: Bench, query: str, *, meanwhile: Sequence[str] = (), later: Sequence[str] = ()
+) -> tuple[Exchange | None, list[Exchange]]:
+    """Cancel a search for `query`; return its exchange, `None` where it was not answered, and those of the others.
+
+    Searches for `meanwhile` are in flight at the same time. Those for `later` are sent one after the other; when they
+    are answered, the cancelled one is waited for no longer.
+
+    Raises:
+        InapplicableError: The server takes one search at a time.
+        UnverifiableError: It was answered before it could be cancelled, each time.
+    """
+    early: Exchange | None = None
+    for _ in range(_TRIES):
+        early, cancelled, others = await _cancel_once(bench, query, meanwhile, later)
+        answers = [exchange for exchange in (early, cancelled, *others) if exchange is not None]
+        busy = next((exchange for exchange in answers if busy_seconds(exchange) is not None), None)
+        bench.applies(busy is None or not meanwhile, "the server is too busy for two searches at once")
+        bench.require(busy is None, "the server says that it is too busy to search", busy)
+        if early is None:
+            return cancelled, others
+    answered = "a search was answered before it could be cancelled; the fixture is said to have the feature `delay`"
+    raise UnverifiableError(answered, early)
+
+
+async def _cancel_once(
+    bench: Bench, query: str, meanwhile: Sequence[str], later: Sequence[str]
+) -> tuple[Exchange | None, Exchange | None, list[Exchange]]:
+    """Return the search's exchange if it ended before it was cancelled, if it ended at all, and those of the others."""
+    connection, seconds = await bench.server.connection(), bench.options.timeout
+    number, unwanted = connection.next_id(), anyio.CancelScope()
+    ended, others = list[Exchange](), list[Exchange]()
+    early: Exchange | None = None
+    began, late = time.monotonic(), False
+
+    async def doomed() -> None:
+        with unwanted:
+            ended.append(await connection.request(METHOD, {"query": query}, seconds=seconds, with_id=number))
+
+    async def search(wanted: str) -> None:
+        others.append(await connection.request(METHOD, {"query": wanted}, seconds=seconds))
+
+    # Nothing in this group raises for what a target does: judging comes after it.
+    async with anyio.create_task_group() as tasks:
+        async with anyio.create_task_group() as neighbors:
+            for wanted in meanwhile:
+                neighbors.start_soon(search, wanted)
+            tasks.start_soon(doomed)
+            # Once this is answered, the searches before it have arrived, over HTTP too.
+            await connection.request("tools/list", {}, seconds=seconds)
+            early = next(iter(ended), None)
+            if connection.era == MODERN and bench.cell.transport == "http":
+                unwanted.cancel()  # there, closing the response is how a client cancels
+            else:
+                await connection.cancel(number, seconds)
+            late = time.monotonic() - began > _IN_TIME_SECONDS
+        for wanted in later if early is None else ():
+            await search(wanted)
+        unwanted.cancel()
+    answer = next(iter(ended), None)
+    if late and later and answer is not None and answer.replied:
+        early = answer  # whether it was cancelled in time matters only to a check that waits for later ones
+    return early, answer, others
+
+
+@server_check(
+    title="A cancelled search is not answered",
+    sends="A search, `notifications/cancelled` for it, and two more searches, one after the other.",
+    passes="Those two are answered, the cancelled one is not; over HTTP, an error may end its stream.",
+    level="SHOULD",
+    fixture_feature="delay",
+)
+async def cancelled_not_answered(bench: Bench) -> None:
+    http = bench.cell.transport == "http"
+    by_closing = "over modern HTTP a search is cancelled by closing what would carry its answer"
+    bench.applies(not (http and bench.cell.era == MODERN), by_closing)
+    other, one, another = await _delayed(bench)
+    _, opening = await other.server.opening()
+    session = not http or "mcp-session-id" in opening.answer.headers
+    other.applies(session, "the server keeps no session, so that it cannot tell whose search is cancelled")
+    cancelled, (second, third) = await _cancel(other, one, later=(another, another))
+    for exchange in (second, third):
+        other.require(exchange.replied, f"a search after a cancelled one got {exchange.describe()}", exchange)
+    slow = second.milliseconds >= _NOT_DELAYED_MS
+    other.require(slow, f"a search took {second.milliseconds:.0f} ms under {DELAY_VARIABLE}={_DELAY_MS}", second)
+    # Over HTTP the revision wants a response at the end of each stream: an error there is an end, and no answer.
+    answered = cancelled is not None and (cancelled.result is not None if http else cancelled.replied)
+    decisive = cancelled if cancelled is not None and answered else third
+    what = f"a search was answered by {decisive.describe()} although it had been cancelled"
+    other.expect(not answered, decisive, what, case=f"query {one!r}, cancelled")
+
+
+@server_check(
+    title="A cancelled search does not affect another one",
+    sends="Two searches at once, each for a tool by its name; one of them is cancelled.",
+    passes="The other one is answered as usual: its tool is the first match.",
+    fixture_feature="delay",
+)
+async def cancelled_leaves_others(bench: Bench) -> None:
+    other, one, another = await _delayed(bench)
+    _, (neighbor,) = await _cancel(other, one, meanwhile=(another,))
+    case, answer = f"query {another!r}, while another search was cancelled", neighbor.describe()
+    other.expect(neighbor.result is not None, neighbor, f"a search got {answer} while another was cancelled")
+    names = read_page(neighbor, case).names
+    other.expect(names[:1] == [another], neighbor, f"{another!r} is not the first match", case=case)

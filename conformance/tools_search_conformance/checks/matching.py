@@ -15,12 +15,11 @@ from tools_search_conformance.target.properties import explore
 from tools_search_conformance.target.vocabulary import NONSENSE, WHITE_SPACE, Vocabulary, is_query
 from tools_search_conformance.target.vocabulary import terms as terms_of
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object
-from tools_search_conformance.wire.record import Exchange
 
 _LIVE_TOOLS: Final = 25
 _LONGEST: Final = 1024
 _SEPARATORS: Final = (" ", ", ", "; ", "\n", "\u3000", " - ", "/")
-_WHITE_SPACES: Final = ("  ", "\n\t", "\u3000\u2003", "\u0085", "\u00a0", "\u2028 ", "\u1680\u202f")
+_WHITE_SPACES: Final = ("", "  ", "\n\t", "\u3000\u2003", "\u0085", "\u00a0", "\u2028 ", "\u1680\u202f")
 
 
 def chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
@@ -37,47 +36,30 @@ def chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
     passes="Each first page begins with that tool.",
 )
 async def exact_name_first(bench: Bench) -> None:
-    tools = [tool for tool in (await bench.nonempty_listing()).tools if is_query(tool["name"])]
-    bench.applies(bool(tools), "no tool has a name that can be a query")
-    tools = chosen(bench, tools)
-    for number in range(max(len(tools), len(_WHITE_SPACES) + 1)):
-        name: str = tools[number % len(tools)]["name"]
-        around = ("", *_WHITE_SPACES)[number % (len(_WHITE_SPACES) + 1)]
-        query = f"{around}{name}{around[::-1]}"
-        page = await bench.server.page(query if len(query) <= _LONGEST else name, limit=1 if number % 2 else None)
-        bench.expect(
-            page.names[:1] == [name],
-            page.exchange,
-            f"the query {query!r} brought {page.names[:3]} instead of {name!r} first",
-            case=f"query {query!r}",
-        )
-    await _explore_names(bench, [tool["name"] for tool in tools])
-    await judge_surveys(bench, lambda survey: _judge_names(bench, survey))
-
-
-def _judge_names(bench: Bench, survey: Survey) -> None:
-    for name, exchange in survey.named:
-        found = as_array((exchange.result or {}).get("tools")) or []
-        first = (as_object(found[0]) or {}).get("name") if found else exchange.describe()
-        message = f"the query {name!r} brought {first!r} instead of {name!r} first"
-        bench.expect(first == name, exchange, message, case=f"query {name!r}")
-
-
-async def _explore_names(bench: Bench, names: Sequence[str]) -> None:
     async def judge(case: tuple[str, str, str, int | None]) -> None:
         before, name, after, limit = case
         query = f"{before}{name}{after}"
         page = await bench.server.page(query if len(query) <= _LONGEST else name, limit=limit)
-        bench.expect(
-            page.names[:1] == [name],
-            page.exchange,
-            f"the query {query!r} brought {page.names[:3]} instead of {name!r} first",
-            case=f"query {query!r}, limit {limit}",
-        )
+        message = f"the query {query!r} brought {page.names[:3]} instead of {name!r} first"
+        bench.expect(page.names[:1] == [name], page.exchange, message, case=f"query {query!r}, limit {limit}")
 
+    def judge_named(survey: Survey) -> None:
+        for name, exchange in survey.named:
+            found = as_array((exchange.result or {}).get("tools")) or []
+            first = (as_object(found[0]) or {}).get("name") if found else exchange.describe()
+            message = f"the query {name!r} brought {first!r} instead of {name!r} first"
+            bench.expect(first == name, exchange, message, case=f"query {name!r}")
+
+    tools = [tool for tool in (await bench.nonempty_listing()).tools if is_query(tool["name"])]
+    bench.applies(bool(tools), "no tool has a name that can be a query")
+    names = [tool["name"] for tool in chosen(bench, tools)]
+    for number in range(max(len(names), len(_WHITE_SPACES))):
+        around = _WHITE_SPACES[number % len(_WHITE_SPACES)]
+        await judge((around, names[number % len(names)], around[::-1], 1 if number % 2 else None))
     around = st.text(st.sampled_from(WHITE_SPACE), max_size=5)
     limit = st.none() | st.integers(min_value=1, max_value=5)
     await explore(bench, st.tuples(around, st.sampled_from(names), around, limit), judge)
+    await judge_surveys(bench, judge_named)
 
 
 @server_check(
@@ -87,37 +69,28 @@ async def _explore_names(bench: Bench, names: Sequence[str]) -> None:
     level="SHOULD",
 )
 async def all_terms_match(bench: Bench) -> None:
-    words = Vocabulary((await bench.nonempty_listing()).tools)
-    for number, tool in enumerate(chosen(bench, words.tools)):
-        for query in bench.some([*dict.fromkeys(_queries(words, tool, number))], 2):
-            walk = await bench.server.walk(query, await bench.server.large_limit(), most=20)
-            bench.require(walk.ended or tool["name"] in walk.names, "a search does not end; see pages-end", walk.last)
-            bench.expect(
-                tool["name"] in walk.names,
-                walk.last,
-                f"{tool['name']!r} has every term of {query!r}, but is not among {walk.names[:5]}",
-                case=f"query {query!r}",
-            )
-    bench.require(bool(bench.recorder.judged), "no tool has a distinctive term in its name, title or description")
-    await _explore_terms(bench, words)
-
-
-async def _explore_terms(bench: Bench, words: Vocabulary) -> None:
-    telling = {tool["name"]: terms for tool in words.tools if (terms := words.distinctive(tool))}
-
-    async def judge(case: tuple[str, list[str], str]) -> None:
-        name, terms, between = case
-        query = between.join(terms)
+    async def judge(case: tuple[str, str]) -> None:
+        name, query = case
         walk = await bench.server.walk(query, await bench.server.large_limit(), most=20)
         bench.require(walk.ended or name in walk.names, "a search does not end; see pages-end", walk.last)
         message = f"{name!r} has every term of {query!r}, but is not among {walk.names[:5]}"
         bench.expect(name in walk.names, walk.last, message, case=f"query {query!r}")
 
-    def of_a_tool(name: str) -> st.SearchStrategy[tuple[str, list[str], str]]:
-        written = st.sampled_from([*telling[name], *(t.upper() for t in telling[name] if terms_of(t.upper()) == (t,))])
-        return st.tuples(st.just(name), st.lists(written, min_size=1, max_size=4), st.sampled_from(_SEPARATORS))
+    words = Vocabulary((await bench.nonempty_listing()).tools)
+    for number, tool in enumerate(chosen(bench, words.tools)):
+        for query in bench.some([*dict.fromkeys(_queries(words, tool, number))], 2):
+            await judge((tool["name"], query))
+    no_term = "no tool has a distinctive term in its name, title or description"
+    bench.require(bool(bench.recorder.judged), no_term)
+    terms_by_name = {tool["name"]: terms for tool in words.tools if (terms := words.distinctive(tool))}
 
-    await explore(bench, st.sampled_from(sorted(telling)).flatmap(of_a_tool), judge)
+    def written(name: str) -> st.SearchStrategy[tuple[str, str]]:
+        terms = terms_by_name[name]
+        spelled = st.sampled_from([*terms, *(t.upper() for t in terms if terms_of(t.upper()) == (t,))])
+        several, between = st.lists(spelled, min_size=1, max_size=4), st.sampled_from(_SEPARATORS)
+        return st.tuples(several, between).map(lambda drawn: (name, drawn[1].join(drawn[0])))
+
+    await explore(bench, st.sampled_from(sorted(terms_by_name)).flatmap(written), judge)
 
 
 def _queries(words: Vocabulary, tool: JsonObject, number: int) -> list[str]:
@@ -139,6 +112,10 @@ def _queries(words: Vocabulary, tool: JsonObject, number: int) -> list[str]:
     passes="A result whose `tools` is an array, and with nothing to find an empty one.",
 )
 async def no_match_empty(bench: Bench) -> None:
+    def judge(survey: Survey) -> None:
+        message = f"a search for {NONSENSE!r}, which nothing matches, was answered by {survey.nothing.describe()}"
+        bench.expect(survey.nothing.result is not None, survey.nothing, message, case=f"query {NONSENSE!r}")
+
     for query in (NONSENSE, "ƶʬʭ ꙮꙮꙮ", "!?…"):
         await bench.served({"query": query}, f"a search for {query!r}, which nothing matches,")
     if bench.profile == "fixture" and bench.can_start("empty"):
@@ -146,9 +123,4 @@ async def no_match_empty(bench: Bench) -> None:
             for query in ("anything", NONSENSE):
                 page = await other.served({"query": query}, "a search of an empty catalog")
                 other.expect(page.tools == [], page.exchange, f"an empty catalog brought {page.names}")
-    await judge_surveys(bench, lambda survey: _judge_nothing(bench, survey.nothing))
-
-
-def _judge_nothing(bench: Bench, nothing: Exchange) -> None:
-    message = f"a search for {NONSENSE!r}, which nothing matches, was answered by {nothing.describe()}"
-    bench.expect(nothing.result is not None, nothing, message, case=f"query {NONSENSE!r}")
+    await judge_surveys(bench, judge)

@@ -1,4 +1,4 @@
-"""Negotiation: what the server says of itself, and whom it serves."""
+"""Negotiation: the server's advertisement and settings, and which clients it serves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from tools_search_conformance.target.bench import MISSING_CAPABILITY, Bench, ser
 from tools_search_conformance.target.pages import advertised_settings, complaint, settings_in
 from tools_search_conformance.wire.codec import JsonObject, as_object, json_text, same
 from tools_search_conformance.wire.eras import LEGACY, MODERN, UNDECLARED
-from tools_search_conformance.wire.record import Exchange
 
 _NO_OBJECTS: Final[tuple[Any, ...]] = (True, None, "yes", [], [{}], 1)
 _UNDECLARED: Final[tuple[tuple[JsonObject, str], ...]] = (
@@ -28,12 +27,11 @@ _UNDECLARED: Final[tuple[tuple[JsonObject, str], ...]] = (
 )
 async def advertised(bench: Bench) -> None:
     connection, exchange = await bench.server.opening()
-    capabilities: Any = connection.server.get("capabilities")
     present = advertised_settings(connection) is not None
     bench.applies(present or bench.cell.era != LEGACY, "nothing is advertised; see advertised-legacy-both")
     bench.expect(present, exchange, f"capabilities.extensions holds no object at {EXTENSION_ID!r}")
-    tools = capabilities.get("tools")
-    bench.expect(isinstance(tools, dict), exchange, "the extension is advertised without the tools capability")
+    tools = as_object((as_object(connection.server.get("capabilities")) or {}).get("tools"))
+    bench.expect(tools is not None, exchange, "the extension is advertised without the tools capability")
 
 
 @server_check(
@@ -44,15 +42,12 @@ async def advertised(bench: Bench) -> None:
 )
 async def advertised_legacy_both(bench: Bench) -> None:
     connection, exchange = await bench.server.opening()
-    capabilities = connection.server.get("capabilities")
-    places = {place: settings_in(capabilities, place) for place in ("extensions", "experimental")}
-    for place, settings in places.items():
+    places = ("extensions", "experimental")
+    held = [settings_in(connection.server.get("capabilities"), place) for place in places]
+    for place, settings in zip(places, held, strict=True):
         bench.expect(settings is not None, exchange, f"capabilities.{place} holds no object at {EXTENSION_ID!r}")
-    bench.expect(
-        same(places["extensions"], places["experimental"]),
-        exchange,
-        "capabilities.extensions and capabilities.experimental hold different settings",
-    )
+    differ = "capabilities.extensions and capabilities.experimental hold different settings"
+    bench.expect(same(*held), exchange, differ)
 
 
 @server_check(
@@ -68,6 +63,18 @@ async def settings_shape(bench: Bench) -> None:
     bench.expect(wrong is None, exchange, f"the settings are malformed at {wrong}")
 
 
+async def _require_declared_served(bench: Bench, query: str) -> None:
+    control = await bench.server.search({"query": query})
+    failed = f"the same search by a declaring client failed: {control.describe()}"
+    bench.require(control.result is not None, failed, control)
+
+
+async def _require_undeclared_refused(bench: Bench) -> None:
+    exchange = await bench.server.search({"query": "anything, undeclared"}, capabilities=UNDECLARED)
+    served = "a client that declares nothing is served; see undeclared-client-refused"
+    bench.require(exchange.error is not None, served, exchange)
+
+
 @server_check(
     title="A client that did not declare the extension is refused",
     sends="`tools/search` whose client capabilities have no extensions, or other ones only.",
@@ -78,42 +85,30 @@ async def undeclared_client_refused(bench: Bench) -> None:
     async with bench.fresh() as other:
         for capabilities, case in _UNDECLARED:
             params = {"query": f"anything for a client that declares {case}"}
-            _expect_refusal(other, await other.server.search(params, capabilities=capabilities), case)
-        await _control(other, {"query": await bench.name_query()})
+            exchange = await other.server.search(params, capabilities=capabilities)
+            error, answer = exchange.error, exchange.describe()
+            message = f"a client declaring {case} was answered by {answer} instead of error {MISSING_CAPABILITY}"
+            other.expect(error is not None and error.code == MISSING_CAPABILITY, exchange, message, case=case)
+            required: Any = error.data if error else None
+            for member in ("requiredCapabilities", "extensions", EXTENSION_ID):
+                required = (as_object(required) or {}).get(member)
+            place = f"requiredCapabilities.extensions[{EXTENSION_ID!r}]"
+            other.expect(same(required, {}), exchange, f"the refusal's data has no empty object at {place}", case=case)
+        await _require_declared_served(other, await bench.name_query())
 
 
-def _expect_refusal(bench: Bench, exchange: Exchange, case: str) -> None:
-    bench.expect(
-        exchange.error is not None and exchange.error.code == MISSING_CAPABILITY,
-        exchange,
-        f"a client declaring {case} was answered by {exchange.describe()} instead of error {MISSING_CAPABILITY}",
-        case=case,
-    )
-    required: Any = exchange.error.data if exchange.error else None
-    for member in ("requiredCapabilities", "extensions", EXTENSION_ID):
-        required = (as_object(required) or {}).get(member)
-    bench.expect(
-        same(required, {}),
-        exchange,
-        f"the refusal's data has no empty object at requiredCapabilities.extensions[{EXTENSION_ID!r}]",
-        case=case,
-    )
-
-
-async def _require_gate(bench: Bench) -> None:
-    exchange = await bench.server.search({"query": "anything, undeclared"}, capabilities=UNDECLARED)
-    bench.require(
-        exchange.error is not None,
-        "a client that declares nothing is served; see undeclared-client-refused",
-        exchange,
-    )
-
-
-async def _control(bench: Bench, params: JsonObject) -> None:
-    control = await bench.server.search(params)
-    bench.require(
-        control.result is not None, f"the same search by a declaring client failed: {control.describe()}", control
-    )
+@server_check(
+    title="The refusal of an undeclared client has HTTP status 400",
+    sends="`tools/search` whose client capabilities lack the extension, over modern Streamable HTTP.",
+    passes="HTTP status 400.",
+    eras=(MODERN,),
+    transports=("http",),
+)
+async def undeclared_client_status(bench: Bench) -> None:
+    exchange = await bench.server.search({"query": "anything, with a status"}, capabilities=UNDECLARED)
+    bench.require(exchange.error is not None, f"the search was answered by {exchange.describe()}", exchange)
+    status = exchange.answer.status
+    bench.expect(status == 400, exchange, f"HTTP status {status} instead of 400")
 
 
 @server_check(
@@ -128,17 +123,14 @@ async def declaration_not_object(bench: Bench) -> None:
             await _expect_handshake(bench, value)
         return
     async with bench.fresh() as other:
-        await _require_gate(other)
+        await _require_undeclared_refused(other)
         for value in _NO_OBJECTS:
-            params = {"query": f"anything for a client that declares {json_text(value)}"}
+            shown = json_text(value)
+            params = {"query": f"anything for a client that declares {shown}"}
             exchange = await other.server.search(params, capabilities={"extensions": {EXTENSION_ID: value}})
-            other.expect(
-                exchange.error is not None,
-                exchange,
-                f"a client declaring {json_text(value)} was answered by {exchange.describe()}",
-                case=f"declaration {json_text(value)}",
-            )
-        await _control(other, {"query": await bench.name_query()})
+            message = f"a client declaring {shown} was answered by {exchange.describe()}"
+            other.expect(exchange.error is not None, exchange, message, case=f"declaration {shown}")
+        await _require_declared_served(other, await bench.name_query())
 
 
 async def _expect_handshake(bench: Bench, value: Any) -> None:
@@ -149,12 +141,9 @@ async def _expect_handshake(bench: Bench, value: Any) -> None:
         if error.exchange is None:
             raise
         exchange = error.exchange
-    bench.expect(
-        exchange.error is not None or exchange.result is not None,
-        exchange,
-        f"a client declaring {json_text(value)} was answered by {exchange.describe()}",
-        case=f"declaration {json_text(value)}",
-    )
+    answered = exchange.error is not None or exchange.result is not None
+    message = f"a client declaring {json_text(value)} was answered by {exchange.describe()}"
+    bench.expect(answered, exchange, message, case=f"declaration {json_text(value)}")
 
 
 @server_check(
@@ -164,14 +153,14 @@ async def _expect_handshake(bench: Bench, value: Any) -> None:
     eras=(MODERN,),
 )
 async def declaration_per_request(bench: Bench) -> None:
-    params = {"query": await bench.name_query()}
+    query = await bench.name_query()
     async with bench.fresh() as other:
-        await _require_gate(other)
-        await _control(other, params)
-        late = await other.server.search(params, capabilities=UNDECLARED)
+        await _require_undeclared_refused(other)
+        await _require_declared_served(other, query)
+        late = await other.server.search({"query": query}, capabilities=UNDECLARED)
         served = "once a client had declared the extension, one that did not was served"
         other.expect(late.error is not None, late, served)
-        again = await other.server.search(params)
+        again = await other.server.search({"query": query})
         other.expect(again.result is not None, again, f"a later search that declares it got {again.describe()}")
 
 
@@ -182,26 +171,12 @@ async def declaration_per_request(bench: Bench) -> None:
 )
 async def declaration_unknown_members(bench: Bench) -> None:
     declared = {"extensions": {EXTENSION_ID: {"future": [1, {"deep": None}], "x": True}}}
-    good = {"query": await bench.name_query()}
+    good, case = {"query": await bench.name_query()}, "a search whose declaration has unknown members"
     if bench.cell.era == MODERN:
-        await bench.served(good, "a search whose declaration has unknown members", capabilities=declared)
+        await bench.served(good, case, capabilities=declared)
         return
     async with bench.fresh(capabilities=declared) as other:
-        await other.served(good, "a search whose declaration has unknown members")
-
-
-@server_check(
-    title="That refusal has HTTP status 400",
-    sends="`tools/search` whose client capabilities lack the extension, over modern Streamable HTTP.",
-    passes="HTTP status 400.",
-    eras=(MODERN,),
-    transports=("http",),
-)
-async def undeclared_client_status(bench: Bench) -> None:
-    exchange = await bench.server.search({"query": "anything, with a status"}, capabilities=UNDECLARED)
-    bench.require(exchange.error is not None, f"the search was answered by {exchange.describe()}", exchange)
-    status = exchange.answer.status
-    bench.expect(status == 400, exchange, f"HTTP status {status} instead of 400")
+        await other.served(good, case)
 
 
 @server_check(

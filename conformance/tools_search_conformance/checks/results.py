@@ -184,20 +184,3 @@ def _numbers(value: Any, path: str = "result") -> Iterator[tuple[str, Any]]:
         yield from ((path, int(digits)) for digits in re.findall(r"(?<!\d)[0-9]{1,9}(?!\d)", value))
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield path, value
-
-
-@server_check(
-    title="Everything sent is JSON in UTF-8, whatever came in",
-    sends="Queries with unpaired surrogates, which may be refused or dropped; a plain one after each.",
-    passes="Nothing but valid messages, and a result for each plain query.",
-)
-async def valid_json(bench: Bench) -> None:
-    before = len(bench.server.malformed)
-    odd = ("\ud800", "any\udfffthing", "\udc00\ud800", "any\x00\x1bthing\u2028", "\ufffe\U0010ffff")
-    for query in bench.some(odd, 2):
-        await bench.server.ask("tools/search", {"query": query}, seconds=0.25)
-        bench.recorder.deaths.clear()  # that it survives is what surrogates-survived is about
-        after = await bench.server.search({"query": await bench.name_query()})
-        bench.require(after.replied, f"a plain search got {after.describe()}", after)
-        found = bench.server.malformed[before:]
-        bench.expect(not found, after, f"after the query {query!a} this came: {found[:1]}", case=f"query {query!a}")

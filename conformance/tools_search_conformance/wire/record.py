@@ -79,6 +79,12 @@ class Exchange:
         return as_object((self.answer.message or {}).get("result"))
 
     @property
+    def params(self) -> JsonObject:
+        """The params of the request without `_meta`, in which every modern one identifies its client."""
+        params = as_object(self.sent.get("params")) or {}
+        return {name: value for name, value in params.items() if name != "_meta"}
+
+    @property
     def error(self) -> RpcError | None:
         """The error, if the request was refused with one that can be read."""
         members = as_object((self.answer.message or {}).get("error")) or {}

@@ -1,0 +1,268 @@
+"""The base protocol beneath a search: ids, responses, notifications, stdio, and the headers of Streamable HTTP."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from tools_search_spec import METHOD
+
+from tools_search_conformance.target.bench import INVALID_PARAMS, MISSING_CAPABILITY, Bench, server_check
+from tools_search_conformance.wire.codec import as_array, as_object, id_key, integer
+from tools_search_conformance.wire.eras import META_PREFIX, MODERN
+from tools_search_conformance.wire.record import Exchange
+
+_HEADER_MISMATCH: Final = -32020
+_UNSUPPORTED_VERSION: Final = -32022
+_ACCEPTED: Final = 202
+_REFUSED: Final = 400
+_LARGEST: Final = 2**53 - 1
+_IDS: Final[tuple[str | int, ...]] = (
+    0, -1, _LARGEST, "", "seventh", "0", "007", "1e3", "null", "né 発票 🧾", ' a\n"\\\x00',
+)  # fmt: skip
+_PAIR: Final[tuple[str | int, ...]] = (_LARGEST - 1, str(_LARGEST - 1))
+_UNKNOWN_VERSION: Final = "1900-01-01"
+_PROMPT_SECONDS: Final = 5.0
+
+
+@server_check(
+    title="A response carries the id of its request, type and all",
+    sends="Searches with ids of every kind: words, Unicode, digits as text, empty text, zero, negative, large; in the"
+    " modern era two at once whose ids differ in type only. One that is refused.",
+    passes="A result under exactly that id for each; for the two at once a response; the refusal under its id.",
+)
+async def id_echoed(bench: Bench) -> None:
+    params = {"query": await bench.name_query(), "limit": 1}
+    for value in _IDS:
+        await _expect_answered(bench, await bench.server.search(params, with_id=value))
+    refused = await bench.server.search({**params, "limit": 0}, with_id="refused")
+    if refused.replied:  # silence is for limit-invalid to find
+        _expect_same_id(bench, refused)
+    if bench.cell.era != MODERN:
+        return  # sessions that keep requests by the text of their ids are common, and no client provokes them
+    for exchange in await bench.server.at_once([params, params], seconds=bench.options.timeout, ids=_PAIR):
+        if exchange.error is None:  # the answer of a server that is too busy is for busy-refusal to judge
+            await _expect_answered(bench, exchange)
+
+
+async def _expect_answered(bench: Bench, exchange: Exchange) -> None:
+    shown = json.dumps(exchange.sent["id"], ensure_ascii=False)
+    if exchange.result is None:
+        after = await bench.server.search({"query": await bench.name_query(), "limit": 1})
+        bench.require_result(after, "a search with an ordinary id")
+    message = f"a search with the id {shown} was answered by {exchange.describe()}"
+    bench.expect(exchange.result is not None, exchange, message, case=f"id {shown}")
+    _expect_same_id(bench, exchange)
+
+
+def _expect_same_id(bench: Bench, exchange: Exchange) -> None:
+    sent, received = exchange.sent["id"], (exchange.answer.message or {}).get("id")
+    shown, other = (json.dumps(value, ensure_ascii=False) for value in (sent, received))
+    message = f"the response to the id {shown} has the id {other}"
+    bench.expect(id_key(received) == id_key(sent), exchange, message, case=f"id {shown}")
+
+
+@server_check(
+    title="A response is a result or an error, never both",
+    sends="A search, searches that are refused, and a method that no server has.",
+    passes="In each response either an object `result` or an `error` with an integer `code` and a text `message`.",
+)
+async def response_shape(bench: Bench) -> None:
+    good = {"query": await bench.name_query()}
+    exchanges = [await bench.server.search(params) for params in (good, {}, {**good, "limit": 0})]
+    exchanges.append(await bench.server.ask("tools/no-such-method", {}))
+    bench.require(exchanges[0].replied, f"a search got {exchanges[0].describe()}", exchanges[0])
+    for exchange in exchanges:
+        message = exchange.answer.message
+        if message is not None:
+            found = sorted({"result", "error"} & message.keys())
+            bench.expect(len(found) == 1, exchange, f"the response holds {' and '.join(found) or 'neither'}")
+            wrong = _wrong_outcome(message)
+            bench.expect(wrong is None, exchange, f"the response holds {wrong}")
+
+
+def _wrong_outcome(message: dict[str, Any]) -> str | None:
+    if "result" in message:
+        return None if as_object(message["result"]) is not None else "a result that is no object"
+    error = as_object(message["error"])
+    if error is None:
+        return "an error that is no object"
+    if integer(error.get("code")) is None:
+        return f"the error code {json.dumps(error.get('code'))}"
+    return None if isinstance(error.get("message"), str) else "an error without a message"
+
+
+@server_check(
+    title="A notification gets no response",
+    sends=f"A notification that no server knows, and `{METHOD}` without an id; a search after each.",
+    passes="No response to either, over HTTP status 202 or an HTTP error; a result for each search.",
+)
+async def notification_unanswered(bench: Bench) -> None:
+    params = {"query": await bench.name_query(), "limit": 1}
+    bench.require_result(await bench.server.search(params), "a search")
+    for method in ("notifications/com.example.unknown", METHOD):
+        case, strays = f"{method} without an id", len(bench.server.strays)
+        notified = await bench.server.notify(method, params)
+        after = await bench.server.search(params)
+        answers = [stray for stray in bench.server.strays[strays:] if stray.get("id") is None]
+        bench.expect(not answers, notified, f"it was answered by {json.dumps(answers[:1])[1:-1]}", case=case)
+        status = notified.answer.status or 0
+        fitting = bench.cell.transport == "stdio" or status == _ACCEPTED or status >= _REFUSED
+        received = f"HTTP status {status}" if status else notified.describe()
+        message = f"it was answered by {received} instead of HTTP status {_ACCEPTED}"
+        bench.expect(fitting, notified, message, case=case)
+        bench.expect(after.result is not None, after, f"the search after it got {after.describe()}", case=case)
+
+
+@server_check(
+    title="A request without client capabilities is refused",
+    sends="A search whose `_meta` has no member for the client capabilities.",
+    passes=f"Error {INVALID_PARAMS}, or {MISSING_CAPABILITY} where they count as none.",
+    eras=(MODERN,),
+)
+async def capabilities_required(bench: Bench) -> None:
+    good = {"query": await bench.name_query()}
+    without = {f"{META_PREFIX}clientCapabilities": None}
+    codes = (INVALID_PARAMS, MISSING_CAPABILITY)
+    await bench.refused(good, good, "a request without client capabilities", code=codes, meta=without)
+
+
+@server_check(
+    title="A search of an unknown protocol version is refused",
+    sends=f"A search whose protocol version is `{_UNKNOWN_VERSION}`, in `_meta` and, over HTTP, in the header.",
+    passes=f"Error {_UNSUPPORTED_VERSION} whose data has the versions that are served under `supported`.",
+    eras=(MODERN,),
+)
+async def unknown_version_refused(bench: Bench) -> None:
+    good = {"query": await bench.name_query()}
+    named = {
+        "headers": {"MCP-Protocol-Version": _UNKNOWN_VERSION},
+        "meta": {f"{META_PREFIX}protocolVersion": _UNKNOWN_VERSION},
+    }
+    case = f"a search of protocol version {_UNKNOWN_VERSION}"
+    exchange = await bench.refused(good, good, case, code=_UNSUPPORTED_VERSION, **named)
+    data = as_object(exchange.error.data if exchange.error else None) or {}
+    listed = MODERN in (as_array(data.get("supported")) or [])
+    bench.expect(listed, exchange, f"the refusal's data does not name {MODERN} under supported")
+
+
+@server_check(
+    title="stdout carries nothing but messages",
+    sends="A new process: a listing, a search, searches that are refused, an unknown method, the end of stdin."
+    " Earlier output on the connection of all checks counts too.",
+    passes="Not a line on stdout that is no message: no banner, no log, no empty line. Broken JSON is for valid-json.",
+    transports=("stdio",),
+)
+async def stdout_messages_only(bench: Bench) -> None:
+    good = {"query": await bench.name_query()}
+    last = await bench.server.search(good)
+    bench.expect(not bench.server.noise, last, f"stdout has {''.join(bench.server.noise[:1])}")
+    async with bench.fresh() as other:
+        await other.server.listing()
+        for params in (good, {}, {**good, "limit": 0}):
+            await other.server.search(params)
+        await other.server.ask("tools/no-such-method", {})
+        last = await other.server.search(good)
+        other.require(last.replied, f"a search got {last.describe()}", last)
+        await other.server.hang_up(_PROMPT_SECONDS)
+        other.expect(not other.server.noise, last, f"stdout has {''.join(other.server.noise[:1])}")
+
+
+@server_check(
+    title="A server ends once its stdin is closed",
+    sends="A search to a new process, and the end of its stdin.",
+    passes=f"The process has ended {_PROMPT_SECONDS:g} seconds later, without a signal.",
+    level="SHOULD",
+    eras=(MODERN,),
+    transports=("stdio",),
+)
+async def stdin_closed_exits(bench: Bench) -> None:
+    good = {"query": await bench.name_query()}
+    async with bench.fresh() as other:
+        last = await other.server.search(good)
+        other.require(last.replied, f"a search got {last.describe()}", last)
+        ended = await other.server.hang_up(_PROMPT_SECONDS)
+        other.expect(ended, last, f"the process still ran {_PROMPT_SECONDS:g} s after its stdin was closed")
+
+
+def _expect_status_400(bench: Bench, refusal: Exchange, case: str) -> None:
+    status = refusal.answer.status
+    bench.expect(status == 400, refusal, f"{case} was refused with HTTP status {status} instead of 400", case=case)
+
+
+@server_check(
+    title="`Mcp-Method` names the method, or the request is refused",
+    sends="A search whose `Mcp-Method` header is absent, or names `tools/list`.",
+    passes=f"Error {_HEADER_MISMATCH} for each, with HTTP status 400.",
+    eras=(MODERN,),
+    transports=("http",),
+)
+async def http_method_header(bench: Bench) -> None:
+    good = {"query": await bench.name_query()}
+    for value in (None, "tools/list"):
+        case = f"Mcp-Method {value or 'absent'}"
+        exchange = await bench.refused(good, good, case, code=_HEADER_MISMATCH, headers={"Mcp-Method": value})
+        _expect_status_400(bench, exchange, case)
+
+
+@server_check(
+    title="`Mcp-Name` is not required",
+    sends=f"`{METHOD}` without an `Mcp-Name` header.",
+    passes="A result.",
+    eras=(MODERN,),
+    transports=("http",),
+)
+async def http_name_not_required(bench: Bench) -> None:
+    await bench.served({"query": await bench.name_query()}, "a search without an Mcp-Name header")
+
+
+@server_check(
+    title="Answers are JSON or an event stream, and say so",
+    sends="A search, and one that is refused.",
+    passes="`Content-Type` is `application/json` or `text/event-stream`, with or without parameters.",
+    transports=("http",),
+)
+async def http_content_type(bench: Bench) -> None:
+    good = {"query": await bench.name_query()}
+    for params, case in ((good, "a search"), ({**good, "limit": 0}, "a refusal")):
+        exchange = await bench.server.search(params)
+        if exchange.replied:
+            named = exchange.answer.headers.get("content-type", "none")
+            fitting = named.partition(";")[0].strip().lower() in {"application/json", "text/event-stream"}
+            bench.expect(fitting, exchange, f"{case} came with the content type {named!r}", case=case)
+
+
+@server_check(
+    title="`MCP-Protocol-Version` and `_meta` agree, or the request is refused",
+    sends=f"A search whose header names the version `{_UNKNOWN_VERSION}`, and one whose `_meta` does.",
+    passes=f"Error {_HEADER_MISMATCH}, or {_UNSUPPORTED_VERSION} for the version itself, with HTTP status 400.",
+    eras=(MODERN,),
+    transports=("http",),
+)
+async def http_version_header(bench: Bench) -> None:
+    good, codes = {"query": await bench.name_query()}, (_HEADER_MISMATCH, _UNSUPPORTED_VERSION)
+    header, meta = ({name: _UNKNOWN_VERSION} for name in ("MCP-Protocol-Version", f"{META_PREFIX}protocolVersion"))
+    for case, overrides in (("another version in the header", {"headers": header}), ("in _meta", {"meta": meta})):
+        exchange = await bench.refused(good, good, case, code=codes, **overrides)
+        _expect_status_400(bench, exchange, case)
+
+
+@server_check(
+    title="Header names are case-insensitive, header values are not",
+    sends="Searches with the names of headers in capitals and in small letters; one with `Mcp-Method: TOOLS/SEARCH`.",
+    passes=f"A result for the first two, error {_HEADER_MISMATCH} for the third.",
+    eras=(MODERN,),
+    transports=("http",),
+)
+async def http_header_case(bench: Bench) -> None:
+    good = {"query": await bench.name_query()}
+    bench.require_result(await bench.server.search(good), "a search with ordinary headers")
+    usual = {"MCP-Protocol-Version": MODERN, "Mcp-Method": METHOD}
+    for change in (str.upper, str.lower):
+        headers = {**dict.fromkeys(usual), **{change(name): value for name, value in usual.items()}}
+        await bench.served(good, f"a search with the headers {', '.join(map(change, usual))}", headers=headers)
+    other = await bench.server.search(good, headers={"Mcp-Method": "tools/list"})
+    if other.error is None or other.error.code != _HEADER_MISMATCH:
+        return  # how another method is refused is for http-method-header to judge
+    case = f"Mcp-Method {METHOD.upper()}"
+    await bench.refused(good, good, case, code=_HEADER_MISMATCH, headers={"Mcp-Method": METHOD.upper()})
