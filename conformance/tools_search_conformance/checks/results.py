@@ -27,20 +27,20 @@ _CACHE_MEMBERS: Final = {
 
 async def _results(bench: Bench) -> list[Exchange]:
     """Return searches of every kind: broad, narrow, without a match, first pages and second ones."""
-    words = await bench.vocabulary()
+    words, search = await bench.vocabulary(), bench.server.search
     queries = [words.name_query, *bench.some(words.sample(_SAMPLE))]
-    exchanges = [await bench.server.search({"query": query}) for query in queries]
-    nothing = await bench.server.search({"query": NONSENSE})
-    exchanges += [nothing] if nothing.result is not None else []  # no-match-empty is about that
+    exchanges = [await search({"query": query}) for query in queries]
+    nothing = await search({"query": NONSENSE})
+    exchanges += [nothing] if nothing.result is not None else []  # that it is served is for no-match-empty to judge
     for query in queries[1:]:
-        first = await bench.server.search({"query": query, "limit": 1})
+        first = await search({"query": query, "limit": 1})
         exchanges.append(first)
         cursor = (first.result or {}).get("nextCursor")
         if cursor and isinstance(cursor, str):
-            exchanges.append(await bench.server.search({"query": query, "limit": 1, "cursor": cursor}))
+            exchanges.append(await search({"query": query, "limit": 1, "cursor": cursor}))
             break
-    found = [exchange for exchange in exchanges if (exchange.result or {}).get("tools")]
-    bench.require(bool(found) or not words.tools, f"no search found anything; tried {queries}", exchanges[0])
+    found = any((exchange.result or {}).get("tools") for exchange in exchanges)
+    bench.require(found or not words.tools, f"no search found anything; tried {queries}", exchanges[0])
     return exchanges
 
 
@@ -50,20 +50,18 @@ async def _results(bench: Bench) -> list[Exchange]:
     passes="A result whose `tools` are definitions and whose `nextCursor`, where present, is a string.",
 )
 async def result_schema(bench: Bench) -> None:
+    def expect_shape(exchange: Exchange) -> None:
+        query = exchange.sent["params"]["query"]
+        bench.require(exchange.result is not None, f"a search for {query!r} brought {exchange.describe()}", exchange)
+        wrong = complaint(exchange.result, page_schema(bench.cell.era))
+        bench.expect(wrong is None, exchange, f"the result is malformed at {wrong}", case=f"query {query!r}")
+
     for exchange in await _results(bench):
-        _expect_shape(bench, exchange)
-    # In the legacy era an output schema is an object's, whatever the modern one has.
+        expect_shape(exchange)
+    # In the legacy era an output schema is an object's, unlike in the modern one.
     names = [tool["name"] for tool in chosen(bench, (await bench.server.listing()).tools) if "outputSchema" in tool]
-    named = [(await bench.server.first(name, limit=1)).exchange for name in names if is_query(name)]
-    for exchange in named:
-        _expect_shape(bench, exchange)
-
-
-def _expect_shape(bench: Bench, exchange: Exchange) -> None:
-    query = exchange.sent["params"]["query"]
-    bench.require(exchange.result is not None, f"a search for {query!r} brought {exchange.describe()}", exchange)
-    wrong = complaint(exchange.result, page_schema(bench.cell.era))
-    bench.expect(wrong is None, exchange, f"the result is malformed at {wrong}", case=f"query {query!r}")
+    for page in [await bench.server.first(name, limit=1) for name in names if is_query(name)]:
+        expect_shape(page.exchange)
 
 
 @server_check(
@@ -75,7 +73,7 @@ def _expect_shape(bench: Bench, exchange: Exchange) -> None:
 async def result_type(bench: Bench) -> None:
     for exchange in await _results(bench):
         kind = (exchange.result or {}).get("resultType")
-        # A request for input has a check of its own.
+        # A request for input is for no-input-required to find.
         if exchange.result is not None and kind != "input_required":
             bench.expect(kind == "complete", exchange, f"resultType is {kind!r}")
 
@@ -114,45 +112,43 @@ async def no_input_required(bench: Bench) -> None:
     passes="`_meta` at the extension's key holds an object whose `score`, `matched` and `group` are as defined.",
 )
 async def hit_metadata(bench: Bench) -> None:
-    seen = 0
+    seen = False
     for exchange in await _results(bench):
         tools = as_array((exchange.result or {}).get("tools")) or []
         for tool in filter(None, map(as_object, tools)):
             meta = as_object(tool.get("_meta")) or {}
             if EXTENSION_ID in meta:
-                seen += 1
-                wrong = complaint(meta[EXTENSION_ID], "HitMetadata")
-                bench.expect(
-                    wrong is None, exchange, f"the hit metadata of {tool.get('name')!r} is malformed at {wrong}"
-                )
-    bench.applies(seen > 0, "the server sends no hit metadata, which is optional")
+                seen, wrong = True, complaint(meta[EXTENSION_ID], "HitMetadata")
+                message = f"the hit metadata of {tool.get('name')!r} is malformed at {wrong}"
+                bench.expect(wrong is None, exchange, message)
+    bench.applies(seen, "the server sends no hit metadata, which is optional")
 
 
 @server_check(
-    title="No member but `tools` tells how many matches there are",
+    title="Only `tools` reveals the number of matches",
     sends="Queries with different numbers of matches, one tool a page; on a fixture, other catalogs too.",
     passes="No member of the results, hit metadata included, holds, each time, the number of matches or of those still"
     " to come.",
 )
 async def no_match_count(bench: Bench) -> None:
     tools = (await bench.nonempty_listing()).tools
-    bench.applies(len(tools) > 1, "of a single tool there is no number to tell")
+    bench.applies(len(tools) > 1, "with a single tool there is no number to reveal")
     totals = await _totals(bench, Vocabulary(tools).broad(12))
     if len(totals) < 2 and bench.profile == "fixture":
         async with bench.fresh(catalog="large") as other:
             totals |= await _totals(other, (await other.vocabulary()).broad(3))
     if len(totals) < 2 and bench.profile == "fixture":
-        # Of a server that finds the nearest few tools for any query, two have another number of matches.
+        # On a server that finds the nearest few tools for any query, a catalog of two has another number of matches.
         bench.place("pair", document([made_tool(word) for word in WORDS[:2]]))
         async with bench.fresh(catalog="pair") as other:
             totals |= await _totals(other, [COMMON])
     bench.require(len(totals) > 1, "fewer than two queries with different numbers of matches were found")
     for gone, what in ((0, "the number of matches"), (1, "how many matches are still to come")):
-        told = [
+        places = [
             {path for path, value in _numbers(page.exchange.result) if value == count - gone * len(page.tools)}
             for count, page in totals.items()
         ]
-        everywhere = sorted(set[str].intersection(*told))
+        everywhere = sorted(set[str].intersection(*places))
         for page in totals.values():
             bench.expect(not everywhere, page.exchange, f"the result tells {what} at {', '.join(everywhere)}")
 
@@ -168,9 +164,9 @@ async def _totals(bench: Bench, queries: list[str]) -> dict[int, Page]:
 
 
 def _numbers(value: Any, path: str = "result") -> Iterator[tuple[str, Any]]:
-    """Yield every number with its place, those inside texts too, without what has another meaning.
+    """Yield every number with its place, numbers inside texts too, without those that have another meaning.
 
-    Of the tools, it is hit metadata alone that a search adds.
+    Of the tools, only hit metadata is added by a search.
     """
     if (members := as_object(value)) is not None:
         for name, member in members.items():

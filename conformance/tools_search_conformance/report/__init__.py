@@ -1,1 +1,1 @@
-"""What a run leaves behind: a verdict, a page on the terminal, and files for programs."""
+"""The reports of a run: the verdict, pages for people, files for programs, and pages about the checks."""

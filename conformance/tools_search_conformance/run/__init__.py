@@ -1,1 +1,1 @@
-"""A run: which checks, in which cells, and what came of each."""
+"""Runs: declaring and choosing checks, options, baselines, judging one check, and the frame of a whole run."""

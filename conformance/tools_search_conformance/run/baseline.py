@@ -1,4 +1,4 @@
-"""Baselines: failures that are known, each with a reason, so that a run tells only what is new.
+"""Baselines: failures that are known, each with a reason, so that a run reports only new ones.
 
 A baseline cannot rot unseen. An entry that names no check or no cell is refused; one whose check passes, or that has
 expired, fails the run. Advice counts against nobody, so that an entry about it is neither needed nor ever stale.
@@ -6,7 +6,7 @@ expired, fails the run. Advice counts against nobody, so that an entry about it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from difflib import get_close_matches
@@ -45,7 +45,7 @@ class Entry:
     """The last day on which it holds."""
 
     def covers(self, result: Result) -> bool:
-        """Tell whether the entry is about a result's check in its cell."""
+        """Return whether the entry is about a result's check in its cell."""
         return result.check == self.check and any(fnmatchcase(result.cell.name, cell) for cell in self.cells)
 
 
@@ -75,70 +75,53 @@ def read_baseline(path: Path, checks: Sequence[Check]) -> Baseline:
     return Baseline(tuple(entry for entry in read if known[entry.check].level != "ADVICE"))
 
 
-def _entry(held: Any, where: str, known: Mapping[str, Check]) -> Entry:
-    members = as_object(held)
+def _entry(value: Any, where: str, known: Mapping[str, Check]) -> Entry:
+    members = as_object(value)
     if members is None or not _REQUIRED <= members.keys() <= _MEMBERS:
         raise BaselineError(f"{where} must have `check` and `reason` and may have `cells`, `expires` and `issue`")
     check = known.get(str(members["check"]))
     if check is None:
         near = ", ".join(get_close_matches(str(members["check"]), known)) or "see `tools-search-conformance list`"
         raise BaselineError(f"{where} names no check: {members['check']!r}; near it: {near}")
-    cells = _cells(members, where)
-    if not any(check.applies(cell) and fnmatchcase(cell.name, name) for cell in CELLS for name in cells):
-        raise BaselineError(f"{where} would do nothing: {check.rule} does not apply in {', '.join(cells)}")
-    return Entry(check=check.id, reason=_text(members, where), cells=cells, expires=_day(members, where))
-
-
-def _text(members: Mapping[str, Any], where: str) -> str:
-    reason = members["reason"]
-    if not isinstance(reason, str) or not reason.strip():
-        raise BaselineError(f"{where} must say its `reason` in words")
-    return reason
-
-
-def _cells(members: Mapping[str, Any], where: str) -> tuple[str, ...]:
     cells = as_array(members.get("cells", ["*"])) or [members["cells"]]
     for cell in cells:
         if not isinstance(cell, str) or not any(fnmatchcase(name, cell) for name in _CELLS):
             raise BaselineError(f"{where} names no cell: {cell!r}; there are {', '.join(_CELLS)}, and globs of them")
-    return tuple(cells)
-
-
-def _day(members: Mapping[str, Any], where: str) -> date | None:
-    held = members.get("expires")
-    if held is not None and not isinstance(held, date):
-        raise BaselineError(f"{where} must give `expires` as a day such as 2027-03-31, not {held!r}")
-    return held
+    if not any(check.applies(cell) and fnmatchcase(cell.name, name) for cell in CELLS for name in cells):
+        raise BaselineError(f"{where} would do nothing: {check.rule} does not apply in {', '.join(cells)}")
+    reason, expires = members["reason"], members.get("expires")
+    if not isinstance(reason, str) or not reason.strip():
+        raise BaselineError(f"{where} must say its `reason` in words")
+    if expires is not None and not isinstance(expires, date):
+        raise BaselineError(f"{where} must give `expires` as a day such as 2027-03-31, not {expires!r}")
+    return Entry(check=check.id, reason=reason, cells=tuple(cells), expires=expires)
 
 
 def settle(run: Run, baseline: Baseline, today: date) -> Run:
-    """Return the run with what the baseline expects marked as such, and with what is wrong with the baseline."""
-    stale = [problem for entry in baseline.entries if (problem := _problem(entry, run.results, today)) is not None]
-    valid = [entry for entry in baseline.entries if entry.expires is None or entry.expires >= today]
-    return replace(run, results=tuple(_settled(result, valid) for result in run.results), stale=tuple(stale))
-
-
-def _settled(result: Result, entries: Iterable[Entry]) -> Result:
-    reason = next((entry.reason for entry in entries if entry.covers(result)), None)
-    return replace(result, expected=reason) if reason is not None and result.status in _EXPECTABLE else result
-
-
-def _problem(entry: Entry, results: Iterable[Result], today: date) -> str | None:
-    if entry.expires is not None and entry.expires < today:
-        return f"{entry.check} expired on {entry.expires}"
-    passed = [result.cell.name for result in results if entry.covers(result) and result.status == "pass"]
-    return f"{entry.check} passes in {', '.join(passed)}: take it off" if passed else None
+    """Return the run with expected failures marked as such, and with the problems of the baseline."""
+    results, stale = list(run.results), list[str]()
+    for entry in baseline.entries:
+        if entry.expires is not None and entry.expires < today:
+            stale.append(f"{entry.check} expired on {entry.expires}")
+            continue
+        covered = [place for place, result in enumerate(results) if entry.covers(result)]
+        if passed := [results[place].cell.name for place in covered if results[place].status == "pass"]:
+            stale.append(f"{entry.check} passes in {', '.join(passed)}: take it off")
+        for place in covered:
+            if results[place].status in _EXPECTABLE and results[place].expected is None:
+                results[place] = replace(results[place], expected=entry.reason)
+    return replace(run, results=tuple(results), stale=tuple(stale))
 
 
 class _WithoutAliases(yaml.SafeDumper):
-    """Writes a date each time that it comes: people read and edit the file."""
+    """Writes every date in full: people read and edit the file."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
 
 
 def baseline_for(document: Mapping[str, Any]) -> str:
-    """Return as YAML the entries by which what a `report.json` found would be expected, reasons still to be given."""
+    """Return as YAML the entries that would expect the failures of a `report.json`, with reasons still to be given."""
     open_in: dict[str, list[Mapping[str, Any]]] = {}
     for result in document["results"]:
         if result["status"] in _EXPECTABLE and result["level"] != "ADVICE" and "expected" not in result:

@@ -1,1 +1,1 @@
-"""The server under test: how it is reached, what it lists, and queries made from its tools."""
+"""The server under test: how it is reached, its listings and pages, and queries made from its tools."""

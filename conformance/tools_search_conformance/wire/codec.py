@@ -1,8 +1,8 @@
 """JSON as the judge reads and writes it: strict, and bounded before anything is parsed.
 
-What a target sends is hostile until it is decoded. Size, nesting and the number of values are counted on the raw bytes,
-so that no parser is ever asked to build what would not fit; what Python's own parser lets through although it is no
-JSON, or is no Unicode, is refused by name.
+Bytes of a target are hostile until they are decoded. Size, nesting and the number of values are counted on the raw
+bytes, so that no parser builds a value that does not fit in memory. Text that Python's own parser accepts although it
+is no JSON, or no Unicode, is refused by name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ JsonObject = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Bounds of what one target may send."""
+    """Bounds of the messages of one target."""
 
     message_bytes: int = 8 * 1024 * 1024
     """Bytes of one message: a line on stdio, a body or an event over HTTP."""
@@ -42,15 +42,15 @@ class Limits:
 
 
 DEFAULT_LIMITS: Final = Limits()
-"""Far beyond what any honest answer needs, and small enough to be held in memory."""
+"""Far beyond the needs of any honest answer, and small enough to be held in memory."""
 
 
 class MalformedError(Exception):
-    """What arrived is no JSON text that can be taken; the message says why."""
+    """The bytes are no JSON text within the bounds; the message says why."""
 
 
 class NotAMessageError(MalformedError):
-    """What arrived is JSON, but no JSON-RPC message."""
+    """The bytes are JSON, but no JSON-RPC message."""
 
 
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
@@ -123,10 +123,10 @@ def encode(message: object) -> bytes:
 
 
 def encode_plain(message: object) -> bytes:
-    """Return what `encode` does, in half the time, for what has no number of a spelling of its own.
+    """Return the same as `encode`, in half the time, for a value without a `Spelled` number.
 
     Raises:
-        ValueError: as `encode`.
+        ValueError: As `encode`.
     """
     return _escaped(_text(message))
 
@@ -198,7 +198,7 @@ def _check_bounds(data: bytes, limits: Limits) -> None:
 
 
 def _without_strings(data: bytes, limits: Limits) -> bytes:
-    """Return what stands around the strings; each is a value, so that there are never too many pieces of it."""
+    """Return the bytes around the strings; each string is a value, so that the number of pieces is bounded."""
     bare, end = bytearray(), 0
     for count, found in enumerate(_STRING.finditer(data)):
         if count > limits.values:
@@ -239,7 +239,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> JsonObject:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Tell whether two JSON values are equal: numbers by value, members in any order, `true` never equal to 1."""
+    """Return whether two JSON values are equal: numbers by value, members in any order, `true` never equal to 1."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if (members := as_object(left)) is not None and (others := as_object(right)) is not None:
@@ -250,12 +250,12 @@ def same(left: Any, right: Any) -> bool:
 
 
 def id_key(value: Any) -> bytes:
-    """Return what tells two ids apart: the type and the value, so that `7` is `7.0` and is not `"7"`."""
+    """Return the identity of an id, its type and value: `7` is `7.0` and is not `"7"`."""
     return encode(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def id_text(value: Any) -> str | None:
-    """Return what an id has in common with one that differs in type only, as `7` and `"7"` do; `None` for no id."""
+    """Return the text of an id, which it shares with ids of another type, as `7` and `"7"` do; `None` for no id."""
     if isinstance(value, str):
         return value
     return None if isinstance(value, bool) or not isinstance(value, int | float) else id_key(value).decode()

@@ -1,4 +1,4 @@
-"""One client's connection to one target, in one era: requests go out dressed as that era wants, and all is recorded."""
+"""One connection to one target, in one era: requests get the envelope and headers of that era, and all is recorded."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _present(members: Mapping[str, Value | None]) -> dict[str, Value]:
 
 
 class RefusedError(Exception):
-    """The target does not speak this era; `exchange` shows what it said instead."""
+    """The target does not speak this era; `exchange` shows its answer."""
 
     def __init__(self, reason: str, exchange: Exchange) -> None:
         super().__init__(reason)
@@ -69,7 +69,7 @@ class Connection:
         self._own_headers = dict(headers or {})
 
     async def open(self, seconds: float) -> Exchange:
-        """Discover the server, or shake hands with it.
+        """Discover the server, or initialize the session.
 
         Raises:
             RefusedError: it does not answer, or not in this era.
@@ -98,8 +98,8 @@ class Connection:
         declared = self.capabilities if capabilities is None else capabilities
         message: JsonObject = {"jsonrpc": "2.0", "id": self.next_id() if with_id is None else with_id}
         message |= self._content(method, params, envelope(declared) | dict(meta or {}))
-        dressed = self._headers(method, message.get("params") or {}) | dict(headers or {})
-        return await self._send(message, _present(dressed), seconds)
+        sent_headers = self._headers(method, message.get("params") or {}) | dict(headers or {})
+        return await self._send(message, _present(sent_headers), seconds)
 
     async def notify(self, method: str, params: Mapping[str, Any], *, seconds: float) -> Exchange:
         """Send what a request would be with an id, and return the exchange, which has no response."""
@@ -107,15 +107,15 @@ class Connection:
         headers = _present(self._headers(method, message["params"]))
         began = perf_counter()
         answer = await self.transport.notify(message, headers, seconds)
-        told = replace(answer, fault=answer.fault or "a notification has none")
-        return self._keep(message, headers, told, began)
+        unanswered = replace(answer, fault=answer.fault or "a notification has none")
+        return self._keep(message, headers, unanswered, began)
 
     def next_id(self) -> int:
         """Return an id for one request, known before it is sent so that the request can be cancelled meanwhile."""
         return next(self._ids)
 
     async def cancel(self, number: int, seconds: float) -> None:
-        """Tell the server that the request with the id `number` is no longer wanted."""
+        """Send the notification that cancels the request with the id `number`."""
         method = "notifications/cancelled"
         params: JsonObject = {"requestId": number, "reason": "no longer wanted"}
         if self.era == MODERN:
@@ -163,11 +163,10 @@ class Connection:
     def _headers(self, method: str, params: JsonObject) -> dict[str, str]:
         if self.era == MODERN:
             return self._own_headers | modern_headers(method, params)
-        shaken = {} if method == "initialize" else self._session | {"MCP-Protocol-Version": self._revision()}
-        return self._own_headers | shaken
-
-    def _revision(self) -> str:
-        return str(self.server.get("protocolVersion", LEGACY))
+        if method == "initialize":
+            return dict(self._own_headers)
+        revision = str(self.server.get("protocolVersion", LEGACY))
+        return self._own_headers | self._session | {"MCP-Protocol-Version": revision}
 
     async def _discover(self, seconds: float) -> Exchange:
         exchange = await self.request("server/discover", {}, seconds=seconds)

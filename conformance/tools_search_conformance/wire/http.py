@@ -1,4 +1,4 @@
-"""Streamable HTTP by hand: each message a POST, each answer JSON or an event stream, its body read at any status."""
+"""Streamable HTTP without an SDK: each message a POST, each answer JSON or an event stream, read at any status."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _STRAYS_KEPT: Final = 100
 
 
 def check_address(url: str, *, allow_remote: bool) -> None:
-    """See to it that `url` is one to speak to.
+    """Check that `url` is an address that may be spoken to.
 
     Raises:
         TargetError: it is no http(s) URL, or names another machine and that was not asked for.
@@ -135,7 +135,7 @@ class EventReader:
 
 @cache
 def _authorities() -> ssl.SSLContext:
-    """Return who is trusted to vouch for a server. Reading them takes longer than most checks, so it is done once."""
+    """Return the trusted certificate authorities. Reading them takes longer than most checks, so it is done once."""
     return httpx2.create_ssl_context(trust_env=False)
 
 
@@ -191,7 +191,7 @@ class HttpTransport:
         return await self._post(message, headers, seconds)
 
     async def leave(self, headers: Mapping[str, str], seconds: float) -> None:
-        """Tell a legacy server that its session is over; what it answers does not matter."""
+        """End the session with a legacy server; its answer does not matter."""
         with anyio.move_on_after(seconds):
             try:
                 await self._client.delete(self._url, headers=dict(headers))

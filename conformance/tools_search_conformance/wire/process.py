@@ -1,4 +1,4 @@
-"""A target's process: started without a shell, in a group of its own, and ended with all that it started."""
+"""A target's process: started without a shell, in its own process group, and ended with all that it started."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class TargetError(Exception):
 
 
 def environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Return what a target finds in its environment: a short list of what programs need, and `extra`."""
+    """Return the environment of a target: the few variables that programs need, and `extra`."""
     return {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | dict(extra)
 
 
-def last_words(stderr: str) -> str:
+def _last_words(stderr: str) -> str:
     """Return the line of a program's stderr that most likely says why it ended.
 
     That is the last one that names an error, since some print what called what below it; or else the last of all.
@@ -114,7 +114,7 @@ class TargetProcess:
 
     @property
     def stdout(self) -> ByteReceiveStream:
-        """What the target writes."""
+        """The target's standard output."""
         assert self._process.stdout is not None  # noqa: S101 - piped by default
         return self._process.stdout
 
@@ -131,7 +131,7 @@ class TargetProcess:
         """Return how the process ended, with the likely reason from its stderr, for a message."""
         if self.returncode is None:
             return "the process closed its stdout"
-        words = last_words(self.stderr_tail())
+        words = _last_words(self.stderr_tail())
         return f"the process ended with exit status {self.returncode}{words and f'; stderr: {words}'}"
 
     async def write(self, data: bytes) -> None:
@@ -152,7 +152,7 @@ class TargetProcess:
                 await self._stderr_read.wait()
 
     async def close_stdin(self, seconds: float) -> bool:
-        """Close the target's stdin and tell whether it ended by itself within `seconds` seconds."""
+        """Close the target's stdin and return whether it ended by itself within `seconds` seconds."""
         if self._process.stdin is not None:
             with suppress(OSError, anyio.BrokenResourceError):
                 await self._process.stdin.aclose()

@@ -1,4 +1,4 @@
-"""Every exchange is kept: in memory while a check may cite it, on disk for whoever reads the verdict later."""
+"""The record of every exchange: in memory while a check may cite it, on disk for readers of the verdict."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools_search_conformance.wire.codec import JsonObject, as_object, encode, e
 from tools_search_conformance.wire.display import abridged, memory
 
 REDACTED: Final = "[redacted]"
-"""What the log shows in place of a secret."""
+"""Shown in the log in place of a secret."""
 
 _SECRET_HEADERS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "mcp-session-id"})
 _BYTES_LOGGED: Final = 256 * 1024
@@ -38,7 +38,7 @@ class RpcError:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What came back for one message, whatever it was."""
+    """The answer to one message, or the lack of one."""
 
     message: JsonObject | None = None
     """The response with the request's id, or `None` where none came."""
@@ -55,7 +55,7 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
-    """One request and what came of it."""
+    """One request and its answer."""
 
     number: int
     cell: str
@@ -96,7 +96,7 @@ class Exchange:
         return RpcError(code=code, message=message if isinstance(message, str) else "", data=members.get("data"))
 
     def describe(self) -> str:
-        """Return in a few words what came back."""
+        """Return the answer in a few words."""
         if self.error is not None:
             return f"error {self.error.code}"
         if self.result is not None:
@@ -116,7 +116,7 @@ class Exchange:
         )
 
     def to_json(self) -> JsonObject:
-        """Return what the wire log and the reports show."""
+        """Return the exchange as the wire log and the reports show it."""
         answer = self.answer
         return ({"abridged": self.abridged} if self.abridged else {}) | {
             "number": self.number,
@@ -135,7 +135,7 @@ class Exchange:
 
 
 def others(strays: Sequence[JsonObject]) -> str:
-    """Return what to add to a silence during which responses to something else came, if any did."""
+    """Return the ids of responses to other requests that came during a silence, as words to add to it."""
     ids = ", ".join(json.dumps(stray.get("id"), ensure_ascii=False)[:80] for stray in strays[:3])
     return f", but one with the id {ids}" if ids else ""
 
@@ -232,7 +232,7 @@ class Recorder:
         return tuple(chain)
 
     def _issuer_for(self, exchange: Exchange) -> Exchange | None:
-        """Return what brought the cursor of an exchange; one under the same limit, if there is one, or else any."""
+        """Return the exchange that issued the cursor of another, preferably one under the same limit."""
         if (cursor := _param(exchange, "cursor")) is None:
             return None
         any_limit = (issuer for (issued, _), (issuer, _) in reversed(self._issuing.items()) if issued == cursor)
@@ -254,7 +254,7 @@ class Recorder:
         self._issuing_bytes -= size
 
     def note(self, text: str) -> None:
-        """Write what belongs to no exchange: a stray line, the end of a process."""
+        """Write a line that belongs to no exchange: stray output, the end of a process."""
         self._write({"cell": self.cell, "check": self.check, "note": text})
 
     def _release(self, size: int) -> None:
@@ -274,7 +274,7 @@ class Recorder:
         self._log.write(line + b"\n")
 
     def close(self) -> None:
-        """End the log; what a process that is about to end still says is kept no more."""
+        """End the log; later output of a process that is about to end is dropped."""
         if self._log is not None:
             self._log.close()
             self._log = None

@@ -1,4 +1,4 @@
-"""stdio by hand: one JSON-RPC message a line, in both directions."""
+"""stdio without an SDK: one JSON-RPC message a line, in both directions."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class StdioTransport:
         note: Callable[[str], None] = lambda _: None,
         leave: Callable[[TargetProcess], Awaitable[None]] = TargetProcess.end,
     ) -> None:
-        """Start to read in `tasks`; `note` learns of all that answers no request, and `leave` ends the process."""
+        """Start to read in `tasks`; `note` gets every line that answers no request, and `leave` ends the process."""
         self.ended: str | None = None
         self.malformed: list[str] = []
         self.noise: list[str] = []
@@ -111,7 +111,7 @@ class StdioTransport:
         return Answer(fault=f"the target did not read for {seconds:g} s")
 
     async def hang_up(self, seconds: float) -> bool:
-        """Close the target's stdin, read on, and tell whether it ended by itself within `seconds` seconds."""
+        """Close the target's stdin, read on, and return whether it ended by itself within `seconds` seconds."""
         ended = await self._process.close_stdin(seconds)
         if ended:
             with anyio.move_on_after(seconds):
@@ -170,7 +170,7 @@ class StdioTransport:
             _keep(complaint, self.malformed if begun else self.noise)
             self._note(complaint)
             if not begun:
-                self._give_up_what_stands_behind(line)
+                self._give_up_hidden_response(line)
             return
         waiting = None if "method" in message else self._answered_by(message)
         if waiting is None:
@@ -183,9 +183,9 @@ class StdioTransport:
         self._taken = self._lines = 0
 
     def _answered_by(self, response: JsonObject) -> _Waiting | None:
-        """Return the request that a response means: the one that it names, or the only one that it can have meant.
+        """Return the request that a response answers: the one with its id, or the only one that it can be meant for.
 
-        Who waits for it gets to see the wrong id, and not silence after each request to a target that always errs so.
+        The wrong id is then shown, rather than silence after each request to a target that always has it wrong.
         """
         number = response.get("id")
         if (waiting := self._waiting.pop(id_key(number), None)) is None:
@@ -200,8 +200,8 @@ class StdioTransport:
         self._settled = max(self._settled, waiting.notified)
         return waiting
 
-    def _give_up_what_stands_behind(self, line: bytes) -> None:
-        """End the wait for a response that shares its line with other text, such as a banner without an end of line."""
+    def _give_up_hidden_response(self, line: bytes) -> None:
+        """End the wait for a response that follows other text on its line, such as a banner without an end of line."""
         start = line.find(b'{"')
         try:
             message = decode_message(line[max(start, 0) :], self._limits)
