@@ -202,7 +202,7 @@ async def _delayed(bench: Bench) -> tuple[Bench, str, str]:
 async def _cancel(
     bench: Bench, query: str, *, meanwhile: Sequence[str] = (), later: Sequence[str] = ()
 ) -> tuple[Exchange | None, list[Exchange]]:
-    """Cancel a search for `query`; return its exchange, `None` where it was not answered, and those of the others.
+    """Cancel a search for `query`; return its exchange, `None` where it was not answered, and the other exchanges.
 
     Searches for `meanwhile` are in flight at the same time. Those for `later` are sent one after the other; when they
     are answered, the cancelled one is waited for no longer.
@@ -227,7 +227,7 @@ async def _cancel(
 async def _cancel_once(
     bench: Bench, query: str, meanwhile: Sequence[str], later: Sequence[str]
 ) -> tuple[Exchange | None, Exchange | None, list[Exchange]]:
-    """Return the search's exchange if it ended before it was cancelled, if it ended at all, and those of the others."""
+    """Return the search's exchange if it ended before it was cancelled, if it ended at all, and the other exchanges."""
     connection, seconds = await bench.server.connection(), bench.options.timeout
     number, unwanted = connection.next_id(), anyio.CancelScope()
     ended, others = list[Exchange](), list[Exchange]()

@@ -1,4 +1,4 @@
-"""Visible tools and side effects: a search finds what is listed, as it is listed, and changes nothing."""
+"""Visible tools and side effects: a search finds listed tools, as they are listed, and changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sequences of requests: each is answered as if it had come alone, whatever came before.
+"""Sequences of requests: each is answered as if it had come alone.
 
 Hypothesis composes sequences of steps, tries them against a model of the server, and cuts one that fails to the fewest
 steps. The model keeps very little: the listing, and for each search that was begun the tools it has brought and the
@@ -36,7 +36,7 @@ from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.record import Exchange
 
 _CONTINUED: Final = 2
-"""How often each fixed search is continued: what is kept of a search may last for one more page."""
+"""How often each fixed search is continued: a server may keep a search for just one more page."""
 _SEQUENCES: Final = 100
 _SEQUENCES_WITH_CHANGES: Final = 15
 _STEPS: Final = 20
@@ -85,7 +85,7 @@ class _Search:
 
     query: str
     over: Listing
-    """What was listed at that time."""
+    """The listing at that time."""
     cursor: str | None
     found: set[str]
     answered: list[str] = field(default_factory=list[str])
@@ -113,7 +113,7 @@ async def _explore_sequences(bench: Bench, change: Change | None = None) -> None
 
 
 async def _abandon(bench: Bench, params: JsonObject) -> None:
-    """Send a search and cancel it at once. What comes of it is not judged, but what comes after it is."""
+    """Send a search and cancel it at once. It is not judged, but the requests after it are."""
     connection, seconds = await bench.server.connection(), bench.options.timeout
     number = connection.next_id()
     async with anyio.create_task_group() as tasks:

@@ -54,7 +54,7 @@ Exit status:
 Shell completion, for bash (or zsh, fish):
   eval "$(_TOOLS_SEARCH_CONFORMANCE_COMPLETE=bash_source tools-search-conformance)"
 
-With --json, an object stands on standard output whatever happens; where there is no answer, it has a member `error`.
+With --json, standard output is a JSON value in any case; where there is no answer, an object with a member `error`.
 """
 
 

@@ -1,4 +1,4 @@
-"""The files that a run leaves behind, and those of them that are made of the run itself: failures and `checks.json`."""
+"""The files that a run leaves behind; failures and `checks.json` are made here, of the run itself."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _request(exchange: Exchange) -> JsonObject:
 def official_checks(run: Run, *, sep: int | None = None) -> list[dict[str, Any]]:
     """Return the run as the official suite's `checks.json`: each check once, by its worst result in any cell.
 
-    With `sep`, the number of a proposal, the ids are those of that proposal's traceability file.
+    With `sep`, the number of a proposal, the ids are as in that proposal's traceability file.
     """
     worst: dict[str, Result] = {}
     for result in run.results:

@@ -1,4 +1,4 @@
-"""What proves the power of the checks: mutants, as data, and what they leave unproven.
+"""Mutants as data, which prove the power of the checks, and the checks that they leave unproven.
 
 A mutant is an implementation with one rule broken. The suite's own tests judge each of them; here it is only read which
 checks each one must turn red, in which cells.
@@ -41,7 +41,7 @@ class Mutant:
     """Why it kills more than one check."""
 
     def kills_in(self, rule: str, cell: Cell, profile: Profile = "fixture") -> bool:
-        """Tell whether it turns the check red there, if that applies there."""
+        """Return whether it turns the check red there, if that applies there."""
         shows = not self.cells or any(part in cell.name for part in self.cells)
         return rule in self.kills and shows and (self.live or profile == "fixture")
 

@@ -167,7 +167,7 @@ def matrix_markdown(documents: Mapping[str, Document]) -> str:
 
 
 def _by_party(documents: Mapping[str, Document]) -> dict[str, dict[str, Document]]:
-    """Return the reports of servers and those of clients, as far as there are any: they have no check in common."""
+    """Return the reports of servers and of clients, as far as there are any: they have no check in common."""
     groups = {
         title: {name: document for name, document in documents.items() if title.lower() in document["target"]}
         for title in ("Servers", "Clients")

@@ -155,7 +155,7 @@ def check_seconds(effort: Effort, milliseconds: float) -> float:
 
 
 async def run_check(check: Check, bench: Workbench, *, deadline: float) -> Result:
-    """Run one check in one cell, until the monotonic `deadline` at most. Whatever happens becomes a result."""
+    """Run one check in one cell, until the monotonic `deadline` at most. Every outcome becomes a result."""
     recorder = bench.recorder
     if (reason := _inapplicable(check, bench)) is not None:
         skip, why = reason

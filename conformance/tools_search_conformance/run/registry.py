@@ -34,12 +34,12 @@ BenchT = TypeVar("BenchT")
 
 
 class UnknownCheckError(LookupError):
-    """A pattern matches nothing, or nothing is left to run; the message says which, and suggests what is near."""
+    """A pattern matches nothing, or nothing is left to run; the message says which, and suggests near ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Criteria:
-    """What was asked for. A kind without patterns leaves nothing out."""
+    """The criteria of a selection. A kind without patterns leaves nothing out."""
 
     checks: Sequence[str] = ()
     """Ids of checks, with or without their prefix; globs."""

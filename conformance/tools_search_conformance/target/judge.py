@@ -81,7 +81,7 @@ async def judge_server(options: Options, progress: Progress = no_progress) -> Ru
 def targets_of(options: Options, tasks: TaskGroup, folder: Path) -> Sequence[Target]:
     """Return the targets to connect to, one for each transport; fixtures read catalogs from below `folder`.
 
-    Each has files of its own there, so that a change for one is not seen by the other while both are judged.
+    Each has its own files there, so that a change for one is not seen by the other while both are judged.
 
     Raises:
         TargetError: The address is no URL, or another machine's and that was not asked for.

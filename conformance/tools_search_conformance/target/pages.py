@@ -19,7 +19,7 @@ from tools_search_conformance.wire.eras import LEGACY, Era
 from tools_search_conformance.wire.record import Exchange
 
 _NO_OTHER_SCHEMAS: Final[Registry[Any]] = Registry()
-"""No reference leaves the draft's schema, whatever a target sends."""
+"""No reference of a value that a target sends leaves the draft's schema."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Survey:
     catalog: JsonObject
     listing: Listing
     named: tuple[tuple[str, Exchange], ...]
-    """For some names of tools, the first page of a search, whatever it brought."""
+    """For some names of tools, the exchange of the first page of a search."""
     walks: tuple[Walk, ...]
     wholes: tuple[Walk, ...]
     """A large first page for each of the same queries."""

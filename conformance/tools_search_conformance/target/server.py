@@ -179,7 +179,7 @@ class Server:
         with_id: str | int | None = None,
         seconds: float | None = None,
     ) -> Exchange:
-        """Send any request, with overrides as in `Connection.request`, and return the exchange, whatever it brought.
+        """Send any request, with overrides as in `Connection.request`, and return the exchange.
 
         `seconds` shortens the wait for it.
 

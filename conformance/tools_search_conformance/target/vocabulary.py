@@ -89,7 +89,7 @@ class Vocabulary:
         return specific[:count] or [term for term in self.frequency if _is_specific(term)][:count] or self.names[:count]
 
     def pairs(self, count: int) -> list[str]:
-        """Return two words each that occur together in several tools, those of most tools first."""
+        """Return pairs of words that occur together in several tools, the most frequent first."""
         together = Counter(
             f"{one} {other}"
             for tool in self.tools[:_PAIRED_TOOLS]

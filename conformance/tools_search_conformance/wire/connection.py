@@ -89,10 +89,10 @@ class Connection:
         meta: Mapping[str, Any] | None = None,
         with_id: str | int | None = None,
     ) -> Exchange:
-        """Send a request and return the exchange, whatever came of it.
+        """Send a request and return the exchange.
 
         `capabilities` replaces what this connection declares, for one modern request; `headers` replaces HTTP headers
-        and `meta` what every modern request says of itself, and both leave out what is given as `None`. Without
+        and `meta` the members of `_meta` of every modern request, and both leave out a member given as `None`. Without
         `with_id` the request is numbered.
         """
         declared = self.capabilities if capabilities is None else capabilities

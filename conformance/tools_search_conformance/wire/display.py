@@ -15,7 +15,7 @@ _DEPTH: Final = 12
 
 def memory(value: Any) -> int:
     """Return about how many bytes a JSON value takes in memory."""
-    # Every message of a run is measured, so what is asked millions of times is asked here without a call.
+    # Every message of a run is measured: this loop runs millions of times, and calls as little as it can.
     size, size_of, pending = 0, sys.getsizeof, [value]
     while pending:
         each = pending.pop()

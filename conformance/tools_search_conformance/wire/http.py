@@ -29,7 +29,7 @@ from tools_search_conformance.wire.record import Answer, others
 _BASE_HEADERS: Final = {
     "Content-Type": "application/json",
     "Accept": "application/json, text/event-stream",
-    "Accept-Encoding": "identity",  # what is bounded is what is parsed
+    "Accept-Encoding": "identity",  # bounds of compressed bodies would not bound the parsed ones
 }
 _STRAYS_KEPT: Final = 100
 
@@ -72,10 +72,10 @@ class BodyReader:
         self._body = bytearray()
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Keep `chunk`; a body is whole only at its end.
+        """Keep `chunk` and return nothing: a body is whole only at its end.
 
         Raises:
-            MalformedError: the body is beyond the bound of one message.
+            MalformedError: The body is beyond the bound of one message.
         """
         self._body += chunk
         if len(self._body) > self._limits.message_bytes:
@@ -153,7 +153,7 @@ class HttpTransport:
         gone: Callable[[], str | None] = lambda: None,
         settle: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint,
     ) -> None:
-        """Take the address; `gone` tells how the process behind it ended, where that can be known.
+        """Take the address; `gone` returns how the process behind it ended, where that can be known.
 
         `settle` gives that process a moment to be gone for good when a connection to it has failed.
         """

@@ -21,7 +21,7 @@ _SECRET_HEADERS: Final = frozenset({"authorization", "proxy-authorization", "coo
 _BYTES_LOGGED: Final = 256 * 1024
 _MOST_ENCODED: Final = 16 * _BYTES_LOGGED
 _LOG_BYTES: Final = 128 * 1024 * 1024
-"""Where the wire log of a cell ends, whatever the target sends."""
+"""The size at which the wire log of a cell ends."""
 _CODE: Final = re.compile(r"-?[0-9]{1,9}")
 _CURSORS_KEPT: Final = 1000
 _ISSUING_BYTES: Final = 16 * 1024 * 1024
@@ -50,7 +50,7 @@ class Answer:
     """HTTP headers of the answer, names in lower case."""
 
     fault: str | None = None
-    """Why there is no response, or what was wrong with the bytes around it."""
+    """Why there is no response, or the fault of the bytes around it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,7 +263,7 @@ class Recorder:
     def _write(self, entry: JsonObject, size: int = 0) -> None:
         if self._log is None or self._room <= 0:
             return
-        # What is huge in memory is not spelled out to see how long that would be.
+        # A value that is huge in memory is not encoded only to measure it.
         line = _line(entry) if size <= _MOST_ENCODED else b""
         if not line or len(line) > _BYTES_LOGGED:
             length = f"{len(line)} bytes" if line else f"some {size} bytes"

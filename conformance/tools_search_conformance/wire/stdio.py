@@ -119,7 +119,7 @@ class StdioTransport:
         return ended
 
     async def aclose(self) -> None:
-        """Close the target's stdin and end its process group, as the transport was told to."""
+        """Close the target's stdin and end its process group, as `leave` does."""
         self._finish("the connection was closed")
         await self._leave(self._process)
 
