@@ -1,4 +1,4 @@
-"""The loop of the Python drivers beside this module: requests in, operations of a client, answers out.
+"""The loop of the Python drivers in this folder: requests in, operations of a client, answers out.
 
 A driver that is to be one file starts from `skeleton.py` instead.
 """

@@ -17,7 +17,7 @@ class Unsupported(Exception):
 
 
 class Driver:
-    """One method for each operation; what is no method is unsupported."""
+    """One method for each operation; any other operation is unsupported."""
 
     def hello(self, suite: str, contract: int) -> Json:
         return {"sdk": "name of my client", "version": "0", "features": ["stdio", "http"]}
@@ -48,7 +48,7 @@ def answer(driver: Driver, op: str, members: Json) -> Json:
         return {"ok": getattr(driver, op)(**members)}
     except Unsupported:
         return {"unsupported": True}
-    except Exception as error:  # noqa: BLE001, RUF100 - whatever the client cannot do, it tells its caller
+    except Exception as error:  # noqa: BLE001, RUF100 - errors of the client are answers of the driver
         code = getattr(error, "code", None)
         return {"error": {"message": str(error)} | ({"code": code} if isinstance(code, int) else {})}
 

@@ -1,4 +1,4 @@
-// A driver of the TypeScript SDK v2 (see ../../DRIVER.md): what a host gets that adds tools/search to its Client.
+// A driver of the TypeScript SDK v2 (see ../../DRIVER.md): a host that adds tools/search to its Client.
 //
 //     npm install && tools-search-conformance client -- node driver.mjs
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
@@ -82,7 +82,7 @@ async function find(query, search) {
         try {
             return await search();
         } catch (error) {
-            // A number is what the server said, anything else is what the SDK makes of an answer that is no result.
+            // Errors with a number come from the server, all others from the SDK, for an answer that is no result.
             const said = typeof error.code === 'number' && ![-32601, -32021].includes(error.code);
             if (said || error.circle) throw error;
         }
@@ -109,7 +109,7 @@ const operations = {
     begin: async ({ as: name, query }) => {
         const controller = new AbortController();
         const outcome = search({ query }, { signal: controller.signal });
-        outcome.catch(() => undefined); // whoever awaits it hears of it
+        outcome.catch(() => undefined); // `await` reports it
         begun.set(name, { controller, outcome });
         return {};
     },

@@ -1,4 +1,4 @@
-"""Drivers and one-shot clients: the contract with its page and schema, drivers that break it, and what is judged."""
+"""Drivers and one-shot clients: the contract with its page and schema, drivers that break it, and their verdicts."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ def test_an_answer_outside_the_contract_is_an_error(op: str, answer: dict[str, A
 
 
 def test_the_members_of_hello_may_come_without_an_ok_around_them():
-    told = read_answer("hello", {"id": 2, "sdk": "x", "version": "1", "features": []})
-    assert told.ok == {"sdk": "x", "version": "1", "features": []}
+    outcome = read_answer("hello", {"id": 2, "sdk": "x", "version": "1", "features": []})
+    assert outcome.ok == {"sdk": "x", "version": "1", "features": []}
 
 
 def test_an_outcome_is_described_in_a_few_words():
@@ -144,9 +144,9 @@ async def test_a_driver_that_cannot_be_trusted_is_not_judged(
 )
 async def test_a_driver_that_does_nothing_is_not_judged(kind: str, reason: str, target: Command, client_options: Build):
     options = client_options(argv=target("null_drivers", kind), timeout=1)
-    told = await refusal(options)
-    assert told.startswith("there is nothing to judge: ")
-    assert reason in told
+    message = await refusal(options)
+    assert message.startswith("there is nothing to judge: ")
+    assert reason in message
 
 
 async def test_a_driver_that_cannot_be_started_is_an_error(client_options: Build):
@@ -163,7 +163,7 @@ async def test_checks_of_a_feature_that_a_driver_lacks_are_skipped(target: Comma
     assert {result.skip for result in run.results} == {"driver-feature", "era"}
 
 
-HEARD = {
+JUDGED = {
     "advertisement-not-object", "advertisement-either-place", "busy-not-listed", "refused-cursor-once",
     "settings-unknown-members", "settings-malformed", "never-probes", "declares-in-every-request",
     "declares-in-initialize", "query-repeated", "empty-page-not-end", "empty-cursor-followed",
@@ -180,7 +180,7 @@ def rules(run: Run, *statuses: str) -> set[str]:
 async def test_requests_of_a_one_shot_client_are_judged_and_the_rest_is_skipped(target: Command, client_options: Build):
     with anyio.fail_after(120):
         run = await judge_client(client_options(argv=target("one_shot_client"), one_shot=True))
-    assert rules(run, "pass") == HEARD
+    assert rules(run, "pass") == JUDGED
     assert rules(run, "fail", "warn", "advice", "unverified", "error") == set()
     assert {cell.name for cell in run.cells} == {"http-2026-07-28", "http-2025-11-25"}
     assert exit_status(run) == 0
@@ -202,6 +202,7 @@ async def test_a_fault_of_a_one_shot_client_on_the_wire_is_found(target: Command
     ],
 )
 async def test_a_program_that_is_no_client_is_not_judged(program: str, reason: str, client_options: Build):
-    options = client_options(argv=(sys.executable, "-c", program), one_shot=True, timeout=2)
+    timeout = 2 if reason == "did not end within" else 20
+    options = client_options(argv=(sys.executable, "-c", program), one_shot=True, timeout=timeout)
     with anyio.fail_after(60), pytest.raises(TargetError, match=reason):
         await judge_client(options)

@@ -43,7 +43,7 @@ def test_a_broken_rule_ends_in_1_with_its_sentence_and_exchange(run: Run, target
     asked = ["--only", "query-repeated", "--era", "2025-11-25", "--transport", "stdio", "--seed", "7"]
     result = run(*asked, "--", *target("miniature_client", "--fault", "query-lowered-with-cursor"))
     assert result.exit_code == 1
-    for told in (
+    for line in (
         "FAIL  tools-search-client-query-repeated",
         '"A client MUST repeat the `query` unchanged with every `cursor`."',
         "(R-CUR-01)",
@@ -53,7 +53,7 @@ def test_a_broken_rule_ends_in_1_with_its_sentence_and_exchange(run: Run, target
         "again    the same command with --only query-repeated --era 2025-11-25 --seed 7\n",
         "NOT CONFORMANT: 1 check failed, in 1 cell",
     ):
-        assert told in result.output
+        assert line in result.output
 
 
 def test_the_reports_of_a_client_are_those_of_a_server(run: Run, target: Command, tmp_path: Path):

@@ -67,7 +67,7 @@ class Caller:
 
 @asynccontextmanager
 async def standing(script: Script, transport: TransportName, era: Era = MODERN) -> AsyncGenerator[Caller]:
-    """Give somebody who speaks to a peer with `script`."""
+    """Yield a caller of a peer with `script`."""
     notes: list[str] = []
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:

@@ -1,4 +1,4 @@
-"""The connections of clients: whatever happens to one is told in the terms of byte streams."""
+"""Sockets of clients: errors of byte streams for everything that happens to a connection, and their number."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_task_that_waits_for_a_socket_gets_an_error_when_it_is_closed():
     near, far = socket.socketpair()
-    stream, told = SocketByteStream(near), list[str]()
+    stream, events = SocketByteStream(near), list[str]()
 
     async def wait() -> None:
         with pytest.raises(anyio.ClosedResourceError):
             await stream.receive()
-        told.append("closed")
+        events.append("closed")
 
     with far, anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait)
             await anyio.wait_all_tasks_blocked()
             await stream.aclose()
-    assert told == ["closed"]
+    assert events == ["closed"]
 
 
 async def test_a_closed_socket_can_be_neither_read_nor_written_nor_ended():

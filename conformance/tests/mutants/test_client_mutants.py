@@ -35,7 +35,7 @@ class Mutant:
     because: str = ""
 
     def shows_in(self, cell: str) -> bool:
-        """Tell whether the fault can be seen in the cell, apart from checks that do not apply there."""
+        """Return whether the fault can be seen in the cell, apart from checks that do not apply there."""
         return not self.cells or any(part in cell for part in self.cells)
 
     @property

@@ -40,14 +40,14 @@ class Mutant:
     brief: bool = True
     """Whether a brief run is enough to see the fault; never where it takes another start."""
     live: bool = True
-    """Whether the fault also shows in a server that serves tools of its own."""
+    """Whether the fault also shows in a server that serves its own tools."""
 
     def shows_in(self, cell: str) -> bool:
-        """Tell whether the fault can be seen in the cell, apart from checks that do not apply there."""
+        """Return whether the fault can be seen in the cell, apart from checks that do not apply there."""
         return not self.cells or any(part in cell for part in self.cells)
 
     def shows_in_era(self, era: Era) -> bool:
-        """Tell whether the fault can be seen in any cell of the era."""
+        """Return whether the fault can be seen in any cell of the era."""
         return any(self.shows_in(f"{transport}-{era}") for transport in ("stdio", "http"))
 
     @property
@@ -178,7 +178,7 @@ async def test_each_fault_turns_exactly_its_checks_red(
     mutant: str, target: Command, judge: Judge, pytestconfig: pytest.Config
 ):
     argv = target("miniature", "--fault", mutant)
-    # In all cells the largest catalogs are searched as well, on machines that do other things besides.
+    # In all cells the largest catalogs are searched as well, on machines under other load.
     patience = 15 if pytestconfig.getoption("--all-cells") else 5
     _assert_exact(MUTANTS[mutant], await judge(MUTANTS[mutant], argv, "--http", all_cells=True, timeout=patience))
 

@@ -132,7 +132,7 @@ class _LegacyKept(Client):
 
 
 class LegacyKeptWithoutQuery(_LegacyKept):
-    """Only where the host wants so many: to find all, each query has pages of its own."""
+    """Only in searches with a limit: in searches for all tools, each query has its own pages."""
 
     def key(self, params: Json) -> str:
         return super().key({**params, "query": ""} if "limit" in params else params)

@@ -89,7 +89,7 @@ class Probes(Client):
 
 
 class Silent(Client):
-    """A client that has never heard of the extension."""
+    """A client that does not know the extension."""
 
     def declared(self, method: str) -> Json:
         return {}

@@ -188,7 +188,7 @@ class ParamHeadersOfStringsOnly(Client):
 
 
 class ParamHeadersOfListing(Client):
-    """The definition that was listed first is the one that counts."""
+    """The definition that was listed first counts."""
 
     first: dict[str, Json] | None = None
 

@@ -128,7 +128,7 @@ class Client:
         return self.ranked(query, self.listed())
 
     def came_before(self, cursor: str, cursors: list[str]) -> bool:
-        """Tell whether a cursor is one of those that were followed, oldest first."""
+        """Return whether a cursor is among the `cursors` that were followed, oldest first."""
         return cursor in cursors
 
     def all_pages(self, query: str, *, again: bool = False) -> list[Json]:

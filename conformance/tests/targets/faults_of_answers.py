@@ -1,4 +1,4 @@
-"""Faults of what a search finds, and of what it leaves behind."""
+"""Faults of results, and side effects of searches."""
 
 from __future__ import annotations
 
@@ -369,7 +369,7 @@ class Shuffled(SearchFault):
 
 
 class SurrogatesEchoed(Fault):
-    """Puts what is no JSON into the answer to an odd query."""
+    """Makes the answer to an odd query invalid JSON."""
 
     odd = False
 

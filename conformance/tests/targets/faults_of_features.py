@@ -35,7 +35,7 @@ class _Changes(Fault):
         return self.now != self.first
 
     def found(self, params: Json, tools: list[Json]) -> list[Json]:
-        """Return what is found after a change."""
+        """Return the tools that are found after a change."""
         return tools
 
 
@@ -152,7 +152,7 @@ def whole_catalog_in_error_text(error: Json) -> Json:
 
 
 class CallsUnauthorized(Fault):
-    """Calls whatever tool there is."""
+    """Calls every tool, hidden ones included."""
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
         if method != "tools/call" or "error" not in outcome or params.get("name") not in _hidden():
@@ -163,7 +163,7 @@ class CallsUnauthorized(Fault):
 
 
 class CursorShowsHiddenTools(Fault):
-    """Goes on for whoever shows a cursor as for the caller to whom it was issued."""
+    """Continues for any caller with a cursor as for the caller to whom it was issued."""
 
     def __init__(self) -> None:
         self.seeing: set[str] = set()

@@ -105,7 +105,7 @@ class IdOfAscii(Fault):
 
 
 class IdsByTheirText(Fault):
-    """Keeps what is in flight by the text of its id."""
+    """Keeps the requests in flight by the text of their ids."""
 
     def __init__(self) -> None:
         self.pending: dict[str, Any] = {}

@@ -130,7 +130,7 @@ class CursorHalfRead(_Cursors):
 
 
 class CursorUnbound(_Cursors):
-    """Goes on with the query that a cursor was issued for, whatever the query is."""
+    """Continues with the query that a cursor was issued for, and ignores the other one."""
 
     def params(self, params: Json) -> Json:
         query = self.issued.get(str(params.get("cursor")))
@@ -147,7 +147,7 @@ class CursorOfListServed(_Cursors):
 
 
 class _CursorBoundTo(_Cursors):
-    """Compares queries after making them alike, and goes on with the one that the cursor was issued for."""
+    """Compares normalized queries, and continues with the query that the cursor was issued for."""
 
     def alike(self, query: str) -> object:
         raise NotImplementedError

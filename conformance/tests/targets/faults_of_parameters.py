@@ -1,4 +1,4 @@
-"""Faults of what is refused and what is not."""
+"""Faults of params: valid ones refused, and invalid ones served."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def limit_one_more(params: Json) -> Json:
 
 
 class LimitBoundToCursor(Fault):
-    """Refuses a cursor under another limit than the one that it was issued under."""
+    """Refuses a cursor with another limit than that of its search."""
 
     def __init__(self) -> None:
         self.limits: dict[str, object] = {}

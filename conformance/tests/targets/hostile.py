@@ -25,7 +25,7 @@ from .miniature import Miniature
 
 Json = dict[str, Any]
 Answer = Callable[[Any], Iterator[bytes]]
-"""From the id of a request to the bytes of what is sent for it."""
+"""From the id of a request to the bytes that are sent for it."""
 
 MEGABYTE: Final = 1024 * 1024
 CHUNK: Final = 65536

@@ -40,7 +40,7 @@ STRANGE: Final[list[Any]] = [
 
 
 class Line:
-    """One connection to the peer, whatever the transport."""
+    """One connection to the peer, over either transport."""
 
     def __init__(self, target: Json) -> None:
         self.http = target["transport"] == "http"

@@ -1,9 +1,9 @@
-"""A driver, or its client, that means harm: well-behaved until its moment comes.
+"""A hostile driver, or a driver with a hostile client: well-behaved until its moment comes.
 
     target.py hostile_driver KIND [--on OPERATION] [--after COUNT]
 
 Its moment is any operation, unless `--on` names one; `--after` lets so many of them pass first. The kinds of
-`hostile.py` are ways to answer, and those below as well; those of `hostile_client.py` attack the peer first.
+`hostile.py` and the kinds below are ways to answer; the kinds of `hostile_client.py` attack the peer first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Listings that mean harm: too long, too large, or with names that mean something to whoever shows them."""
+"""Hostile listings: too long, too large, or with names that a terminal or a page may interpret."""
 
 from __future__ import annotations
 

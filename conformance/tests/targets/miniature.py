@@ -82,11 +82,11 @@ class Miniature:
         era = MODERN if f"{META}protocolVersion" in meta else LEGACY
         capabilities: Json = session.get("capabilities") or {}
         try:
-            heard = self.fault.request(method, params, era)
-            meta = member(heard, "_meta")
+            seen = self.fault.request(method, params, era)
+            meta = member(seen, "_meta")
             if era == MODERN:
                 capabilities = self.capabilities_of(meta)
-            outcome: Json = {"result": self.serve(method, heard, era, capabilities, session)}
+            outcome: Json = {"result": self.serve(method, seen, era, capabilities, session)}
         except Refusal as refusal:
             outcome = {"error": {"code": refusal.code, "message": refusal.message, "data": refusal.data}}
         return {
@@ -139,7 +139,7 @@ class Miniature:
         return json.dumps(response).encode("ascii")
 
     def streams(self, era: str) -> bool:
-        """Tell whether answers over HTTP are event streams in this era."""
+        """Return whether answers over HTTP are event streams in this era."""
         return era == LEGACY
 
     def gate(self, capabilities: Json) -> None:
@@ -232,7 +232,7 @@ class Miniature:
 
 
 def serve_stdio(server: Miniature) -> None:
-    """Answer each line in a thread of its own, until stdin ends and all is answered."""
+    """Answer each line in a new thread, until stdin ends and all is answered."""
     session: Json = {}
     writing = threading.Lock()
 

@@ -22,7 +22,7 @@ FEATURES: Final = ("stdio", "http", "authorization", "federation", "concurrent",
 
 
 class Begun:
-    """A search that runs in a thread of its own."""
+    """A search in a new thread."""
 
     def __init__(self, outcome: Callable[[Json], Json], request: Json) -> None:
         self.outcome: Json = {}

@@ -150,7 +150,7 @@ class HttpTransport:
         connection = self._connection(SECONDS)
         try:
             connection.connect()
-            self._sockets[message.get("id")] = connection.sock  # by which it can be abandoned once it is heard
+            self._sockets[message.get("id")] = connection.sock  # so that it can be abandoned once it is sent
             self._send(connection, message, headers)
             response = connection.getresponse()
             if session := response.headers.get("Mcp-Session-Id"):

@@ -2,7 +2,7 @@
 
     target.py reference_client_mutant FAULT
 
-Its code is not touched: a fault puts something of its own in the place of one function, before the driver starts.
+Its code stays the same: a fault replaces one function before the driver starts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Pages = AsyncIterator[SearchToolsResult]
 
 
 def replace(owner: object, name: str, by: object) -> None:
-    """Put `by` in the place of what `owner` has under `name`."""
+    """Replace the attribute `name` of `owner` by `by`."""
     if not hasattr(owner, name):
         raise SystemExit(f"{owner} has no {name} to be broken")
     setattr(owner, name, by)

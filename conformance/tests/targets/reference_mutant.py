@@ -2,7 +2,7 @@
 
     target.py reference_mutant FAULT [options of tools-search-server]
 
-Its code is not touched: the fault stands in front of the server's own middleware.
+Its code stays the same: the fault stands in front of the server's own middleware.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _searching: ContextVar[bool] = ContextVar("searching", default=False)
 
 
 class _InFront:
-    """Shows a fault what the server hears and says, except for the listing inside a search."""
+    """Passes every message of the server through a fault, except for the listing inside a search."""
 
     def __init__(self, fault: Fault) -> None:
         self._fault = fault
@@ -49,8 +49,8 @@ class _InFront:
 
     async def _outcome(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext, params: Json, era: str) -> Json:
         try:
-            heard = self._fault.request(ctx.method, params, era)
-            result = await call_next(replace(ctx, params=heard) if heard is not params else ctx)
+            seen = self._fault.request(ctx.method, params, era)
+            result = await call_next(replace(ctx, params=seen) if seen is not params else ctx)
         except Refusal as refusal:
             return {"error": {"code": refusal.code, "message": refusal.message, "data": refusal.data}}
         except MCPError as error:

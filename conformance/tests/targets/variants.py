@@ -1,4 +1,4 @@
-"""Miniatures that do what the draft permits, and do it otherwise: none of them may be found wanting.
+"""Miniatures that use the freedom that the draft gives. Every one of them must pass.
 
 target.py miniature --variant NAME
 """
@@ -90,7 +90,7 @@ class AllTermsWanted(Miniature):
 
 @_variant("talkative")
 class Talkative(Miniature):
-    """Says more than it has to: caching in the legacy era, members of its own everywhere, long queries served."""
+    """Says more than it has to: caching in the legacy era, unknown members everywhere, long queries served."""
 
     @property
     def settings(self) -> Json:

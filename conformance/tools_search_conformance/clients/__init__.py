@@ -1,1 +1,1 @@
-"""Judging clients: a driver that does what it is told, and a scripted peer that the client speaks to."""
+"""Judging clients: a driver that operates the client, and scripted peers that the client connects to."""

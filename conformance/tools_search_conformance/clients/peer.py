@@ -1,4 +1,4 @@
-"""Peers: scripted servers at work, each for one connection of the client and whatever the transport.
+"""Peers: scripted servers at work, each for one connection of the client over either transport.
 
 A peer answers by its script and records every exchange. Its memory is bounded: a client that floods it gets errors
 instead of answers, and is no longer recorded.
@@ -32,7 +32,7 @@ MESSAGE_LIMITS: Final = Limits(message_bytes=256 * 1024, values=10_000)
 _CANCELLED: Final = "notifications/cancelled"
 _STATUS: Final = {-32601: 404, -32602: 400, -32600: 400, -32700: 400, -32020: 400, -32021: 400}
 
-# Bounds of what is kept of one client on one connection.
+# Bounds of the record of one client on one connection.
 _MAX_EXCHANGES: Final = 1000
 _MAX_NOTES: Final = 1000
 _MAX_BYTES: Final = 64 * 1024 * 1024
@@ -82,7 +82,7 @@ class Peer:
         self.waiting: list[JsonObject] = []
         """The requests whose answers are held back, in their order; they stay here when they are answered."""
         self.abandoned: list[JsonObject] = []
-        """Those of them whose response stream the client closed before the answer."""
+        """The requests among them whose response stream the client closed before the answer."""
         self.cancelled: list[Any] = []
         """The `requestId` of each `notifications/cancelled`, in their order."""
         self._recorder = recorder

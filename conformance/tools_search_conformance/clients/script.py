@@ -133,7 +133,7 @@ TOOLS: Final = (
 
 @dataclass(kw_only=True)
 class Script:
-    """The behavior of one server. Whatever is left out is done as a conformant server does it."""
+    """The behavior of one server. It is that of a conformant server, except for the parts that are given."""
 
     search: Search = field(default_factory=lambda: Pages(TOOLS[3:5]))
     tools: Sequence[JsonObject] = TOOLS

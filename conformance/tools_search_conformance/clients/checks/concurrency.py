@@ -70,7 +70,7 @@ async def cancel_tells_server(bench: ClientBench) -> None:
         await _cancel_first_of_two(session)
         searching.release(_SECOND)
         await session.outcome("second")
-        await session.list_tools()  # whatever was sent before it has arrived, except by another connection
+        await session.list_tools()  # so that every message before it on this connection has arrived
         cancelled = await _wait_for_cancellation(bench, session.peer)
         way = "closed no response stream" if _closes_streams(bench) else "sent no notifications/cancelled"
         bench.expect(cancelled, session.evidence, f"the client cancelled a search and {way}")
@@ -93,7 +93,7 @@ async def cancel_tells_every_server(bench: ClientBench) -> None:
         cancelled = {
             name: not asked[name] or await _wait_for_cancellation(bench, peer) for name, peer in session.peers.items()
         }
-        await session.search("nothing that anybody has")  # whatever was sent before it has arrived
+        await session.search("nothing that anybody has")  # so that every message before it has arrived
         way = "closed no response stream" if _closes_streams(bench) else "did not cancel the request"
         for name, peer in session.peers.items():
             message = f"the client cancelled a search of two servers and {way} to the server {name}"

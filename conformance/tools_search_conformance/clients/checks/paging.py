@@ -65,7 +65,7 @@ async def query_repeated(bench: ClientBench) -> None:
 
 
 async def _expect_repeated(bench: ClientBench, session: Session, query: str) -> Outcome:
-    """Expect one query in all requests of a search, whatever its first request made of it."""
+    """Expect the query of the first request of a search in all of its requests."""
     before = len(session.peer.searches)
     outcome = await session.search_all(query)
     sent = session.peer.searches[before:]
@@ -111,8 +111,8 @@ def _expect_all_tools(bench: ClientBench, session: Session, outcome: Outcome, si
 
 @client_check(
     title="Scores of different pages are not compared",
-    sends="The same search of two pages twice: once the tools of the first page have the higher scores, once those of "
-    "the second. All else is equal.",
+    sends="The same search of two pages twice: once the tools of the first page have the higher scores, once the "
+    "tools of the second. All else is equal.",
     passes="The same tools in the same order both times.",
 )
 async def scores_not_compared(bench: ClientBench) -> None:
