@@ -6,8 +6,8 @@ from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion
 
 from tools_search_client.conversation.catalog import Catalog, ServerOffer, SourceAnswer, ToolSource
 from tools_search_client.conversation.conversation import Conversation
-from tools_search_client.conversation.delegation import Delegate
 from tools_search_client.conversation.messages import (
+    Addition,
     Definition,
     Forward,
     Offer,
@@ -18,7 +18,7 @@ from tools_search_client.conversation.messages import (
     TurnStart,
 )
 from tools_search_client.conversation.prompts import SEARCH_DESCRIPTION, SYSTEM_PROMPT_LINE
-from tools_search_client.conversation.shelf import Addition
+from tools_search_client.conversation.search import Delegate
 from tools_search_client.conversation.sources import FederationSource, ListedSource
 from tools_search_client.conversation.statistics import Statistics
 from tools_search_client.errors import (

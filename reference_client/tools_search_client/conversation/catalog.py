@@ -1,17 +1,27 @@
-"""What the servers offer, as far as it is known, and how a conversation asks for the rest."""
+"""The catalog of a conversation, the sources that it comes from, and an index of the tools at hand."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import difflib
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from functools import cached_property
+from typing import Final, Literal, Protocol
 
 from mcp_ext_tools_search.for_models import is_for_model
+from mcp_ext_tools_search.ranking import Ranker
+from tools_search_hosts import SEPARATOR
+from tools_search_hosts.names import tool_among_servers
 from tools_search_hosts.toolsets import Toolset
+from tools_search_ranking import floored
+from tools_search_ranking.hits import names_of
 
 from tools_search_client.found import FoundTool
 
-__all__ = ["Catalog", "ServerOffer", "SourceAnswer", "ToolSource"]
+MOST_BROWSED: Final = 100
+"""The largest server that is loaded as a whole; a larger one would fill the context that deferral is to save."""
+
+_CLOSEST: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +52,7 @@ class ServerOffer:
     """Why its tools are not known."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Catalog:
     """What all servers offer, in the order of the configuration."""
 
@@ -52,16 +62,21 @@ class Catalog:
     """Tools of which nobody knows the server. They are always loaded, so that none is hidden unnoticed."""
 
     problems: tuple[str, ...] = ()
-    """What the operator should mend, such as a toolset that names a tool in vain."""
+    """What the operator should correct, such as a toolset that names a tool in vain."""
 
     def server(self, name: str) -> ServerOffer | None:
         """Return what the server called `name` offers."""
         return next((offer for offer in self.servers if offer.name == name), None)
 
-    @property
+    @cached_property
     def tools(self) -> tuple[FoundTool, ...]:
         """Every tool whose definition is at hand."""
         return (*(tool for offer in self.servers for tool in offer.tools or ()), *self.unassigned)
+
+    @cached_property
+    def unlisted(self) -> tuple[str, ...]:
+        """The servers that are searched."""
+        return tuple(offer.name for offer in self.servers if offer.tools is None)
 
     @property
     def for_model(self) -> Catalog:
@@ -69,15 +84,14 @@ class Catalog:
         servers = [offer if offer.tools is None else replace(offer, tools=_kept(offer.tools)) for offer in self.servers]
         return replace(self, servers=tuple(servers), unassigned=_kept(self.unassigned))
 
-    @property
-    def unlisted(self) -> tuple[str, ...]:
-        """The servers that are searched."""
-        return tuple(offer.name for offer in self.servers if offer.tools is None)
+
+def _kept(tools: tuple[FoundTool, ...]) -> tuple[FoundTool, ...]:
+    return tuple(tool for tool in tools if is_for_model(tool.tool))
 
 
 @dataclass(frozen=True, slots=True)
 class SourceAnswer:
-    """What asking the servers came to."""
+    """The servers' answer to one question."""
 
     tools: tuple[FoundTool, ...] = ()
     """Best first where they were searched."""
@@ -89,14 +103,10 @@ class SourceAnswer:
     """Servers that gave no answer, each with the reason."""
 
 
-def _kept(tools: tuple[FoundTool, ...]) -> tuple[FoundTool, ...]:
-    return tuple(tool for tool in tools if is_for_model(tool.tool))
-
-
 class ToolSource(Protocol):
     """What a conversation asks for tools: `FederationSource` does it over layer 2, `ListedSource` without any server.
 
-    No method raises because of a server; what goes wrong with one is told in what is returned.
+    No method raises because of a server; the failures of servers are part of the answers.
     """
 
     async def survey(self, toolset: Toolset, /) -> Catalog:
@@ -117,3 +127,74 @@ class ToolSource(Protocol):
     async def look_up(self, name: str, /, *, servers: Collection[str]) -> SourceAnswer:
         """Return the tools of these servers, which were never listed, whose name is `name`, bare or `server__tool`."""
         ...
+
+
+class KnownTools:
+    """The tools whose definitions are at hand, ready to be looked up and searched.
+
+    Args:
+        tools: Each with a name of its own.
+        ranker: Ranks all of them together, whatever their server.
+    """
+
+    def __init__(self, tools: Iterable[FoundTool], ranker: Ranker) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._spelled: dict[str, list[FoundTool]] = {}
+        for tool in self._tools.values():
+            for spelling in spellings(tool):
+                self._spelled.setdefault(spelling, []).append(tool)
+        # Ranked under the full names, which are unique, and as a gateway over the same servers ranks them.
+        self._index = floored(ranker)(
+            [
+                tool_among_servers(tool.server, tool.tool).model_copy(update={"name": name})
+                for name, tool in self._tools.items()
+            ]
+        )
+
+    def get(self, name: str) -> FoundTool | None:
+        """Return the tool with this full name."""
+        return self._tools.get(name)
+
+    def named(self, name: str, servers: Collection[str] | None = None) -> list[FoundTool]:
+        """Return the tools that `name` means, of these servers or of all: bare, as `server__tool` or `server:tool`.
+
+        The full name of one tool goes before the bare name of others.
+        """
+        full = self._tools.get(name)
+        meant = [full] if full else self._spelled.get(name, [])
+        return [tool for tool in meant if servers is None or tool.server in servers]
+
+    def closest(self, name: str, servers: Collection[str] | None = None) -> list[str]:
+        """Return the names of the tools that may have been meant: nearly spelled like it, or of the same words."""
+        prefixes = {f"{tool.server}{mark}" for tool in self._tools.values() if tool.server for mark in (SEPARATOR, ":")}
+        bare = name.removeprefix(max(filter(name.startswith, prefixes), key=len, default=""))
+        among = {
+            tool.tool.name: full for full, tool in self._tools.items() if servers is None or tool.server in servers
+        }
+        near = [among[match] for match in difflib.get_close_matches(bare, among, n=_CLOSEST)]
+        near += [tool.name for tool in self.ranked(name, servers=servers)[:_CLOSEST]]
+        return list(dict.fromkeys(near))[:_CLOSEST]
+
+    def ranked(
+        self, query: str, *, among: Collection[str] | None = None, servers: Collection[str] | None = None
+    ) -> Sequence[FoundTool]:
+        """Return the tools that fit `query`, best first, without a limit.
+
+        Args:
+            query: Any text; nothing fits a blank one.
+            among: Full names of the tools that may be found; `None` stands for all.
+            servers: The only servers whose tools may be found; `None` stands for all.
+        """
+        if not query.strip():
+            return []
+        visible = among
+        if servers is not None:
+            own = (name for name, tool in self._tools.items() if tool.server in servers)
+            visible = {name for name in own if among is None or name in among}
+        return [self._tools[name] for name in names_of(self._index.search(query, visible=visible))]
+
+
+def spellings(tool: FoundTool) -> set[str]:
+    """Return the names that a tool may be called by: bare, and with its server as in full names and in answers."""
+    bare = tool.tool.name
+    return {tool.name, bare, f"{tool.server}__{bare}", f"{tool.server}:{bare}"} if tool.server else {tool.name, bare}

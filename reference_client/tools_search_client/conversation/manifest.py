@@ -1,4 +1,4 @@
-"""What the description of `search_tools` says is there: servers, counts, names and a line on each, within a budget.
+"""The manifest in the description of `search_tools`: servers, counts, names and a line on each, within a budget.
 
     - weather (3 tools): get_current_weather, get_forecast, get_alerts
       Current conditions, forecasts and severe weather alerts
@@ -21,8 +21,6 @@ from typing import Final
 
 from tools_search_client.conversation.catalog import ServerOffer
 from tools_search_client.text import one_line
-
-__all__ = ["MOST_BYTES", "manifest"]
 
 MOST_BYTES: Final = 3_250
 """The largest manifest: about 1,000 tokens, since what stands in one has 3.3 to 4.1 bytes in a token."""

@@ -1,10 +1,10 @@
-"""What passes between a host and its conversation, independent of any provider."""
+"""Definitions, calls and replies that pass between a host, its model and a conversation, whatever the provider."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -16,12 +16,11 @@ from tools_search_client.found import FoundTool
 MOST_BYTES: Final = 200_000
 """The largest definition that is sent to a model; the largest in public sets of tools has 125,000 bytes."""
 
-
 _VALID_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
 def valid_name(name: str) -> str:
-    """Return a name that every provider takes, and the same wherever that is one: servers and models make up names."""
+    """Return `name` where every provider takes it, else a name made from it: servers and models make up names."""
     return name if _VALID_NAME.fullmatch(name) else qualified_name("", name)
 
 
@@ -40,7 +39,7 @@ class Definition:
     """As its server states them: hints, not to be trusted."""
 
     tool: FoundTool | None = None
-    """What stands behind it; `None` for a synthetic tool."""
+    """The server's tool behind it; `None` for a synthetic tool."""
 
     @classmethod
     def of(cls, tool: FoundTool, *, name: str | None = None) -> Definition:
@@ -54,7 +53,7 @@ class Definition:
         return mine == others
 
     def to_json(self) -> dict[str, Any]:
-        """Return what most providers ask for; equal definitions are equal byte for byte when serialized."""
+        """Return the form that most providers ask for; equal definitions serialize to equal bytes."""
         return {"name": self.name, "description": self.description, "parameters": dict(self.input_schema)}
 
     def serialized(self) -> str:
@@ -75,9 +74,39 @@ def estimate_tokens(text: str) -> int:
     return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
 
 
+class TokenCounts:
+    """Tokens of definitions, each counted once, since the same definitions are sent again and again.
+
+    Args:
+        count: Returns how many tokens a text is.
+    """
+
+    def __init__(self, count: Callable[[str], int]) -> None:
+        self._count = count
+        self._counted: dict[str, tuple[Definition, int]] = {}
+
+    def of(self, definitions: Iterable[Definition]) -> int:
+        """Return the tokens of some definitions together."""
+        return sum(map(self._of, definitions))
+
+    def of_tool(self, tool: FoundTool) -> int:
+        """Return the tokens of a server's tool."""
+        return self._of(Definition.of(tool))
+
+    def _of(self, definition: Definition) -> int:
+        kept = self._counted.get(definition.name)
+        # The schema is compared by identity: comparing the members would take as long as counting.
+        if kept is None or (kept[0].description, id(kept[0].input_schema)) != (
+            definition.description,
+            id(definition.input_schema),
+        ):
+            kept = self._counted[definition.name] = (definition, self._count(definition.serialized()))
+        return kept[1]
+
+
 @dataclass(frozen=True, slots=True)
 class SyntheticToolResult:
-    """What a synthetic tool answers."""
+    """The answer of a synthetic tool."""
 
     content: str
     """For the model to read."""
@@ -96,7 +125,7 @@ class SyntheticToolResult:
 
 
 class SyntheticTool(Protocol):
-    """A tool that the host answers itself; `search_tools` is one, and a host may register more."""
+    """A tool that the host answers itself: a model sees and calls it like any other, and no server hears of it."""
 
     @property
     def name(self) -> str:
@@ -111,14 +140,14 @@ class SyntheticTool(Protocol):
     async def execute(self, arguments: Mapping[str, Any], /) -> SyntheticToolResult:
         """Answer one call. Mistakes of the model are results with `is_error`, not exceptions.
 
-        What it raises costs no turn: the model is told that the tool failed, and the host is given it in `Reply.fault`.
+        An exception costs no turn: the model reads that the tool failed, and the host finds it in `Reply.fault`.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TurnStart:
-    """What came of beginning a turn."""
+    """The outcome of beginning a turn."""
 
     loaded: tuple[str, ...] = ()
     """Names that became callable because a search before the model's turn found them."""
@@ -127,7 +156,7 @@ class TurnStart:
     """Servers whose tools are missing, each with the reason."""
 
     problems: tuple[str, ...] = ()
-    """What the operator should mend in the configuration."""
+    """What the operator should correct in the configuration."""
 
     changed: tuple[str, ...] = ()
     """Names of loaded tools whose definition is another than before: what the user agreed to may no longer hold."""
@@ -147,10 +176,20 @@ class Offer:
     """Under the same number, `tools` begins with the `tools` of every earlier offer."""
 
     notices: tuple[str, ...] = ()
-    """News for the model that cannot stand in the list; to be put at the end of the input, once.
+    """Changes that cannot stand in the list; to be put at the end of the input, once.
 
     They have no words of a server but validated names of tools, so they may stand in the user's role.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """Definitions that were added together."""
+
+    names: tuple[str, ...]
+
+    call_id: str | None = None
+    """The call that found them; `None` where the host added them between two turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +199,7 @@ class ToolCall:
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     id: str | None = None
-    """The provider's, repeated in what comes of it."""
+    """The provider's, repeated in the result."""
     problem: str | None = None
     """Why it cannot be understood, such as arguments that are no JSON, for the model to read; it is never forwarded."""
 

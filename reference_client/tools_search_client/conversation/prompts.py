@@ -13,7 +13,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, cast
 
-from tools_search_client.conversation.messages import valid_name
+from mcp_types import ToolAnnotations
+
+from tools_search_client.conversation.messages import Definition, valid_name
 from tools_search_client.errors import ServerError, ToolsSearchClientError
 from tools_search_client.found import FoundTool
 from tools_search_client.text import printable, shorten
@@ -36,6 +38,36 @@ SEARCH_DESCRIPTION: Final = (
     "A tool that was loaded stays loaded: call it directly, and do not search for it again."
 )
 
+SEARCH_NAMES: Final = ("search_tools", "search_more_tools", "search_all_tools")
+"""What the model calls `search_tools` by: the first that no tool of a server has."""
+
+_SEARCH_SCHEMA: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "query": {
+            "type": "string",
+            "description": "Natural language capability search across all deferred tools "
+            "(e.g. 'create a calendar event'). Uses keyword matching.",
+        },
+        "server_name": {
+            "type": "string",
+            "description": "Filter results to a specific server by name; alone, it loads all tools of that server.",
+        },
+        "tool_names": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Load specific tools by exact name. "
+            "Most token-efficient when you know the tool name from the manifest.",
+        },
+        "detail": {
+            "type": "string",
+            "enum": list(DETAILS),
+            "description": "How much to say of each tool: its name, its purpose and parameters (unless set), "
+            "or its whole definition.",
+        },
+    },
+}
+
 NOT_ALLOWED: Final = "The user does not allow this call."
 
 _MANIFEST_HEADING: Final = "Available tool servers (use this tool to load their definitions):"
@@ -50,9 +82,11 @@ _MOST_SERVERS: Final = 100
 _DEEPEST_CHOICE: Final = 3
 
 
-def search_description(manifest: str) -> str:
-    """Return what the model is told of `search_tools`, with what it can find."""
-    return f"{SEARCH_DESCRIPTION}\n\n<manifest>\n{_MANIFEST_HEADING}\n\n{manifest}\n</manifest>"
+def search_definition(name: str, manifest: str) -> Definition:
+    """Return what the model is shown of `search_tools`, with what it can find."""
+    description = f"{SEARCH_DESCRIPTION}\n\n<manifest>\n{_MANIFEST_HEADING}\n\n{manifest}\n</manifest>"
+    annotations = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    return Definition(name, description, _SEARCH_SCHEMA, annotations)
 
 
 def changed_servers(search_tool: str, changes: Mapping[str, Sequence[str]]) -> str:
@@ -60,7 +94,7 @@ def changed_servers(search_tool: str, changes: Mapping[str, Sequence[str]]) -> s
 
     Args:
         search_tool: Its name.
-        changes: The names of servers by what became of them.
+        changes: The names of servers by kind of change.
     """
     said = "; ".join(f"{what}: {listing_of(servers)}" for what, servers in changes.items() if servers)
     return f"What '{search_tool}' can find has changed: {said}."
@@ -127,13 +161,40 @@ def no_such_names(count: int, closest: Sequence[str], server: str | None = None)
     return f"Not found{where}: {count} of the names that were asked for.{near}"
 
 
-def server_failure(server: str, reason: str) -> str:
-    """Return what to say of a server that could not be asked."""
-    return f"{_one(server)} ({shorten(reason, _BRIEF_CHARS)})"
+def too_many_tools(server: str, count: int) -> str:
+    """Return what to say of a server that is too large to be loaded as a whole."""
+    return (
+        f"Error: Server '{server}' has {count} tools, too many to load at once. "
+        "Add a query to find the best of them, or name the ones to load with tool_names."
+    )
+
+
+def now_loaded(names: Sequence[str]) -> str:
+    """Return what to say of tools that were loaded; nothing where none was."""
+    shown = names_of_tools(names, most=len(names))
+    if len(names) == 1:
+        return f"This tool is now loaded and available to call.\nIts name to call: {shown}"
+    return f"These tools are now loaded and available to call.\nTheir names to call: {shown}" if names else ""
+
+
+def already_loaded(names: Sequence[str]) -> str:
+    """Return what to say of tools that were found and had been loaded before; nothing where none was."""
+    advice = "Call what fits directly, without searching for it again."
+    return f"Already loaded: {names_of_tools(names)}. {advice}" if names else ""
+
+
+def unreachable(failures: Mapping[str, str], *, with_reasons: bool = True) -> str:
+    """Return what to say of servers that could not be asked, whose reasons may hold their words; nothing for none."""
+    if not failures:
+        return ""
+    if not with_reasons:
+        return f"Not reachable at present: {listing_of(failures)}."
+    reasons = (f"{_one(server)} ({shorten(reason, _BRIEF_CHARS)})" for server, reason in failures.items())
+    return f"Not reachable at present: {'; '.join(reasons)}."
 
 
 def unknown_server(name: str | None, valid: Sequence[str]) -> str:
-    """Return what to say of a server that there is not, with its name unless that is not to be repeated."""
+    """Return what to say of a server that does not exist, with its name unless that is not to be repeated."""
     named = "" if name is None else f" '{_one(name)}'"
     return f"Error: Unknown server{named}. Valid servers: {listing_of(valid, _MOST_SERVERS) or 'none'}."
 

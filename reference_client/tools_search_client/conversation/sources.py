@@ -1,8 +1,4 @@
-"""The servers of a federation as the source of a conversation.
-
-A deferred server that can be searched is not listed: it is asked when the model is. Everything else is listed, kept
-for as long as layer 1 keeps it, and searched on this side with one ranking over all servers.
-"""
+"""Sources of a conversation's tools: lists that a host has made itself, and the servers of a federation."""
 
 from __future__ import annotations
 
@@ -11,13 +7,11 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Final
 
-from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import Tool
 from tools_search_hosts import SEPARATOR, ServerEntry, qualified_name
 from tools_search_hosts.toolsets import Rule, Toolset
 
-from tools_search_client.conversation.catalog import Catalog, ServerOffer, SourceAnswer
-from tools_search_client.conversation.finding import MOST_BROWSED
+from tools_search_client.conversation.catalog import MOST_BROWSED, Catalog, ServerOffer, SourceAnswer
 from tools_search_client.errors import AmbiguousToolError, UnknownToolError
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.fanout import Answer, Method, Question, by_listing, in_parallel
@@ -25,6 +19,8 @@ from tools_search_client.federation.federation import DEFAULT_DEADLINE, Federati
 from tools_search_client.federation.merging import federated_tools
 from tools_search_client.found import Found, FoundTool
 from tools_search_client.servers.discovery import ServerTools, list_as_found
+
+_MOST_TOPICS: Final = 50
 
 
 class ListedSource:
@@ -43,7 +39,11 @@ class ListedSource:
     def of(cls, tools: Mapping[str, Sequence[Tool]], *, deferred: Collection[str] = ()) -> ListedSource:
         """Return the source for the tools of each server, of which some are deferred."""
         return cls(
-            ServerOffer(server, tuple(_tool(server, tool) for tool in own), defer_loading=server in deferred)
+            ServerOffer(
+                server,
+                tuple(FoundTool(qualified_name(server, tool.name), server, tool) for tool in own),
+                defer_loading=server in deferred,
+            )
             for server, own in tools.items()
         )
 
@@ -58,11 +58,10 @@ class ListedSource:
         by_server: dict[str, list[FoundTool]] = {server: [] for server in servers}
         unassigned: list[FoundTool] = []
         for tool in tools:
-            server = _server_of(tool.name, servers)
-            if server is None:
-                unassigned.append(replace(_tool("", tool), name=qualified_name("", tool.name)))
-            else:
-                by_server[server].append(_tool(server, tool, name=qualified_name("", tool.name)))
+            fitting = [one for one in servers if one and tool.name.startswith((f"{one}{SEPARATOR}", f"{one}_"))]
+            server = max(fitting, key=len, default=None)
+            own = unassigned if server is None else by_server[server]
+            own.append(FoundTool(qualified_name("", tool.name), server or "", tool))
         offers = (ServerOffer(name, tuple(own), name in deferred) for name, own in by_server.items())
         return cls(offers, unassigned)
 
@@ -89,20 +88,11 @@ class ListedSource:
         return SourceAnswer()
 
 
-def _tool(server: str, tool: Tool, *, name: str | None = None) -> FoundTool:
-    return FoundTool(name or qualified_name(server, tool.name), server, tool, HitMetadata(), "list")
-
-
-def _server_of(name: str, servers: Iterable[str]) -> str | None:
-    fitting = [server for server in servers if server and name.startswith((f"{server}{SEPARATOR}", f"{server}_"))]
-    return max(fitting, key=len, default=None)
-
-
-_MOST_TOPICS: Final = 50
-
-
 class FederationSource:
     """A `ToolSource` over the servers of layer 2.
+
+    A deferred server that can be searched is not listed: it is asked when the model is. Everything else is listed, kept
+    for as long as layer 1 keeps it, and searched on this side with one ranking over all servers.
 
     Args:
         federation: The servers.
@@ -138,7 +128,7 @@ class FederationSource:
         question = Question(ask, subject=lambda name: ("survey", self._discovery, rules[name]), method=method)
         answers = await self._federation.survey(question, servers=rules, deadline=self._deadline)
         offers = [self._offer(self._entries[answer.server], rules[answer.server], answer) for answer in answers]
-        return Catalog(tuple(offers), problems=tuple(_in_vain(toolset, rules, offers)))
+        return Catalog(tuple(offers), problems=tuple(_named_in_vain(toolset, rules, offers)))
 
     async def search(self, query: str, /, *, servers: Collection[str], limit: int) -> SourceAnswer:
         """Search the servers at once and return what they found, fused by rank."""
@@ -216,8 +206,8 @@ async def _looked_up(tools: ServerTools, rule: Rule) -> Found:
     return Found(tuple({hit.tool.name: hit for hit in named}.values()), "list")
 
 
-def _in_vain(toolset: Toolset, rules: dict[str, Rule], offers: list[ServerOffer]) -> list[str]:
-    """Return what to tell the operator of tools that a toolset names and no server has."""
+def _named_in_vain(toolset: Toolset, rules: dict[str, Rule], offers: list[ServerOffer]) -> list[str]:
+    """Return a line for each tool that a toolset names and its server does not have."""
     lines: list[str] = []
     for offer in offers:
         known = {tool.tool.name for tool in offer.tools or ()}

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from threading import Lock, Thread
 from typing import Final, TextIO
 
-__all__ = ["Diagnostics", "kept_diagnostics"]
-
 _TAIL_BYTES: Final = 4096
 _TAIL_LINES: Final = 3
 _PIPE_BYTES: Final = 1024 * 1024
@@ -50,12 +48,16 @@ class Diagnostics:
         said = self.last_lines()
         return f"; it last said: {said}" if said else ""
 
+    def note(self, text: str) -> None:
+        """Add a line of the client's own."""
+        self.file.write(f"{text}\n")
+        self.file.flush()
+
     def note_stray(self, line: str) -> None:
         """Take note of the first line on standard output that is no message; there may never be one that is."""
         if not self._has_stray:
             self._has_stray = True
-            self.file.write(f"{line} (on standard output, where only messages belong)\n")
-            self.file.flush()
+            self.note(f"{line} (on standard output, where only messages belong)")
 
     def follow(self) -> None:
         """Read until nobody writes any more; for a thread of its own, since a full pipe would halt the server."""
