@@ -19,11 +19,10 @@ from mcp_ext_tools_search.types import SearchToolsResult
 from mcp_types import INVALID_PARAMS
 from tools_search_client.federation import federation, merging
 from tools_search_client.federation.fanout import Answer
-from tools_search_client.found import Found, FoundTool
+from tools_search_client.found import FoundTool
 from tools_search_client.servers import discovery, faults
 from tools_search_client.servers.cache import ExpiringCache, canonical_key
 from tools_search_client.servers.discovery import ServerTools
-from tools_search_hosts import ServerEntry
 
 DRIVER: Final = Path(__file__).parents[2] / "drivers" / "reference_client.py"
 
@@ -130,8 +129,8 @@ def cursor_trimmed() -> None:
 
 
 def scores_decide() -> None:
-    def merge(_: str, answers: Sequence[tuple[ServerEntry, Found]], *, limit: int, **__: Any) -> list[FoundTool]:
-        every = [tool for entry, found in answers for tool in merging.federated_tools(entry, found)]
+    def merge(_: str, answers: Sequence[tuple[Any, Sequence[FoundTool]]], *, limit: int, **__: Any) -> list[FoundTool]:
+        every = [tool for _, tools in answers for tool in tools]
         return sorted(every, key=lambda tool: -(tool.hit.score or 0))[:limit]
 
     replace(federation, "merge", merge)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import Tool
-from tools_search_client.federation.merging import merge
+from tools_search_client.federation.merging import merge, named_among_servers
 from tools_search_client.found import Found, FoundTool
 from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
 from tools_search_ranking import FieldedRanker
@@ -22,7 +22,8 @@ def found(*names: str) -> Found:
 
 
 def merged(*answers: tuple[ServerEntry, Found], query: str = "read mail", limit: int = 10) -> list[str]:
-    return [tool.name for tool in merge(query, answers, limit=limit, ranker=FieldedRanker())]
+    named = [(server.target, named_among_servers(server.name, own).tools) for server, own in answers]
+    return [tool.name for tool in merge(query, named, limit=limit, ranker=FieldedRanker())]
 
 
 def test_one_servers_order_is_left_as_it_is():

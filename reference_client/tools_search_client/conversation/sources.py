@@ -16,7 +16,6 @@ from tools_search_client.errors import AmbiguousToolError, UnknownToolError
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.fanout import Answer, Method, Question, by_listing, in_parallel
 from tools_search_client.federation.federation import DEFAULT_DEADLINE, Federation
-from tools_search_client.federation.merging import federated_tools
 from tools_search_client.found import Found, FoundTool
 from tools_search_client.servers.discovery import ServerTools, list_as_found
 
@@ -149,7 +148,7 @@ class FederationSource:
         (answer,) = await self._federation.survey(question, servers=[server], deadline=self._deadline)
         if answer.value is None:
             return SourceAnswer(failures={server: _reason(answer)})
-        return SourceAnswer(tuple(federated_tools(self._entries[server], answer.value)))
+        return SourceAnswer(answer.value.tools)
 
     async def look_up(self, name: str, /, *, servers: Collection[str]) -> SourceAnswer:
         """Search the servers for a tool of this name, which the draft obliges them to find."""
@@ -188,7 +187,7 @@ class FederationSource:
         info, settings = answer.tools.info, answer.tools.settings
         offer = replace(offer, instructions=(info and info.description) or answer.tools.instructions or "")
         if answer.value.mode == "list":
-            return replace(offer, tools=tuple(federated_tools(entry, answer.value)))
+            return replace(offer, tools=answer.value.tools)
         size = None if settings is None else settings.catalog_size
         topics = (settings.topics if settings else None) or list(self._groups.get(entry.name, {}))
         return replace(

@@ -1,8 +1,12 @@
 """The same question to many servers at once: each answers, fails or is late, and none holds up the others for long.
 
-A question runs in a task of its own, so that a caller can stop waiting for a slow server without losing what it will
-say. Who kept a caller waiting is remembered for each method of each connection: it is left alone for a while that grows
-each time, and then asked again while nobody waits for it, until it answers.
+A question runs in a task of its own, so that a caller can stop waiting for a slow server without losing its answer.
+For starting, and for each method of a connection, a server is in one of three states:
+
+    in time -> resting      somebody waited for it in vain (a strike): it is left alone, for longer after each strike
+    resting -> on trial     the rest is over: it is asked again, and waited for only as long as a probe takes
+    on trial -> resting     it is late again
+    resting, on trial -> in time    it answers, late or not, be it with an error
 """
 
 from __future__ import annotations
@@ -60,7 +64,7 @@ _SLOW_START_SECONDS: Final = 1.0
 """An attempt to start that fails sooner costs nobody anything, so that the next one is waited for as well."""
 
 _KEPT_SECONDS: Final = 60.0
-"""How long a late answer is kept for whoever asks the same again."""
+"""How long a late answer is kept for the same question asked again."""
 
 _MOST_KEPT: Final = 16
 """Late answers that are kept of one server."""
@@ -71,13 +75,13 @@ _ROOM_FOR_GROWTH: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[Value]):
-    """What is asked of every server."""
+    """A question to every server."""
 
     ask: Callable[[str, ServerTools], Awaitable[Value]]
     """Asks the server of that name."""
 
     subject: Callable[[str], Hashable]
-    """What is asked of the server of that name: questions with equal subjects have the same answer."""
+    """The subject for the server of that name: questions with equal subjects have the same answer."""
 
     method: Callable[[str, ServerTools], Method | None]
     """The method that the question takes at the server of that name; `None` where nothing has to be sent."""
@@ -93,7 +97,7 @@ def by_listing(_: str, tools: ServerTools, /) -> Method:
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[Value]):
-    """What came of asking one server: a value or a failure."""
+    """One server's answer: a value or a failure."""
 
     server: str
     milliseconds: float
@@ -103,7 +107,7 @@ class Answer(Generic[Value]):
     failure: Failure | None = None
 
     def report(self, *, hits: int = 0, found: Found | None = None) -> ServerReport:
-        """Return what to tell of this server."""
+        """Return the report on this server."""
         return ServerReport(
             server=self.server,
             mode=found.mode if found else self.tools.mode if self.tools else None,
@@ -126,7 +130,7 @@ class _Record:
     struck_at: float = -math.inf
     rests_until: float = -math.inf
     seconds: float = 0.0
-    """What the last answer took."""
+    """How long the last answer took."""
 
     failure: Failure | None = None
 
@@ -144,10 +148,10 @@ class _Record:
 
 
 @dataclass(eq=False, slots=True)
-class _Line:
-    """What is known of one server."""
+class _AskedServer:
+    """One server, and how it has done."""
 
-    server: SupervisedServer
+    supervised: SupervisedServer
     starting: _Record = field(default_factory=_Record)
     methods: dict[Method, _Record] = field(default_factory=dict["Method", _Record])
     late: dict[Hashable, _Asked[Any]] = field(default_factory=dict[Hashable, "_Asked[Any]"])
@@ -157,7 +161,7 @@ class _Line:
 
     def connected(self) -> ServerTools | None:
         """Return the tools, and forget what was known of a connection before this one."""
-        tools = self.server.connected
+        tools = self.supervised.connected
         if tools is not None and tools is not self._tools:
             self._tools = tools
             self.methods.clear()
@@ -171,12 +175,12 @@ class _Line:
 class _Asked(Generic[Value]):
     """One question to one server, on its way."""
 
-    def __init__(self, name: str, line: _Line, question: Question[Value], backoff: Backoff) -> None:
-        self.name, self.line, self.question, self.backoff = name, line, question, backoff
+    def __init__(self, name: str, server: _AskedServer, question: Question[Value], backoff: Backoff) -> None:
+        self.name, self.server, self.question, self.backoff = name, server, question, backoff
         self.began: Final = anyio.current_time()
         self.ended: float | None = None
         self.tools: ServerTools | None = None
-        self.record: _Record | None = line.starting
+        self.record: _Record | None = server.starting
         """Of what it is busy with; `None` where nothing is sent."""
         self.method: Method | None = None
         self.answer: Answer[Value] | None = None
@@ -199,8 +203,8 @@ class _Asked(Generic[Value]):
     def give_up(self, seconds: float) -> Answer[Value]:
         """Return that the server is late; its answer is still taken."""
         doing = "starting" if self.tools is None else "answering"
-        said = f"still {doing} after {seconds:g} seconds{self.line.server.quotation()}"
-        failure = Failure.of(ServerTimeoutError(said))
+        message = f"still {doing} after {seconds:g} seconds{self.server.supervised.quotation()}"
+        failure = Failure.of(ServerTimeoutError(message))
         if self.record is not None and not self.is_late:
             self.record.note_late(self.began, failure, self.backoff)
         self.is_late = True
@@ -214,17 +218,17 @@ class _Asked(Generic[Value]):
 
     def refuse(self, record: _Record) -> None:
         """Answer at once that the server is left alone."""
-        kind, told = ("timeout", "") if record.failure is None else (record.failure.kind, record.failure.message)
+        kind, message = ("timeout", "") if record.failure is None else (record.failure.kind, record.failure.message)
         self.ended = self.began
-        self.answer = Answer(self.name, 0.0, self.tools, None, Failure(kind, f"left alone for a moment: {told}"))
+        self.answer = Answer(self.name, 0.0, self.tools, None, Failure(kind, f"left alone for a moment: {message}"))
 
     async def _value(self) -> Value:
-        self.tools = await self.line.server.tools()
+        self.tools = await self.server.supervised.tools()
         began = anyio.current_time()
-        self.line.starting.note_answer(began - self.began)
-        self.line.connected()
+        self.server.starting.note_answer(began - self.began)
+        self.server.connected()
         self.method = self.question.method(self.name, self.tools)
-        self.record = None if self.method is None else self.line.record(self.method)
+        self.record = None if self.method is None else self.server.record(self.method)
         value = await self.question.ask(self.name, self.tools)
         if self.record is not None:
             self.record.note_answer(anyio.current_time() - began)
@@ -267,7 +271,7 @@ class Fanout:
         backoff: Backoff,
         authorization: Callable[[], str],
     ) -> None:
-        self._lines = {name: _Line(server) for name, server in servers.items()}
+        self._servers = {name: _AskedServer(server) for name, server in servers.items()}
         self._tasks = tasks
         self._grace = grace
         self._backoff = backoff
@@ -282,35 +286,35 @@ class Fanout:
         waits longer than `deadline` seconds; `None` means as long as the servers take.
         """
         began = anyio.current_time()
-        news = _News()
+        wakeup = _Wakeup()
         asked = [self._begun(name, question) for name in servers]
         for one in asked:
-            one.waiting.append(news.tell)
+            one.waiting.append(wakeup.wake)
         try:
-            while self._is_worth_waiting(asked, began, deadline, news):
-                await news.wait()
+            while self._is_worth_waiting(asked, began, deadline, wakeup):
+                await wakeup.wait()
             seconds = anyio.current_time() - began
             waited = round(seconds, 1) if deadline is None or seconds < deadline else deadline
             return [one.answer or self._given_up(one, waited) for one in asked]
         finally:
             for one in asked:
-                one.leave(news.tell)
+                one.leave(wakeup.wake)
 
     def drop(self, server: str) -> None:
         """Forget late answers of a server, because its tools changed."""
-        self._lines[server].late.clear()
+        self._servers[server].late.clear()
 
     def _begun(self, name: str, question: Question[Value]) -> _Asked[Value]:
-        line = self._lines[name]
-        tools = line.connected()
-        asked = _Asked(name, line, question, self._backoff)
-        record: _Record | None = line.starting
+        server = self._servers[name]
+        tools = server.connected()
+        asked = _Asked(name, server, question, self._backoff)
+        record: _Record | None = server.starting
         if tools is not None:
             asked.tools, asked.method = tools, question.method(name, tools)
-            asked.record = record = None if asked.method is None else line.record(asked.method)
-        late = line.late.get(self._key(asked))
+            asked.record = record = None if asked.method is None else server.record(asked.method)
+        late = server.late.get(self._key(asked))
         if late is not None and late.ended is not None:
-            del line.late[self._key(asked)]
+            del server.late[self._key(asked)]
             if late.answer and late.answer.failure is None and anyio.current_time() - late.ended < _KEPT_SECONDS:
                 return late
         is_resting = record is not None and anyio.current_time() < record.rests_until
@@ -323,7 +327,7 @@ class Fanout:
         return asked
 
     def _given_up(self, asked: _Asked[Value], seconds: float) -> Answer[Value]:
-        late = asked.line.late
+        late = asked.server.late
         late[self._key(asked)] = asked
         for key in list(late)[:-_MOST_KEPT]:
             del late[key]
@@ -333,15 +337,15 @@ class Fanout:
         return self._authorization(), asked.question.subject(asked.name)
 
     def _is_worth_waiting(
-        self, asked: Sequence[_Asked[Any]], began: float, deadline: float | None, news: _News
+        self, asked: Sequence[_Asked[Any]], began: float, deadline: float | None, wakeup: _Wakeup
     ) -> bool:
         unfinished = [one for one in asked if one.ended is None]
         if not unfinished:
             return False
         last = max((one.ended for one in asked if one.ended is not None), default=began)
         most_answered = 2 * len(unfinished) <= len(asked)
-        news.until = max(self._patience(one, began, deadline, last if most_answered else None) for one in unfinished)
-        return anyio.current_time() < news.until
+        wakeup.until = max(self._patience(one, began, deadline, last if most_answered else None) for one in unfinished)
+        return anyio.current_time() < wakeup.until
 
     def _patience(self, one: _Asked[Any], began: float, deadline: float | None, last: float | None) -> float:
         """Return until when a server is waited for; `last` is when the last of the others answered, if most have."""
@@ -355,17 +359,17 @@ class Fanout:
         return began + deadline
 
 
-class _News:
-    """Wakes one caller when something was answered, or at a time."""
+class _Wakeup:
+    """Wakes one caller when a server answered, or at a time."""
 
     def __init__(self) -> None:
         self.until = math.inf
-        self._told = anyio.Event()
+        self._woken = anyio.Event()
 
-    def tell(self) -> None:
-        self._told.set()
+    def wake(self) -> None:
+        self._woken.set()
 
     async def wait(self) -> None:
-        self._told = anyio.Event()
+        self._woken = anyio.Event()
         with anyio.CancelScope(deadline=self.until):
-            await self._told.wait()
+            await self._woken.wait()

@@ -1,4 +1,9 @@
-"""Many servers as one: asked at once, fused by rank, named unambiguously; whoever fails loses only its own tools."""
+"""Many servers as one: asked at once, fused by rank, named unambiguously; a server that fails loses only its own tools.
+
+A name is resolved to the one tool that is meant. A server that can be searched is searched for the name, since it must
+find a tool of exactly that name first; only a server that cannot is listed. So calling one tool of a catalog of
+thousands costs one small answer.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,7 @@ import anyio
 from anyio.abc import TaskGroup
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import CallToolResult, RequestParamsMeta
-from tools_search_hosts import ServerEntry, qualified_name, split_candidates, without_digest
+from tools_search_hosts import qualified_name, split_candidates, without_digest
 from tools_search_ranking import default_ranker, never_silent
 
 from tools_search_client.errors import AmbiguousToolError, UnknownToolError
@@ -23,17 +28,11 @@ from tools_search_client.federation.merging import (
     ListedTogether,
     RememberingRanker,
     Reranker,
-    federated_tools,
     identities_of,
     merge,
+    named_among_servers,
 )
-from tools_search_client.found import (
-    FederatedListing,
-    FederatedSearch,
-    Found,
-    FoundTool,
-    ServerDescription,
-)
+from tools_search_client.found import FederatedListing, FederatedSearch, Found, FoundTool, ServerDescription
 from tools_search_client.servers.connection import ConnectionOptions, open_server
 from tools_search_client.servers.discovery import DiscoveryOptions, ServerTools, list_as_found, require_request
 from tools_search_client.servers.supervision import Backoff, SupervisedServer
@@ -43,6 +42,9 @@ DEFAULT_DEADLINE: Final = 10.0
 
 _MOST_KNOWN: Final = 10_000
 """Tools that are remembered by name; others are looked up again, which costs one small search."""
+
+_CLOSEST: Final = 3
+_CANDIDATES: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,18 +100,19 @@ class Federation:
     """The tools of several servers; made by `open_federation`."""
 
     def __init__(self, configuration: Configuration, options: FederationOptions, tasks: TaskGroup) -> None:
-        self._options = options
-        self._listed = ListedTogether(options.connection.discovery.ranker)
-        self._ranker = RememberingRanker(never_silent(options.connection.discovery.ranker))
-        self._entries = {entry.name: entry for entry in configuration.servers}
+        discovery = options.connection.discovery
+        self._reranker = options.reranker
+        self._listed = ListedTogether(discovery.ranker)
+        self._ranker = RememberingRanker(never_silent(discovery.ranker))
+        self._targets = {entry.name: entry.target for entry in configuration.servers}
         self._known: dict[str, tuple[FoundTool, ServerTools]] = {}
-        self.supervised = {entry.name: self._supervised(entry) for entry in configuration.servers}
+        """What was found, with the connection that it was found on: on another one it may mean nothing."""
+        self.supervised: dict[str, SupervisedServer] = {}
+        for name, target in self._targets.items():
+            opened = partial(open_server, target, options.connection, on_change=partial(self._drop, name))
+            self.supervised[name] = SupervisedServer(opened, connect_timeout=options.connect_timeout)
         self._fanout = Fanout(
-            self.supervised,
-            tasks,
-            grace=options.grace,
-            backoff=options.rest,
-            authorization=options.connection.discovery.authorization,
+            self.supervised, tasks, grace=options.grace, backoff=options.rest, authorization=discovery.authorization
         )
 
     async def search(
@@ -133,60 +136,51 @@ class Federation:
             ValueError: The query is blank or no Unicode text, or the limit is not positive.
         """
         require_request(query, limit)
-        question = Question(
-            lambda server, tools: self._searched_or_listed(server, tools, query, limit),
-            subject=lambda _: ("search", query, limit),
-            method=_finding_method,
-            ends_early=True,
-        )
-        answers = await self._fanout.ask(question, self._among(servers), deadline=deadline)
+
+        async def ask(server: str, tools: ServerTools) -> Found:
+            found = await tools.search_or_list(query, limit=limit)
+            if found.listed is not None:  # learned here, so that tools that no ranking takes lose one server alone
+                self._listed.learn(server, found.listed)
+            return found
+
+        question = Question(ask, subject=lambda _: ("search", query, limit), method=_finding_method, ends_early=True)
+        answers = await self._asked(question, self._among(servers), deadline)
         found = {answer.server: answer.value for answer in answers if answer.value}
         listed = [server for server, own in found.items() if own.listed is not None]
-        identities = identities_of([self._entries[server].target for server in listed])
-        ranked = self._listed.search(query, dict(zip(listed, identities, strict=True)), limit)
-        for server, own in found.items():
-            if own.listed is not None:
-                found[server] = replace(own, tools=tuple(tool for name, tool in ranked if name == server))
-        merged: Sequence[FoundTool] = merge(
-            query,
-            [(self._entries[server], own) for server, own in found.items()],
-            limit=limit,
-            ranker=self._ranker,
-            together=[qualified_name(server, tool.tool.name) for server, tool in ranked],
-        )
-        if self._options.reranker is not None:
-            merged = self._options.reranker(query, merged)[:limit]
+        identities = identities_of([self._targets[server] for server in listed])
+        together = self._listed.search(query, dict(zip(listed, identities, strict=True)), limit)
+        for server in listed:
+            own = tuple(tool for tool in together if tool.server == server)
+            found[server] = replace(found[server], tools=own)
+        by_target = [(self._targets[server], own.tools) for server, own in found.items()]
+        merged: Sequence[FoundTool] = merge(query, by_target, limit=limit, ranker=self._ranker, together=together)
+        if self._reranker is not None:
+            merged = self._reranker(query, merged)[:limit]
         self._remember(merged, answers)
         reports = [answer.report(hits=_count(found.get(answer.server)), found=answer.value) for answer in answers]
         return FederatedSearch(tuple(merged), tuple(reports))
 
     async def list(self, *, deadline: float | None = DEFAULT_DEADLINE) -> FederatedListing:
         """Return every tool of every server that answers, without ranking."""
-        answers = await self._fanout.ask(_LISTING, list(self.supervised), deadline=deadline)
-        tools = [tool for answer in answers for tool in self._federated(answer)]
-        self._remember(tools, answers)
+        answers = await self.survey(_LISTING, deadline=deadline)
         reports = [answer.report(hits=_count(answer.value), found=answer.value) for answer in answers]
-        return FederatedListing(tuple(tools), tuple(reports))
+        return FederatedListing(tuple(_tools(answers)), tuple(reports))
 
     async def describe(self, *, deadline: float | None = DEFAULT_DEADLINE) -> tuple[ServerDescription, ...]:
         """Return what each server is and offers; one that says how many tools it has is not listed for it."""
         answers = await self._fanout.ask(_COUNTING, list(self.supervised), deadline=deadline)
         return tuple(_description(answer) for answer in answers)
 
-    def forget(self) -> None:
-        """Drop what was kept of every server, so that what is asked next is answered by the servers."""
-        self._known.clear()
-        for name, server in self.supervised.items():
-            self._fanout.drop(name)
-            if server.connected is not None:
-                server.connected.forget()
-
     async def survey(
-        self, question: Question[Found], *, servers: Collection[str], deadline: float | None = DEFAULT_DEADLINE
+        self,
+        question: Question[Found],
+        *,
+        servers: Collection[str] | None = None,
+        deadline: float | None = DEFAULT_DEADLINE,
     ) -> list[Answer[Found]]:
-        """Put one question to some of the servers at once; what they answer is known by name afterwards."""
-        answers = await self._fanout.ask(question, self._among(servers), deadline=deadline)
-        self._remember([tool for answer in answers for tool in self._federated(answer)], answers)
+        """Put one question to some of the servers at once, or to all; the tools of the answers are known by name."""
+        answers = await self._asked(question, self._among(servers), deadline)
+        self._remember(_tools(answers), answers)
         return answers
 
     async def resolve(
@@ -213,7 +207,7 @@ class Federation:
             try:
                 return await self._resolved(name, readings, deadline)
             except UnknownToolError as unknown:
-                if unknown.failed:  # whoever asks has waited for that, and it is what there is to say
+                if unknown.failed:  # the caller has waited for that, and it is the reason
                     raise
             # It may be the bare name of a tool that looks like a full one.
             deadline = None if deadline is None else max(0.0, began + deadline - anyio.current_time())
@@ -238,39 +232,40 @@ class Federation:
         tools = await self.supervised[tool.server].tools()
         return await tools.call(tool.tool.name, arguments, progress=progress, meta=meta)
 
-    async def _searched_or_listed(self, server: str, tools: ServerTools, query: str, limit: int) -> Found:
-        found = await tools.search_or_list(query, limit=limit)
-        if found.listed is not None:
-            self._listed.learn(server, found.listed)  # here, so that tools that no ranking takes lose one server alone
-        return found
+    def forget(self) -> None:
+        """Drop what was kept of every server, so that the servers themselves answer the next questions."""
+        self._known.clear()
+        for name, server in self.supervised.items():
+            self._fanout.drop(name)
+            if server.connected is not None:
+                server.connected.forget()
 
     def _among(self, servers: Collection[str] | None) -> list[str]:
         return [name for name in self.supervised if servers is None or name in servers]
 
-    def _supervised(self, entry: ServerEntry) -> SupervisedServer:
-        opened = partial(
-            open_server, entry.target, self._options.connection, on_change=partial(self._forget, entry.name)
-        )
-        return SupervisedServer(opened, connect_timeout=self._options.connect_timeout)
+    async def _asked(
+        self, question: Question[Found], servers: Sequence[str], deadline: float | None
+    ) -> list[Answer[Found]]:
+        """Return the answers of the servers, with their tools under names among servers."""
+
+        async def ask(server: str, tools: ServerTools) -> Found:
+            return named_among_servers(server, await question.ask(server, tools))
+
+        return await self._fanout.ask(replace(question, ask=ask), servers, deadline=deadline)
 
     async def _resolved(self, name: str, wanted: Mapping[str, str], deadline: float | None) -> FoundTool:
         """Return the tool called `name`, asking each of the servers for the name that it would know."""
 
         async def ask(server: str, tools: ServerTools) -> Found:
-            return await candidates_for(tools, wanted[server], server=server, full_name=name)
+            return await _candidates(tools, wanted[server], server=server, full_name=name)
 
         question = Question(ask, subject=lambda server: ("named", wanted[server], name), method=_finding_method)
-        answers = await self._fanout.ask(question, list(wanted), deadline=deadline)
-        candidates = [tool for answer in answers for tool in self._federated(answer)]
-        tool = chosen(name, candidates, [answer.server for answer in answers if answer.failure])
+        answers = await self._asked(question, list(wanted), deadline)
+        tool = _chosen(name, _tools(answers), [answer.server for answer in answers if answer.failure])
         self._remember([tool], answers)
         return tool
 
-    def _federated(self, answer: Answer[Found]) -> list[FoundTool]:
-        return federated_tools(self._entries[answer.server], answer.value) if answer.value else []
-
     def _remember(self, tools: Iterable[FoundTool], answers: Iterable[Answer[Found]]) -> None:
-        """Keep what was found, with the connection that it was found on: on another one it may mean nothing."""
         connections = {answer.server: answer.tools for answer in answers}
         for tool in tools:
             connection = connections.get(tool.server)
@@ -279,7 +274,8 @@ class Federation:
         for name in list(self._known)[:-_MOST_KNOWN]:
             del self._known[name]
 
-    def _forget(self, server: str) -> None:
+    def _drop(self, server: str) -> None:
+        """Drop what was kept of one server, because its tools changed."""
         self._fanout.drop(server)
         self._known = {name: known for name, known in self._known.items() if known[0].server != server}
 
@@ -288,20 +284,22 @@ def _finding_method(_: str, tools: ServerTools) -> Method:
     return "tools/list" if tools.mode == "list" else "tools/search"
 
 
+def _stated_size(tools: ServerTools) -> int | None:
+    return None if tools.settings is None else tools.settings.catalog_size
+
+
 async def _tool_count(_: str, tools: ServerTools) -> int:
-    settings = tools.settings
-    if settings is not None and settings.catalog_size is not None:
-        return settings.catalog_size
-    return len(await tools.list())
-
-
-def _counting_method(_: str, tools: ServerTools) -> Method | None:
-    return None if tools.settings is not None and tools.settings.catalog_size is not None else "tools/list"
+    stated = _stated_size(tools)
+    return len(await tools.list()) if stated is None else stated
 
 
 _LISTING: Final = Question(lambda _, tools: list_as_found(tools), subject=lambda _: "list", method=by_listing)
 
-_COUNTING: Final = Question(_tool_count, subject=lambda _: "count", method=_counting_method)
+_COUNTING: Final = Question(
+    _tool_count,
+    subject=lambda _: "count",
+    method=lambda _, tools: "tools/list" if _stated_size(tools) is None else None,
+)
 
 
 def _description(answer: Answer[int]) -> ServerDescription:
@@ -317,15 +315,15 @@ def _description(answer: Answer[int]) -> ServerDescription:
     )
 
 
+def _tools(answers: Iterable[Answer[Found]]) -> list[FoundTool]:
+    return [tool for answer in answers if answer.value for tool in answer.value.tools]
+
+
 def _count(found: Found | None) -> int:
     return len(found.tools) if found else 0
 
 
-_CLOSEST: Final = 3
-_CANDIDATES: Final = 10
-
-
-async def candidates_for(tools: ServerTools, name: str, *, server: str, full_name: str) -> Found:
+async def _candidates(tools: ServerTools, name: str, *, server: str, full_name: str) -> Found:
     """Return tools of one server that may be meant: all of a server that has to be listed.
 
     Args:
@@ -333,51 +331,32 @@ async def candidates_for(tools: ServerTools, name: str, *, server: str, full_nam
         name: What the server may know the tool as.
         server: What the server is known as.
         full_name: As typed. One that was altered says too little to search for, so that a listing decides.
-
-    Raises:
-        ServerError: The server failed.
     """
+
+    def has_it(found: Found) -> bool:
+        names = [hit.tool.name for hit in found.tools]
+        return name in names or any(qualified_name(server, own) == full_name for own in names)
+
     if tools.mode == "list":
         return await list_as_found(tools)
     found = await tools.search(name, limit=_CANDIDATES)
     shortened = without_digest(name)
-    if shortened == name or _has(found, server, name, full_name):
+    if shortened == name or has_it(found):
         return found
     more = await tools.search(shortened, limit=_CANDIDATES) if shortened.strip("_") else found
-    return more if _has(more, server, name, full_name) else await list_as_found(tools)
+    return more if has_it(more) else await list_as_found(tools)
 
 
-def _has(found: Found, server: str, name: str, full_name: str) -> bool:
-    names = [hit.tool.name for hit in found.tools]
-    return name in names or any(qualified_name(server, own) == full_name for own in names)
-
-
-def chosen(name: str, candidates: Sequence[FoundTool], failed: Sequence[str]) -> FoundTool:
-    """Return the tool that `name` means: the full name of one, or the bare name of exactly one.
-
-    Args:
-        name: As typed.
-        candidates: From every server that was asked.
-        failed: The servers that could not be asked.
-
-    Raises:
-        AmbiguousToolError: It is the bare name of several.
-        UnknownToolError: It is the name of none.
-    """
-    full = _each_once(tool for tool in candidates if tool.name == name)
-    meant = full or _each_once(tool for tool in candidates if tool.tool.name == name)
+def _chosen(name: str, candidates: Sequence[FoundTool], failed: Sequence[str]) -> FoundTool:
+    """Return the tool that `name` means: the full name of one, or the bare name of exactly one."""
+    full = [tool for tool in candidates if tool.name == name]
+    meant = full or [tool for tool in candidates if tool.tool.name == name]
+    meant = list({(tool.server, tool.tool.name): tool for tool in meant}.values())
     if len(meant) == 1:
         return meant[0]
     if meant:
         raise AmbiguousToolError(name, [tool.name for tool in meant])
-    raise UnknownToolError(name, _closest(name, candidates), failed)
-
-
-def _each_once(tools: Iterable[FoundTool]) -> list[FoundTool]:
-    return list({(tool.server, tool.tool.name): tool for tool in tools}.values())
-
-
-def _closest(name: str, candidates: Sequence[FoundTool]) -> list[str]:
     spelled = {tool.tool.name: tool.name for tool in candidates} | {tool.name: tool.name for tool in candidates}
     similar = difflib.get_close_matches(name, spelled, n=2 * _CLOSEST)
-    return list(dict.fromkeys(spelled[match] for match in similar))[:_CLOSEST]
+    closest = list(dict.fromkeys(spelled[match] for match in similar))[:_CLOSEST]
+    raise UnknownToolError(name, closest, failed)

@@ -1,29 +1,26 @@
-"""One answer out of the answers of many servers; pure.
+"""One ranking of the tools of many servers.
 
-Fused by rank, never by score. The rankings of the servers alone say nothing about whose first tool fits better, so
-that with seventy servers seventy tools stand first. Therefore the definitions in hand are ranked once more, all
-together and on this side, and that ranking takes part in the fusion with the weight of two servers: it alone compares
-tools of different servers.
+Answers are fused by rank, never by score. The rankings of the servers alone do not say whose first tool fits better, so
+that with seventy servers seventy tools would stand first. So the definitions in hand are ranked once more, all together
+and on this side, and that ranking takes part in the fusion with the weight of two servers: it alone compares tools of
+different servers. Where the servers know no more than this side, ranking again alone would be as good; where they know
+better, a weight of two listens to them. `python -m benchmarks.federation` measures it against other orders.
 
-`python -m benchmarks.federation` measures it against other orders, with servers that rank by words, as this side does,
-and with servers that know better and put what is right first.
-
-Where the servers know no more than this side, ranking again alone would be as good; where they know better, a weight of
-two listens to them. Servers that were listed take part as one: their tools are ranked in one index, as a gateway ranks
-them, so that nothing depends on which side does it.
+Servers that were listed take part as one: their tools are ranked in one index, as a gateway ranks them, so that nothing
+depends on which side does it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol, TypeAlias, cast
+from dataclasses import replace
+from typing import Final, Protocol, TypeAlias
 
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex, UpdatableIndex
 from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion
 from mcp_ext_tools_search.types import EXTENSION_ID, WHITE_SPACE, HitMetadata
 from mcp_types import Tool
-from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget, Target, UnusableTarget, qualified_name
+from tools_search_hosts import HttpTarget, StdioTarget, Target, UnusableTarget, qualified_name
 from tools_search_hosts.names import tool_among_servers
 from tools_search_ranking import floored
 
@@ -31,6 +28,10 @@ from tools_search_client.found import Found, FoundTool
 
 _Key: TypeAlias = tuple[int, str]
 """The position of the first server with the same target, and the tool's own name: the same twice is a duplicate."""
+
+_VOTES_OF_OWN_RANKING: Final = 2
+
+_OF_A_SEARCH: Final = ("score", "matched")
 
 
 class Reranker(Protocol):
@@ -41,26 +42,22 @@ class Reranker(Protocol):
         ...
 
 
-_VOTES_OF_OWN_RANKING: Final = 2
-
-_OF_A_SEARCH: Final = ("score", "matched")
-
-_Json: TypeAlias = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidates:
-    tools: dict[_Key, FoundTool]
-    rankings: list[list[_Key]]
+def named_among_servers(server: str, found: Found) -> Found:
+    """Return the answer of `server` with its tools under the names by which they are known among those of others."""
+    tools = (
+        replace(tool, name=qualified_name(server, tool.tool.name), server=server, mode=found.mode)
+        for tool in found.tools
+    )
+    return replace(found, tools=tuple(tools))
 
 
 def merge(
     query: str,
-    answers: Sequence[tuple[ServerEntry, Found]],
+    answers: Sequence[tuple[Target, Sequence[FoundTool]]],
     *,
     limit: int,
     ranker: Ranker,
-    together: Sequence[str] = (),
+    together: Sequence[FoundTool] = (),
 ) -> list[FoundTool]:
     """Return the best `limit` tools of all answers, each once, best first.
 
@@ -70,38 +67,29 @@ def merge(
 
     Args:
         query: What was searched.
-        answers: Each server's own, best first.
+        answers: Each server's own, best first, under names among servers.
         limit: Upper bound of the result.
         ranker: Ranks the candidates of several servers together; one server's order is left as it is.
-        together: Full names of tools that were ranked as those of one server, best first, whatever their servers.
+        together: Tools that were ranked as if they were one server's, best first, whatever their servers.
     """
-    candidates = _candidates(answers)
-    keys = {tool.name: key for key, tool in candidates.tools.items()}
-    one = {keys[name]: None for name in together if name in keys}
-    others = [[key for key in ranking if key not in one] for ranking in candidates.rankings]
-    rankings = [ranking for ranking in (list(one), *others) if ranking]
+    candidates: dict[_Key, FoundTool] = {}
+    by_target: dict[int, list[_Key]] = {}
+    identities = identities_of([target for target, _ in answers])
+    for identity, (_, tools) in zip(identities, answers, strict=True):
+        for tool in tools:
+            # A server that is configured twice has one say: its second answer only adds what the first did not have.
+            by_target.setdefault(identity, []).append((identity, tool.tool.name))
+            candidates.setdefault((identity, tool.tool.name), tool)
+    keys = {tool.name: key for key, tool in candidates.items()}
+    as_one = {keys[tool.name]: None for tool in together if tool.name in keys}
+    others = [[key for key in ranking if key not in as_one] for ranking in by_target.values()]
+    rankings = [ranking for ranking in (list(as_one), *others) if ranking]
     if len(rankings) > 1:
-        rankings += [_ranked_together(query, candidates.tools, ranker)] * _VOTES_OF_OWN_RANKING
-    fused = [replace(candidates.tools[key], weight=weight) for key, weight in reciprocal_rank_fusion(rankings)]
+        index = ranker([_definition(candidates[key].tool, name) for name, key in keys.items()])
+        rankings += [[keys[hit.name] for hit in index.search(query)]] * _VOTES_OF_OWN_RANKING
+    fused = [replace(candidates[key], weight=weight) for key, weight in reciprocal_rank_fusion(rankings)]
     named = query.strip(WHITE_SPACE)
     return sorted(fused, key=lambda tool: named not in (tool.name, tool.tool.name))[:limit]
-
-
-def federated_tools(entry: ServerEntry, found: Found) -> list[FoundTool]:
-    """Return one server's answer with the names by which its tools are known among those of others."""
-    return [_federated(entry, found, hit) for hit in found.tools]
-
-
-def _candidates(answers: Sequence[tuple[ServerEntry, Found]]) -> _Candidates:
-    tools: dict[_Key, FoundTool] = {}
-    rankings: dict[int, list[_Key]] = {}
-    identities = identities_of([entry.target for entry, _ in answers])
-    for identity, (entry, found) in zip(identities, answers, strict=True):
-        # A server that is configured twice has one say: its second answer only adds what the first did not have.
-        rankings.setdefault(identity, []).extend((identity, hit.tool.name) for hit in found.tools)
-        for tool in federated_tools(entry, found):
-            tools.setdefault((identity, tool.tool.name), tool)
-    return _Candidates(tools, list(rankings.values()))
 
 
 def identities_of(targets: Sequence[Target]) -> list[int]:
@@ -126,34 +114,24 @@ def _address(target: Target) -> str | tuple[str, ...]:
             return target.problems
 
 
-def _ranked_together(query: str, tools: dict[_Key, FoundTool], ranker: Ranker) -> list[_Key]:
-    by_name = {tool.name: key for key, tool in tools.items()}
-    index = ranker([_definition(tools[key].tool, name) for name, key in by_name.items()])
-    return [by_name[hit.name] for hit in index.search(query)]
-
-
 def _definition(tool: Tool, name: str) -> Tool:
-    """Return `tool` under another name and without what its server says of one search, which is no part of it."""
+    """Return `tool` under another name, without its server's remarks on one search, which are no part of it."""
     labels = (tool.meta or {}).get(EXTENSION_ID)
     if not isinstance(labels, Mapping):
         return tool.model_copy(update={"name": name})
-    lasting = {member: value for member, value in cast("_Json", labels).items() if member not in _OF_A_SEARCH}
+    lasting = {member: value for member, value in labels.items() if member not in _OF_A_SEARCH}  # pyright: ignore[reportUnknownVariableType] - JSON
     return tool.model_copy(update={"name": name, "meta": {**(tool.meta or {}), EXTENSION_ID: lasting}})
 
 
-def _federated(entry: ServerEntry, found: Found, hit: FoundTool) -> FoundTool:
-    return replace(hit, name=qualified_name(entry.name, hit.tool.name), server=entry.name, mode=found.mode)
-
-
 class RememberingRanker:
-    """A `Ranker` whose indexes answer exactly as those of another, and are made for less.
+    """A `Ranker` whose indexes answer exactly as those of another, and cost less where the same tools come again.
 
-    One index holds every tool that was seen, and what is not asked for is not visible in it, which by the contract of
-    an index changes no hit and no order. Where the other's indexes cannot be updated, they are made as ever.
+    One index holds every tool that was seen, and the tools that are not asked for are not visible in it, which by the
+    contract of an index changes no hit and no order. Where the other's indexes cannot be updated, nothing is saved.
 
     Args:
         ranker: The other.
-        most_kept: With more definitions than that it begins anew.
+        most_kept: With more definitions than that it starts from nothing.
     """
 
     def __init__(self, ranker: Ranker, *, most_kept: int = 4_096) -> None:
@@ -201,7 +179,7 @@ class ListedTogether:
         self._index: ToolIndex | None = None
 
     def learn(self, server: str, listing: tuple[Tool, ...]) -> None:
-        """Take note of what a server has; one that it had before is not read again.
+        """Take in the tools of a server; a listing that is the same as before is not read again.
 
         Raises:
             Exception: The ranker cannot take one of the tools; nothing was changed.
@@ -217,8 +195,8 @@ class ListedTogether:
         self._index, self._listings[server] = index, listing
         self._tools[server] = {known.name: tool for known, tool in zip(new, listing, strict=True)}
 
-    def search(self, query: str, servers: Mapping[str, int], limit: int) -> list[tuple[str, FoundTool]]:
-        """Return the best `limit` tools for `query`, each with its server.
+    def search(self, query: str, servers: Mapping[str, int], limit: int) -> list[FoundTool]:
+        """Return the best `limit` tools for `query`, under their names among servers.
 
         Args:
             query: What is needed.
@@ -236,8 +214,9 @@ class ListedTogether:
                     owners[name] = server
         every = sum(map(len, self._tools.values()))
         hits = self._index.search(query, visible=None if len(owners) == every else owners.keys())
-        return [(owners[hit.name], self._found(self._tools[owners[hit.name]], hit)) for hit in hits[:limit]]
-
-    def _found(self, tools: Mapping[str, Tool], hit: Hit) -> FoundTool:
-        tool = tools[hit.name]
-        return FoundTool(tool.name, "", tool, HitMetadata(score=hit.score, matched=list(hit.matched)))
+        found: list[FoundTool] = []
+        for hit in hits[:limit]:
+            server, metadata = owners[hit.name], HitMetadata(score=hit.score, matched=list(hit.matched))
+            tool = self._tools[server][hit.name]
+            found.append(FoundTool(qualified_name(server, tool.name), server, tool, metadata))
+        return found
