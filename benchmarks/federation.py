@@ -16,7 +16,7 @@ from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion
 from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import Tool
-from tools_search_client.federation.merging import RememberingRanker, federated_tools, merge
+from tools_search_client.federation.merging import RememberingRanker, merge, named_among_servers
 from tools_search_client.found import Found, FoundTool
 from tools_search_hosts import ServerEntry, StdioTarget, qualified_name
 from tools_search_ranking import FieldedRanker, floored
@@ -92,7 +92,8 @@ SHIPPED: Final = "as the client does"
 
 
 def _as_the_client(query: str, answers: Answers, limit: int, *, ranker: Ranker) -> Sequence[str]:
-    return [tool.name for tool in merge(query, answers, limit=limit, ranker=ranker)]
+    by_target = [(entry.target, own) for (entry, _), own in zip(answers, _found(answers), strict=True)]
+    return [tool.name for tool in merge(query, by_target, limit=limit, ranker=ranker)]
 
 
 def _by_ranks(query: str, answers: Answers, limit: int, *, votes: int) -> Sequence[str]:
@@ -110,7 +111,7 @@ def _ranked_again(query: str, answers: Answers, limit: int) -> Sequence[str]:
 
 
 def _found(answers: Answers) -> Sequence[Sequence[FoundTool]]:
-    return [federated_tools(entry, found) for entry, found in answers]
+    return [named_among_servers(entry.name, found).tools for entry, found in answers]
 
 
 def _ranked_together(query: str, found: Sequence[Sequence[FoundTool]]) -> list[str]:

@@ -1,17 +1,17 @@
-"""What can go wrong, grouped by whose fault it is.
+"""Exceptions, grouped by whose fault they are.
 
     ToolsSearchClientError
-    ├── LocalError              mend the call or the configuration; nothing was sent
-    │   ├── ConfigurationError    the configuration file, with every problem and its place
-    │   ├── UnknownToolError           no server offers a tool of that name; the closest are named
-    │   └── AmbiguousToolError         several servers offer it; the full names are given
-    ├── InvalidAnswerError             a model's provider answered, but not in its own format
-    └── ServerError               one server's fault; the others go on
-        ├── ServerUnavailableError     could not be started or reached, or died
-        ├── ServerTimeoutError        did not answer in time
-        ├── ServerRefusedError         answered with a JSON-RPC error
-        │   └── ServerBusyError        is too busy to search at the moment
-        └── InvalidServerResultError   answered, but not as the protocol says
+    ├── LocalError                      correct the call or the configuration; nothing was sent
+    │   ├── ConfigurationError          the configuration file, with every problem and its place
+    │   ├── UnknownToolError            no server offers a tool of that name; the closest are named
+    │   └── AmbiguousToolError          several servers offer it; the full names are given
+    ├── InvalidAnswerError              a model's provider answered, but not in its own format
+    └── ServerError                     one server's fault; the others go on
+        ├── ServerUnavailableError      could not be started or reached, or died
+        ├── ServerTimeoutError          did not answer in time
+        ├── ServerRefusedError          answered with a JSON-RPC error
+        │   └── ServerBusyError         is too busy to search at the moment
+        └── InvalidServerResultError    answered, but not as the protocol says
 
 Texts that quote a server hold what that server sent: clean them with `tools_search_client.text` before they reach a
 terminal.
@@ -23,22 +23,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import tools_search_hosts as hosts
-
-__all__ = [
-    "AmbiguousToolError",
-    "ConfigurationError",
-    "FailureKind",
-    "InvalidAnswerError",
-    "InvalidServerResultError",
-    "LocalError",
-    "ServerBusyError",
-    "ServerError",
-    "ServerRefusedError",
-    "ServerTimeoutError",
-    "ServerUnavailableError",
-    "ToolsSearchClientError",
-    "UnknownToolError",
-]
 
 FailureKind = Literal["unavailable", "timeout", "refused", "busy", "invalid-result"]
 """Short names of the ways in which a server fails, as reports and `--json` show them."""
@@ -53,7 +37,7 @@ class LocalError(ToolsSearchClientError):
 
 
 class ConfigurationError(LocalError, hosts.ConfigurationError):
-    """A configuration that cannot be used; the message lists every problem with its place and its mend."""
+    """A configuration that cannot be used; the message lists every problem, its place and its remedy."""
 
 
 class UnknownToolError(LocalError):
@@ -81,7 +65,7 @@ class AmbiguousToolError(LocalError):
 
 
 class InvalidAnswerError(ToolsSearchClientError):
-    """What a model's provider answered is not in its own format; the conversation is as it was before."""
+    """The answer of a model's provider is not in its own format; the conversation is as it was before."""
 
 
 class ServerError(ToolsSearchClientError):

@@ -1,4 +1,4 @@
-"""Text that others wrote, made fit to be shown.
+"""Foreign text, made fit to be shown.
 
 Tool names, descriptions and error messages come from servers. A terminal obeys escape sequences and reorders
 bidirectional text, so a description could forge what the user believes to see.
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import unicodedata
 from typing import Final
-
-__all__ = ["one_line", "printable", "shorten"]
 
 _HIDDEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Control, format (bidirectional marks and zero-width characters), surrogate, private, unassigned, separators."""

@@ -753,7 +753,7 @@ ELSEWHERE: Mapping[str, str] = {
         "reference_client/tests/federation/test_federation.py::test_every_http_transport_is_spoken"
     ),
     "scope, PRD and guide: meta of a call is passed to the tool": (
-        "reference_client/tests/conversation/test_servers.py::test_what_a_host_tells_a_server_beside_a_call_arrives"
+        "reference_client/tests/conversation/test_sources.py::test_what_a_host_tells_a_server_beside_a_call_arrives"
     ),
     "scope, PRD and guide: token-overlap where the idf of rank-bm25 is zero": (
         "sdk_ext/tests/ranking/test_plain.py::test_words_are_counted_where_their_idf_is_zero"
@@ -770,7 +770,7 @@ ELSEWHERE: Mapping[str, str] = {
         "reference_client/tests/federation/test_federation.py::test_a_reranker_has_the_last_say"
     ),
     "guide, Edge Cases: configuration with mistakes": (
-        "reference_client/tests/federation/test_configuration.py::test_a_mistake_in_the_file_is_named_with_its_mend"
+        "reference_client/tests/federation/test_configuration.py::test_a_mistake_in_the_file_is_named_with_its_remedy"
     ),
 }
 

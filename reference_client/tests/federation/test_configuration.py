@@ -134,7 +134,7 @@ def test_tool_discovery_is_off_where_nothing_is_said(tmp_path: Path):
         ({"mcpServers": {"a": {"command": "x", "delegate": True}}}, '`delegate` must be "turn"'),
     ],
 )
-def test_a_mistake_in_the_file_is_named_with_its_mend(tmp_path: Path, document: object, told: str):
+def test_a_mistake_in_the_file_is_named_with_its_remedy(tmp_path: Path, document: object, told: str):
     with pytest.raises(ConfigurationError) as error:
         load(tmp_path, document)
     assert told in str(error.value)

@@ -21,7 +21,7 @@ from tools_search_client.found import FoundTool
 from tools_search_client.text import printable, shorten
 
 Detail = Literal["minimal", "brief", "full"]
-"""How much is said of each tool that was found: its name; its purpose and parameters; its whole definition."""
+"""How a found tool is described: its name; its purpose and parameters; its whole definition."""
 
 DETAILS: Final[tuple[Detail, ...]] = ("minimal", "brief", "full")
 
@@ -83,7 +83,7 @@ _DEEPEST_CHOICE: Final = 3
 
 
 def search_definition(name: str, manifest: str) -> Definition:
-    """Return what the model is shown of `search_tools`, with what it can find."""
+    """Return the definition of `search_tools`, with the manifest of what it can find."""
     description = f"{SEARCH_DESCRIPTION}\n\n<manifest>\n{_MANIFEST_HEADING}\n\n{manifest}\n</manifest>"
     annotations = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     return Definition(name, description, _SEARCH_SCHEMA, annotations)
@@ -114,14 +114,14 @@ def gone(names: Iterable[str]) -> str:
 
 
 def not_a_tool(name: str, closest: Sequence[str], search_tool: str | None) -> str:
-    """Return what to say to a call of a name that no tool has."""
+    """Return the reply to a call of a name that no tool has."""
     near = f" Closest matches: {listing_of(closest)}." if closest else ""
     advice = f" Use the '{search_tool}' tool to find what there is." if search_tool else ""
     return f"Error: No tool is named '{_one(name)}'.{near}{advice}"
 
 
 def described(tool: FoundTool, detail: Detail) -> str:
-    """Return what is said of one tool that was found."""
+    """Return the description of one tool that was found."""
     heading = f"- {_one(tool.server)}:{_one(tool.tool.name)}" if tool.server else f"- {_one(tool.tool.name)}"
     if detail == "minimal":
         return heading
@@ -147,7 +147,7 @@ def names_of_tools(names: Iterable[str], most: int = _MOST_NAMES) -> str:
 
 
 def nothing_found(query: str | None, server: str | None, *, repeats_query: bool = True) -> str:
-    """Return what to say where no tool fits, with what to do about it."""
+    """Return the text for a search that no tool fits, with what to do about it."""
     matching = f" matching '{shorten(query, _QUERY_CHARS)}'" if query and repeats_query else ""
     where = f" in server '{_one(server)}'" if server else ""
     advice = "Try a different query: other words for what the tool does, or fewer of them." if query else ""
@@ -155,14 +155,14 @@ def nothing_found(query: str | None, server: str | None, *, repeats_query: bool 
 
 
 def no_such_names(count: int, closest: Sequence[str], server: str | None = None) -> str:
-    """Return what to say of names that no tool has, without repeating them."""
+    """Return the text on names that no tool has, without repeating them."""
     where = f" in server '{_one(server)}'" if server else ""
     near = f" Closest matches: {names_of_tools(closest)}." if closest else ""
     return f"Not found{where}: {count} of the names that were asked for.{near}"
 
 
 def too_many_tools(server: str, count: int) -> str:
-    """Return what to say of a server that is too large to be loaded as a whole."""
+    """Return the text on a server that is too large to be loaded as a whole."""
     return (
         f"Error: Server '{server}' has {count} tools, too many to load at once. "
         "Add a query to find the best of them, or name the ones to load with tool_names."
@@ -170,7 +170,7 @@ def too_many_tools(server: str, count: int) -> str:
 
 
 def now_loaded(names: Sequence[str]) -> str:
-    """Return what to say of tools that were loaded; nothing where none was."""
+    """Return the text on tools that were loaded; nothing where none was."""
     shown = names_of_tools(names, most=len(names))
     if len(names) == 1:
         return f"This tool is now loaded and available to call.\nIts name to call: {shown}"
@@ -178,13 +178,13 @@ def now_loaded(names: Sequence[str]) -> str:
 
 
 def already_loaded(names: Sequence[str]) -> str:
-    """Return what to say of tools that were found and had been loaded before; nothing where none was."""
+    """Return the text on tools that were found and had been loaded before; nothing where none was."""
     advice = "Call what fits directly, without searching for it again."
     return f"Already loaded: {names_of_tools(names)}. {advice}" if names else ""
 
 
 def unreachable(failures: Mapping[str, str], *, with_reasons: bool = True) -> str:
-    """Return what to say of servers that could not be asked, whose reasons may hold their words; nothing for none."""
+    """Return the text on servers that could not be asked, whose reasons may hold their words; nothing for none."""
     if not failures:
         return ""
     if not with_reasons:
@@ -194,20 +194,20 @@ def unreachable(failures: Mapping[str, str], *, with_reasons: bool = True) -> st
 
 
 def unknown_server(name: str | None, valid: Sequence[str]) -> str:
-    """Return what to say of a server that does not exist, with its name unless that is not to be repeated."""
+    """Return the text on a server that does not exist, with its name unless that is not to be repeated."""
     named = "" if name is None else f" '{_one(name)}'"
     return f"Error: Unknown server{named}. Valid servers: {listing_of(valid, _MOST_SERVERS) or 'none'}."
 
 
 def unknown_tool(names: Sequence[str], closest: Sequence[str], server: str | None = None) -> str:
-    """Return what to say of names that no tool has."""
+    """Return the text on names that no tool has."""
     where = f" in server '{_one(server)}'" if server else ""
     near = f" Closest matches: {listing_of(closest)}." if closest else ""
     return f"Not found{where}: {listing_of(names)}.{near}"
 
 
 def not_loaded_yet(name: str, search_tool: str | None) -> str:
-    """Return what to say to a call of a deferred tool."""
+    """Return the reply to a call of a deferred tool."""
     if search_tool is None:
         return f"Error: Tool '{_one(name)}' is not loaded in this conversation."
     return (
@@ -217,18 +217,18 @@ def not_loaded_yet(name: str, search_tool: str | None) -> str:
 
 
 def vanished(name: str, server: str, search_tool: str | None) -> str:
-    """Return what to say to a call of a tool that its server no longer offers."""
+    """Return the reply to a call of a tool that its server no longer offers."""
     advice = f" Use the '{search_tool}' tool to find another one." if search_tool else ""
     return f"Error: {_server(server)} no longer offers the tool '{_one(name)}'.{advice}"
 
 
 def failed_host_tool(name: str) -> str:
-    """Return what to say of a synthetic tool that raised; what it raised is for the host alone."""
+    """Return the text on a synthetic tool that raised; what it raised is for the host alone."""
     return f"Error: The tool '{_one(name)}' failed. Go on without it, or try once more with other arguments."
 
 
 def failed_call(name: str, server: str, error: ToolsSearchClientError) -> str:
-    """Return what to say of a call that did not come to a result."""
+    """Return the text on a call that did not come to a result."""
     if isinstance(error, ServerError):
         return f"Error: {_server(server)} failed to call '{_one(name)}': {shorten(str(error), _BRIEF_CHARS)}"
     return f"Error: {shorten(str(error), _BRIEF_CHARS)}"

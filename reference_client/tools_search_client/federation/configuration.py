@@ -1,4 +1,12 @@
-"""Which servers a client works with: the file that hosts have, or a single address or command."""
+"""The configuration of a client: the file that hosts have, or a single address or command.
+
+Besides its servers the file may say how tools are loaded on demand:
+
+    "tool_discovery": {"enabled": true, "defer_all": false, "max_search_results": 5},
+    "tool_sets": {"research": {"description": "Look things up", "servers": {"weather": true, "words": ["define"]}}}
+
+The first three members and the toolsets are those of the origin documents; the others are described at `ToolDiscovery`.
+"""
 
 from __future__ import annotations
 
@@ -76,11 +84,11 @@ class ToolDiscovery:
 def read_tool_discovery(stated: Any, problems: list[str]) -> ToolDiscovery:
     """Return what the member `tool_discovery` says.
 
-    Members that only other hosts know are passed over, but for one that is nearly spelt like a known one.
+    Members that only other hosts know are passed over, but for one that is nearly spelled like a known one.
 
     Args:
         stated: The member as it stands in the file.
-        problems: Takes a line for everything that is wrong, with its place and its mend.
+        problems: Takes a line for everything that is wrong, with its place and its remedy.
     """
     if not isinstance(stated, dict):
         problems.append(f"`{_SECTION}` must be an object")
@@ -104,7 +112,7 @@ def read_tool_sets(stated: Any, servers: Collection[str], problems: list[str]) -
     Args:
         stated: The member as it stands in the file.
         servers: Names of the configured servers, those that are switched off as well.
-        problems: Takes a line for everything that is wrong, with its place and its mend.
+        problems: Takes a line for everything that is wrong, with its place and its remedy.
     """
     if not isinstance(stated, dict):
         problems.append("`tool_sets` must be an object from names to toolsets")

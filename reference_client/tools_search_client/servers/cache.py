@@ -10,11 +10,8 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final, Generic, Literal, TypeVar
-
-__all__ = ["MAX_TTL_SECONDS", "CacheScope", "ExpiringCache", "canonical_key"]
 
 CacheScope = Literal["public", "private"]
 
@@ -30,12 +27,6 @@ def canonical_key(method: str, params: Mapping[str, Any]) -> str:
     return json.dumps([method, present], sort_keys=True, separators=(",", ":"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry(Generic[Value]):
-    value: Value
-    expires: float
-
-
 class ExpiringCache(Generic[Value]):
     """A bounded map whose entries expire; the least recently used goes first.
 
@@ -47,12 +38,12 @@ class ExpiringCache(Generic[Value]):
     def __init__(self, *, capacity: int = 256, clock: Callable[[], float] = monotonic) -> None:
         self._capacity = capacity
         self._clock = clock
-        self._entries: OrderedDict[tuple[str, str | None], _Entry[Value]] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, str | None], tuple[Value, float]] = OrderedDict()
         self._generation = 0
 
     @property
     def generation(self) -> int:
-        """Changes whenever the cache is cleared, so that an answer asked for before can be told apart."""
+        """Changes whenever the cache is cleared, which dates the answers that were asked for before."""
         return self._generation
 
     def get(self, key: str, *, partition: str = "") -> Value | None:
@@ -61,9 +52,10 @@ class ExpiringCache(Generic[Value]):
             entry = self._entries.get(slot)
             if entry is None:
                 continue
-            if entry.expires > self._clock():
+            value, expires = entry
+            if expires > self._clock():
                 self._entries.move_to_end(slot)
-                return entry.value
+                return value
             del self._entries[slot]
         return None
 
@@ -90,7 +82,7 @@ class ExpiringCache(Generic[Value]):
         if ttl_seconds <= 0 or (generation is not None and generation != self._generation):
             return
         slot = (key, partition if scope == "private" else None)
-        self._entries[slot] = _Entry(value, self._clock() + min(ttl_seconds, MAX_TTL_SECONDS))
+        self._entries[slot] = (value, self._clock() + min(ttl_seconds, MAX_TTL_SECONDS))
         self._entries.move_to_end(slot)
         while len(self._entries) > self._capacity:
             self._entries.popitem(last=False)

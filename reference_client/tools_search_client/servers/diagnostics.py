@@ -1,4 +1,4 @@
-"""What a started server wrote to its standard error last, kept for the moment when it fails."""
+"""The last lines that a started server wrote to its standard error, kept for the moment when it fails."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Diagnostics:
         return " / ".join(dict.fromkeys(lines[-_TAIL_LINES:]))
 
     def quotation(self) -> str:
-        """Return what to append to an error: what the server said last, or nothing."""
+        """Return an appendix for an error: the server's last lines, or nothing."""
         said = self.last_lines()
         return f"; it last said: {said}" if said else ""
 
@@ -54,7 +54,7 @@ class Diagnostics:
         self.file.flush()
 
     def note_stray(self, line: str) -> None:
-        """Take note of the first line on standard output that is no message; there may never be one that is."""
+        """Keep the first line on standard output that is no message; there may never be a message."""
         if not self._has_stray:
             self._has_stray = True
             self.note(f"{line} (on standard output, where only messages belong)")
@@ -70,7 +70,7 @@ class Diagnostics:
         os.close(self._reading)
 
     def _read(self) -> bool:
-        """Take in what the pipe holds, and tell whether there may be more."""
+        """Take in what the pipe holds, and return whether there may be more."""
         try:
             chunk = os.read(self._reading, _PIPE_BYTES)
         except BlockingIOError:

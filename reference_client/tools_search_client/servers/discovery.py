@@ -1,4 +1,7 @@
-"""One server: find its tools by search where it offers that, by listing where not, and call what was found."""
+"""One server: its tools found by search where it offers that, by listing and ranking here where not, and called.
+
+A listing comes from a server that may never stop: pages, tools and cursors are bounded.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import unicodedata
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -14,7 +18,7 @@ from mcp import Client
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_tools_search.client import hit_metadata, read_pages, server_settings
 from mcp_ext_tools_search.client.listing import ListedPage, list_page
-from mcp_ext_tools_search.ranking import Hit, Ranker
+from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.types import METHOD, WHITE_SPACE, HitMetadata, SearchToolsResult, ServerSettings
 from mcp_types import (
     INTERNAL_ERROR,
@@ -90,28 +94,21 @@ async def list_everything(fetch: FetchPage, bounds: ListingBounds) -> Listing:
             tools.setdefault(tool.name, tool)
         cursor = page.next_cursor
         if cursor is None:
-            return _listing(tools, pages, left_out)
-        _refuse_endless(cursor, used, bounds, len(pages), len(tools))
+            break
+        if cursor in used:
+            raise InvalidServerResultError("tools/list gave a cursor a second time: its pages go round in a circle")
+        if len(pages) >= bounds.max_pages:
+            raise InvalidServerResultError(f"tools/list has no end after {len(pages)} pages")
+        if len(tools) > bounds.max_tools:
+            raise InvalidServerResultError(f"tools/list has no end after {len(tools)} tools")
         used.add(cursor)
-
-
-def _refuse_endless(cursor: str, used: set[str], bounds: ListingBounds, pages: int, tools: int) -> None:
-    if cursor in used:
-        raise InvalidServerResultError("tools/list gave a cursor a second time: its pages go round in a circle")
-    if pages >= bounds.max_pages:
-        raise InvalidServerResultError(f"tools/list has no end after {pages} pages")
-    if tools > bounds.max_tools:
-        raise InvalidServerResultError(f"tools/list has no end after {tools} tools")
-
-
-def _listing(tools: dict[str, Tool], pages: Sequence[ListToolsResult], left_out: int) -> Listing:
-    said = [page.ttl_ms / 1000 for page in pages if "ttl_ms" in page.model_fields_set]
+    stated = [page.ttl_ms / 1000 for page in pages if "ttl_ms" in page.model_fields_set]
     private = any(page.cache_scope == "private" for page in pages)
-    return Listing(tuple(tools.values()), min(said, default=None), "private" if private else "public", left_out)
+    return Listing(tuple(tools.values()), min(stated, default=None), "private" if private else "public", left_out)
 
 
 class LocalIndex:
-    """The tools of one listing, ready to be searched on this side."""
+    """The tools of one listing, ready to be searched on this side with the ranking of the reference server."""
 
     def __init__(self, tools: Sequence[Tool], ranker: Ranker) -> None:
         self._tools = {tool.name: tool for tool in tools}
@@ -119,11 +116,10 @@ class LocalIndex:
 
     def search(self, query: str, limit: int) -> tuple[FoundTool, ...]:
         """Return the best `limit` tools for `query`; nothing for a blank one."""
-        return tuple(self._found(hit) for hit in self._index.search(query)[:limit])
-
-    def _found(self, hit: Hit) -> FoundTool:
-        tool = self._tools[hit.name]
-        return FoundTool(tool.name, "", tool, HitMetadata(score=hit.score, matched=list(hit.matched)))
+        hits = self._index.search(query)[:limit]
+        metadata = (HitMetadata(score=hit.score, matched=list(hit.matched)) for hit in hits)
+        found = zip(hits, metadata, strict=True)
+        return tuple(FoundTool(hit.name, "", self._tools[hit.name], own) for hit, own in found)
 
 
 CALL_SECONDS: Final = 120.0
@@ -141,7 +137,7 @@ _UNSUPPORTED: Final = frozenset({METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPAB
 """Codes that say that there is no search; the draft obliges to list after them."""
 
 _BROKEN: Final = frozenset({INTERNAL_ERROR, _LEGACY_CRASH})
-"""Codes that say that a search failed, about which the draft leaves the choice.
+"""Codes that say that a search failed; the draft leaves open what follows.
 
 After a timeout nothing is listed: a slow server does not get faster by it.
 """
@@ -161,7 +157,7 @@ class DiscoveryOptions:
     """Ranks on this side what had to be listed."""
 
     listing_ttl: float = 30.0
-    """Seconds for which a listing is kept when the server does not say; 0 means until it tells of a change."""
+    """Seconds for which a listing is kept when the server does not say; 0 means until it announces a change."""
 
     bounds: ListingBounds = field(default_factory=ListingBounds)
 
@@ -188,7 +184,15 @@ class DiscoveryOptions:
 class ServerTools:
     """The tools of one connected server.
 
-    It never probes: a server is searched because it advertised that, in either era and in either legacy place.
+    It never probes: a server is searched because it advertised that, in either era and in either legacy place. Where it
+    did, a failed search decides about the next one:
+
+        searched -> paused      it failed: for a while, longer after each failure in a row, the next ones fail alike
+        searched, paused -> listed      it was refused as unsupported, or failed for the third time in a row
+        paused, listed -> searched      the time is over, or the server's tools changed
+
+    After one failure, the tools are listed all the same where that is cheap. A server that is too busy is paused for as
+    long as it said, and that does not count as a failure.
 
     Args:
         client: Connected, and declaring the extension (`extensions=[TOOLS_SEARCH]`); `open_server` sees to both.
@@ -342,26 +346,19 @@ class ServerTools:
             return
         self._search_failures += 1
         self._retry_at = now + self._options.retry_after * 2 ** min(self._search_failures - 1, _MOST_FAILURES)
-        if self._search_failures >= _MOST_FAILURES or _is_unsupported(error):
+        is_unsupported = isinstance(error, ServerRefusedError) and error.code in _UNSUPPORTED
+        if is_unsupported or self._search_failures >= _MOST_FAILURES:
             self._search_off_until = now + self._options.search_again_after
 
     def _is_helped_by_listing(self, error: InvalidServerResultError | ServerRefusedError) -> bool:
-        if isinstance(error, InvalidServerResultError) or _is_unsupported(error):
+        if isinstance(error, InvalidServerResultError) or error.code in _UNSUPPORTED:
             return True
-        if isinstance(error, ServerBusyError):
-            return self._is_listed
-        return error.code in _BROKEN and (self.mode == "list" or self._is_listed or self._is_cheap_to_list)
-
-    @property
-    def _is_listed(self) -> bool:
-        """Whether a listing is fresh, so that nothing has to be sent for it."""
         kept = self._listings.get(self._key(_LIST_METHOD), partition=self._options.authorization())
-        return kept is not None
-
-    @property
-    def _is_cheap_to_list(self) -> bool:
+        if isinstance(error, ServerBusyError):
+            return kept is not None  # so that nothing has to be sent for it
         size = self._settings.catalog_size if self._settings else None
-        return size is not None and size <= _CHEAP_LISTING
+        is_cheap = kept is not None or (size is not None and size <= _CHEAP_LISTING)
+        return error.code in _BROKEN and (self.mode == "list" or is_cheap)
 
     def _key(self, method: str, **params: Any) -> str:
         return canonical_key(method, {"protocolVersion": self.protocol_version, **params})
@@ -412,21 +409,15 @@ class ServerTools:
             if kept is not None:
                 return kept
             generation = self._listings.generation
-            listing = await list_everything(self._list_page, self._options.bounds)
+            listing = await list_everything(partial(list_page, self._client), self._options.bounds)
         self._left_out = listing.left_out
-        ttl = self._listing_ttl(listing)
+        ttl = self._options.listing_ttl or math.inf
+        if listing.ttl_seconds is not None and self.era == "modern":  # a legacy server states no time
+            ttl = listing.ttl_seconds
         self._listings.put(
             key, listing, ttl_seconds=ttl, scope=listing.scope, partition=partition, generation=generation
         )
         return listing
-
-    def _listing_ttl(self, listing: Listing) -> float:
-        if listing.ttl_seconds is not None and self.era == "modern":
-            return listing.ttl_seconds
-        return self._options.listing_ttl or float("inf")
-
-    async def _list_page(self, cursor: str | None) -> ListedPage:
-        return await list_page(self._client, cursor)
 
     @asynccontextmanager
     async def _deadline(self, seconds: float | None) -> AsyncGenerator[anyio.CancelScope]:
@@ -458,10 +449,6 @@ def require_request(query: str, limit: int) -> None:
 async def list_as_found(tools: ServerTools) -> Found:
     """Return every tool of a server as an answer, in the server's order."""
     return Found(tuple(FoundTool(tool.name, "", tool) for tool in await tools.list()), "list")
-
-
-def _is_unsupported(error: InvalidServerResultError | ServerRefusedError) -> bool:
-    return isinstance(error, ServerRefusedError) and error.code in _UNSUPPORTED
 
 
 def _each_once(pages: Sequence[SearchToolsResult]) -> tuple[FoundTool, ...]:

@@ -1,4 +1,4 @@
-"""What the SDK raises, turned into whose fault it is."""
+"""Exceptions of the SDK and of transports, as the `ServerError` that says whose fault it was."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ from tools_search_client.errors import (
     ServerTimeoutError,
     ServerUnavailableError,
 )
-
-__all__ = ["as_server_error", "server_faults"]
 
 
 @contextmanager
@@ -58,8 +56,8 @@ def as_server_error(error: BaseException, ended: str = "") -> ServerError:
         ended: Why the connection ended; empty while it lasts, and where that is not known.
     """
     faults = [_single(leaf, ended) for leaf in _leaves(error)]
-    told = [fault for fault in faults if fault.args[0]]
-    return (told or faults or [ServerUnavailableError("the connection ended")])[0]
+    explained = [fault for fault in faults if fault.args[0]]
+    return (explained or faults or [ServerUnavailableError("the connection ended")])[0]
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

@@ -1,8 +1,13 @@
 """Keeping one server connected for many tasks that ask it.
 
 The SDK's client must be entered and left by one task, and a server reached over HTTP that dies cancels that very task.
-So each server has a task of its own, which does nothing but hold the connection; whoever asks does so from its own
-task and gets a clean error when the connection ends. The next one to ask starts the next attempt.
+So each server has a task of its own, which does nothing but hold the connection; callers ask from their own tasks and
+get a clean error when the connection ends. The next caller starts the next attempt.
+
+    idle -> connecting      a caller wants the tools
+    connecting -> connected, or -> failed
+    connected -> failed     the connection ends
+    failed -> idle          at once, but callers get the same error until a pause is over that grows with each failure
 """
 
 from __future__ import annotations
@@ -18,8 +23,6 @@ import anyio
 from tools_search_client.errors import ServerError, ServerTimeoutError, ServerUnavailableError
 from tools_search_client.servers.diagnostics import Diagnostics, kept_diagnostics
 from tools_search_client.servers.discovery import ServerTools
-
-__all__ = ["Backoff", "OpenServer", "SupervisedServer"]
 
 _CLOSING_SECONDS: Final = 10.0
 """For a connection that ended to be tidied up; the SDK itself needs at most about six."""
@@ -48,7 +51,7 @@ class Backoff:
 
 
 class SupervisedServer:
-    """One server that is connected when somebody needs it, and again after it was lost.
+    """One server that is connected when a caller needs it, and again after it was lost.
 
     Args:
         open_server: Makes a fresh connection.
@@ -83,7 +86,7 @@ class SupervisedServer:
         return self._tools
 
     def quotation(self) -> str:
-        """Return what to append to the news that the server keeps somebody waiting: what it said last, or nothing."""
+        """Return an appendix for a message that the server keeps a caller waiting: its last diagnostics, or nothing."""
         return self._diagnostics.quotation() if self._diagnostics else ""
 
     async def tools(self) -> ServerTools:
@@ -103,7 +106,7 @@ class SupervisedServer:
         return self._tools
 
     async def run(self) -> None:
-        """Hold the connection until cancelled; what goes wrong is told to those who ask, never raised."""
+        """Hold the connection until cancelled; failures are raised to the callers of `tools`, never here."""
         while True:
             await self._wanted.wait()
             self._failure = None
