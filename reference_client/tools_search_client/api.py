@@ -5,7 +5,7 @@ from __future__ import annotations
 from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion
 
 from tools_search_client.conversation.catalog import Catalog, ServerOffer, SourceAnswer, ToolSource
-from tools_search_client.conversation.conversation import Conversation
+from tools_search_client.conversation.conversation import Conversation, Statistics
 from tools_search_client.conversation.messages import (
     Addition,
     Definition,
@@ -20,7 +20,6 @@ from tools_search_client.conversation.messages import (
 from tools_search_client.conversation.prompts import SEARCH_DESCRIPTION, SYSTEM_PROMPT_LINE
 from tools_search_client.conversation.search import Delegate
 from tools_search_client.conversation.sources import FederationSource, ListedSource
-from tools_search_client.conversation.statistics import Statistics
 from tools_search_client.errors import (
     AmbiguousToolError,
     ConfigurationError,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mcp_ext_tools_search.ranking import SimpleRanker, Ranker
+from mcp_ext_tools_search.ranking import Ranker, SimpleRanker
 from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import Tool
 from tools_search_client.federation.merging import RememberingRanker, merge, named_among_servers

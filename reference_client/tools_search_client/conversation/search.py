@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from mcp_ext_tools_search.for_models import is_for_model
 from mcp_ext_tools_search.ranking import Ranker
-from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion
+from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank
 from tools_search_hosts import SEPARATOR, qualified_name
 from tools_search_hosts.toolsets import Toolset
 from tools_search_ranking import never_silent
@@ -42,9 +42,6 @@ _LEAST_OF_A_WORD: Final = 10
 
 _MOST_CORRECTED: Final = 5
 """Names for which the closest are looked for; that is the one thing here that takes its time."""
-
-_VOTES_OF_OWN_RANKING: Final = 2
-"""As in `merging`: only the ranking on this side compares tools of different servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,9 +243,13 @@ def _fused(query: str, rankings: Sequence[Sequence[FoundTool]], ranker: Ranker) 
     if len(filled) < 2:
         return [tool for ranking in filled for tool in ranking]
     tools = {tool.name: tool for ranking in filled for tool in ranking}
-    together = [tool.name for tool in KnownTools(tools.values(), never_silent(ranker)).ranked(query)]
+
+    def rank_together(names: Sequence[str]) -> list[str]:
+        together = KnownTools((tools[name] for name in names), never_silent(ranker))
+        return [tool.name for tool in together.ranked(query)]
+
     names = [[tool.name for tool in ranking] for ranking in filled]
-    return [tools[name] for name, _ in reciprocal_rank_fusion([*names, *[together] * _VOTES_OF_OWN_RANKING])]
+    return [tools[name] for name, _ in fuse_and_rerank(names, rank_together)]
 
 
 def _each_once(tools: Iterable[FoundTool]) -> tuple[FoundTool, ...]:

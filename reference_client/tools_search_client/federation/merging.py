@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Final, Protocol, TypeAlias
 
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex, UpdatableIndex
-from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion
+from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank, reciprocal_rank_fusion
 from mcp_ext_tools_search.types import EXTENSION_ID, WHITE_SPACE, HitMetadata
 from mcp_types import Tool
 from tools_search_hosts import HttpTarget, StdioTarget, Target, UnusableTarget, qualified_name
@@ -28,8 +28,6 @@ from tools_search_client.found import Found, FoundTool
 
 _Key: TypeAlias = tuple[int, str]
 """The position of the first server with the same target, and the tool's own name: the same twice is a duplicate."""
-
-_VOTES_OF_OWN_RANKING: Final = 2
 
 _OF_A_SEARCH: Final = ("score", "matched")
 
@@ -84,10 +82,13 @@ def merge(
     as_one = {keys[tool.name]: None for tool in together if tool.name in keys}
     others = [[key for key in ranking if key not in as_one] for ranking in by_target.values()]
     rankings = [ranking for ranking in (list(as_one), *others) if ranking]
-    if len(rankings) > 1:
+
+    def rank_together(_: Sequence[_Key]) -> list[_Key]:
         index = ranker([_definition(candidates[key].tool, name) for name, key in keys.items()])
-        rankings += [[keys[hit.name] for hit in index.search(query)]] * _VOTES_OF_OWN_RANKING
-    fused = [replace(candidates[key], weight=weight) for key, weight in reciprocal_rank_fusion(rankings)]
+        return [keys[hit.name] for hit in index.search(query)]
+
+    weights = fuse_and_rerank(rankings, rank_together) if len(rankings) > 1 else reciprocal_rank_fusion(rankings)
+    fused = [replace(candidates[key], weight=weight) for key, weight in weights]
     named = query.strip(WHITE_SPACE)
     return sorted(fused, key=lambda tool: named not in (tool.name, tool.tool.name))[:limit]
 
