@@ -21,8 +21,8 @@ from rich.text import Text
 
 from tools_search_client.chat.keyboard import Keyboard
 from tools_search_client.cli.output import HOW_TO_ALLOW
-from tools_search_client.conversation.messages import Forward, Reply, ToolCall
 from tools_search_client.conversation.conversation import Statistics
+from tools_search_client.conversation.messages import Forward, Reply, ToolCall
 from tools_search_client.providers.results import text_length
 from tools_search_client.text import one_line, printable, shorten
 

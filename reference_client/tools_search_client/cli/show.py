@@ -22,9 +22,8 @@ from tools_search_client.cli.output import (
 )
 from tools_search_client.cli.targets import Target, least_confidence_option, server_options
 from tools_search_client.conversation.conversation import Conversation
-from tools_search_client.conversation.messages import estimate_tokens
+from tools_search_client.conversation.messages import TokenCounts, estimate_tokens
 from tools_search_client.conversation.sources import FederationSource
-from tools_search_client.conversation.messages import TokenCounts
 from tools_search_client.federation.configuration import ToolDiscovery
 from tools_search_client.federation.federation import Federation
 from tools_search_client.found import (

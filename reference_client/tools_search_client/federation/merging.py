@@ -18,7 +18,7 @@ from typing import Final, Protocol, TypeAlias
 
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex, UpdatableIndex
 from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank, reciprocal_rank_fusion
-from mcp_ext_tools_search.types import EXTENSION_ID, WHITE_SPACE, HitMetadata
+from mcp_ext_tools_search.types import EXTENSION_ID, WHITE_SPACE, HitMetadata, published_metadata
 from mcp_types import Tool
 from tools_search_hosts import HttpTarget, StdioTarget, Target, UnusableTarget, qualified_name
 from tools_search_hosts.names import tool_among_servers
@@ -117,10 +117,10 @@ def _address(target: Target) -> str | tuple[str, ...]:
 
 def _definition(tool: Tool, name: str) -> Tool:
     """Return `tool` under another name, without its server's remarks on one search, which are no part of it."""
-    labels = (tool.meta or {}).get(EXTENSION_ID)
-    if not isinstance(labels, Mapping):
+    labels = published_metadata(tool.meta)
+    if not labels:
         return tool.model_copy(update={"name": name})
-    lasting = {member: value for member, value in labels.items() if member not in _OF_A_SEARCH}  # pyright: ignore[reportUnknownVariableType] - JSON
+    lasting = {member: value for member, value in labels.items() if member not in _OF_A_SEARCH}
     return tool.model_copy(update={"name": name, "meta": {**(tool.meta or {}), EXTENSION_ID: lasting}})
 
 
