@@ -46,7 +46,7 @@ async def test_a_signal_ends_it_with_its_own_exit_code_and_leaves_no_process(
             code = await process.wait()
         await until(lambda: not is_alive(server.pid))
     assert (code, errors.decode()) == (128 + number, f"Error: interrupted by {number.name}\n")
-    assert json.loads(output)["error"]["type"] == "InterruptionError"
+    assert json.loads(output)["error"]["type"] == "Interrupted"
 
 
 @pytest.mark.anyio

@@ -88,7 +88,8 @@ def _run(given: Sequence[str]) -> int:
     except (click.ClickException, click.Abort, ToolsSearchClientError, InterruptionError, OSError) as error:
         message, code = _explained(error)
         if "--json" in given[: given.index("--") if "--" in given else len(given)]:
-            print_json({"error": {"type": type(error).__name__, "message": message}})
+            kind = "Interrupted" if isinstance(error, InterruptionError) else type(error).__name__
+            print_json({"error": {"type": kind, "message": message}})
         if isinstance(error, click.ClickException):
             error.show()
         else:
@@ -99,7 +100,11 @@ def _run(given: Sequence[str]) -> int:
 
 
 def _explained(error: Exception) -> tuple[str, int]:
-    """Return the message and the exit code for an error."""
+    """Return the message and the exit code for an error.
+
+    Raises:
+        OSError: Standard output cannot be written.
+    """
     match error:
         case click.ClickException():
             return error.format_message(), error.exit_code

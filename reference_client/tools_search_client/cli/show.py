@@ -134,8 +134,8 @@ async def _status(servers: Federation, target: Target, listing: FederatedListing
 def search(query: str, limit: int, target: Target, *, least_confidence: float | None, as_json: bool) -> int:
     """Find the tools that fit QUERY, a few words that describe the need.
 
-    Servers that offer tools/search are searched; the others are listed and ranked on this side. The answers are merged
-    by rank.
+    Servers that offer tools/search are searched; the others are listed, and this client ranks their tools. The answers
+    are merged by rank.
     """
     target = target.with_least_confidence(least_confidence)
     try:

@@ -90,7 +90,7 @@ least_confidence_option = click.option(
     "--least-confidence",
     type=click.FloatRange(0, 1),
     metavar="SHARE",
-    help="When tools are ranked on this side, leave out those that are less likely to fit than this. Default: "
+    help="Where this client ranks, leave out tools that are less likely to fit than this. Default: "
     f"`tool_discovery` of the configuration, or {DEFAULT_LEAST_CONFIDENCE}.",
 )
 
