@@ -101,7 +101,7 @@ def test_every_further_page_of_the_server_is_among_the_pages():
     assert written == {page for group in PAGES for page in group if page.startswith("reference_server/docs/")}
 
 
-def test_no_more_is_left_out_than_what_nobody_can_run_here():
+def test_only_blocks_that_cannot_run_here_are_left_out():
     assert {block.marks["not run"] for block in ALL if "not run" in block.marks} == NOT_RUN
     assert [block.marks["ci"] for block in ALL if "ci" in block.marks] == ["demo", "tests"]
     assert len(ALL) >= 20
@@ -110,7 +110,7 @@ def test_no_more_is_left_out_than_what_nobody_can_run_here():
 
 
 @pytest.mark.parametrize("block", [block for block in ALL if block.language == "python"], ids=lambda block: block.page)
-def test_what_is_printed_as_python_is_a_whole_program(block: Block):
+def test_python_blocks_are_whole_programs(block: Block):
     compile(block.text, f"{block.page}:{block.line}", "exec", dont_inherit=True)
 
 

@@ -1,4 +1,4 @@
-"""What the three programs have in common on a terminal: help, errors for programs, and machines where little works."""
+"""Common behavior of the three programs on a terminal: help, errors as JSON, and machines where little works."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def run(
 
 @pytest.mark.parametrize("page", PAGES, ids=" ".join)
 @pytest.mark.parametrize("columns", ["60", "100"])
-def test_every_help_page_shows_an_example_and_nothing_that_it_does_not_mean(page: tuple[str, ...], columns: str):
+def test_every_help_page_shows_an_example_and_no_stray_markup(page: tuple[str, ...], columns: str):
     done = click.testing.CliRunner().invoke(
         PROGRAMS[page[0]], [*page[1:], "--help"], prog_name=page[0], terminal_width=int(columns)
     )
@@ -88,7 +88,7 @@ def test_examples_on_a_help_page_are_commands_that_the_program_takes(page: tuple
 
 
 @pytest.mark.parametrize("words", JSON, ids=" ".join)
-def test_programs_get_an_object_where_there_is_no_answer(words: list[str], tmp_path: Path):
+def test_with_json_an_error_is_an_object(words: list[str], tmp_path: Path):
     told = run(words, folder=tmp_path)
     plain = run([word for word in words if word != "--json"], folder=tmp_path)
     assert told.returncode != 0
@@ -99,7 +99,7 @@ def test_programs_get_an_object_where_there_is_no_answer(words: list[str], tmp_p
     assert error["message"].split()[0] in told.stderr
 
 
-def test_what_is_asked_of_the_target_is_not_asked_of_the_suite(tmp_path: Path):
+def test_options_of_the_target_are_not_options_of_the_suite(tmp_path: Path):
     done = run(["tools-search-conformance", "server", "--", f"{NOWHERE}/program", "--json"], folder=tmp_path)
     assert (done.returncode, done.stdout) == (3, "")
 
@@ -122,7 +122,7 @@ def test_a_folder_for_reports_that_cannot_be_written_is_wrong_usage_and_named(wo
     ],
     ids=str,
 )
-def test_a_full_disk_is_told_as_what_it_is(words: list[str], code: int):
+def test_a_full_disk_is_reported(words: list[str], code: int):
     command = ["sh", "-c", 'exec "$@" >/dev/full', "sh", sys.executable, "-m", MODULES[words[0]], *words[1:]]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == code
@@ -134,7 +134,7 @@ def test_a_full_disk_is_told_as_what_it_is(words: list[str], code: int):
     [["tools-search-conformance", "list"], ["tools-search-conformance", "docs", "draft"]],
     ids=" ".join,
 )
-def test_a_reader_that_has_seen_enough_is_no_verdict(words: list[str]):
+def test_a_closed_pipe_is_not_reported_as_a_verdict(words: list[str]):
     command = [sys.executable, "-m", MODULES[words[0]], *words[1:]]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -108,7 +108,7 @@ async def test_the_page_to_copy_searches_or_falls_back(liar: Any, fault: str, as
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("fault", ["refuses:-32602", "busy:60000"])
-async def test_the_page_to_copy_raises_what_listing_does_not_mend(liar: Any, fault: str):
+async def test_the_page_to_copy_raises_errors_that_listing_would_not_avoid(liar: Any, fault: str):
     server = liar(fault)
 
     async def find() -> None:

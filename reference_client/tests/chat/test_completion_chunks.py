@@ -43,7 +43,7 @@ def test_a_call_is_put_together_however_its_pieces_come(pieces: list[Json]):
 
 
 @pytest.mark.parametrize("places", [(0, 1), (0, 0), (None, None)])
-def test_calls_are_told_apart_by_place_or_by_id(places: tuple[int | None, int | None]):
+def test_calls_are_distinguished_by_place_or_by_id(places: tuple[int | None, int | None]):
     first, second = places
     pieces = [call("one", "{}", index=first, id="a"), call("two", "{}", index=second, id="b")]
     assert put_together(*pieces) == [("a", "one", "{}"), ("b", "two", "{}")]
@@ -53,7 +53,7 @@ def test_arguments_that_are_an_object_stay_one():
     assert put_together(call("one", {"x": 1}, index=0, id="a")) == [("a", "one", {"x": 1})]
 
 
-def test_what_a_service_adds_is_kept():
+def test_members_that_a_service_adds_are_kept():
     chunks = CompletionChunks()
     for reasoning in ("Let me ", "think."):
         delta = {"role": "assistant", "reasoning_content": reasoning, "details": [reasoning]}

@@ -115,7 +115,7 @@ def test_a_tool_is_searched_asked_about_called_and_its_result_answered(session: 
     assert len(session.stage.requests) == 3
 
 
-def test_what_servers_write_reaches_the_terminal_without_control_characters(session: Session):
+def test_control_characters_of_servers_do_not_reach_the_terminal(session: Session):
     session.plays(
         session.finds("make_alpha"), Play("", [("good__make_alpha", {})]), Play("Seen: \x1b]0;owned\x07\u202e.")
     )
@@ -128,7 +128,7 @@ def test_what_servers_write_reaches_the_terminal_without_control_characters(sess
     assert "\u202e" not in session.terminal.raw
 
 
-def test_a_call_that_is_refused_is_not_made_and_the_model_told(session: Session):
+def test_a_refused_call_is_not_made_and_the_model_learns_of_it(session: Session):
     session.plays(session.finds("good__make_beta"), Play("", [("good__make_beta", {})]), Play("As you like."))
     session.say("make a beta thing")
     session.terminal.until_prompt()
@@ -138,7 +138,7 @@ def test_a_call_that_is_refused_is_not_made_and_the_model_told(session: Session)
     assert "The user does not allow this call." in session.sent()
 
 
-def test_what_was_typed_before_a_question_does_not_answer_it(session: Session):
+def test_text_typed_before_a_question_does_not_answer_it(session: Session):
     session.plays(session.finds("good__make_beta"), Play("", [("good__make_beta", {})]), Play("As you like."))
     before = session.asked.asked("tools/call")
     session.terminal.type("make a beta thing\ry\r")
@@ -213,7 +213,7 @@ def test_ctrl_c_at_a_question_calls_nothing_and_keeps_the_conversation(session: 
     ],
     ids=["key", "model", "context", "broken-off", "nonsense"],
 )
-def test_a_turn_that_failed_is_told_in_one_line_and_can_be_retried(session: Session, failure: Play, told: str):
+def test_a_failed_turn_is_reported_in_one_line_and_can_be_retried(session: Session, failure: Play, told: str):
     session.plays(failure, Play("Now it works."))
     failed = session.turn("hello")
     assert told in failed
@@ -237,7 +237,7 @@ def test_too_many_requests_are_sent_again_after_the_time_that_is_asked_for(sessi
     assert "Now." in answered
 
 
-def test_what_is_shown_of_calls_fits_a_narrow_terminal(session: Session):
+def test_lines_about_calls_fit_a_narrow_terminal(session: Session):
     session.terminal.resize(30)
     session.plays(
         session.finds("good__make_zeta"), Play("", [("good__make_zeta", {"text": "word " * 9})]), Play("Done.")
@@ -265,7 +265,7 @@ def test_words_that_begin_with_a_slash_are_for_the_program(session: Session):
     assert "find it" not in session.sent()
 
 
-def test_ctrl_c_twice_leaves_with_what_was_saved(tmp_path: Path, liar: Any):
+def test_ctrl_c_twice_leaves_and_shows_the_savings(tmp_path: Path, liar: Any):
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"one": liar().as_configured()}}))
     nowhere = {"OPENAI_API_KEY": "secret", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
     terminal = Terminal([*CHAT, str(tmp_path / "mcp.json")], nowhere)

@@ -104,12 +104,12 @@ def test_a_model_that_never_ends_is_stopped(ask: Ask, played: Stage):
     assert len(played.requests) == 4
 
 
-def test_a_result_that_is_too_long_is_cut_and_the_model_told(ask: Ask, played: Stage):
+def test_a_long_result_is_cut_with_a_note_for_the_model(ask: Ask, played: Stage):
     ask("make it", "--yes", "--max-result", "10", steps=(SEARCH, CALL, Play("Short.")))
     assert played.requests[-1]["messages"][-1]["content"].startswith('{"name": "\n[cut: 38 more characters')
 
 
-def test_a_tool_whose_server_dies_is_told_and_the_answer_goes_on(ask: Ask):
+def test_the_answer_goes_on_after_the_server_of_a_tool_died(ask: Ask):
     outcome = ask("make it", "--yes", fault="call-dies", steps=(SEARCH, CALL, Play("It died.")))
     assert (outcome.code, outcome.output) == (0, "It died.\n")
     assert "✗ Error: Server 'one' failed to call" in outcome.errors
@@ -119,14 +119,12 @@ def test_a_tool_whose_server_dies_is_told_and_the_answer_goes_on(ask: Ask):
     ("arguments", "number"),
     [([], 1), (["--tool-search", "off"], 6), (["--tool-search", "auto"], 6), (["--show-found", "call-tool"], 2)],
 )
-def test_what_the_model_has_to_begin_with_is_chosen_by_options(
-    ask: Ask, played: Stage, arguments: list[str], number: int
-):
+def test_options_choose_the_tools_of_the_first_request(ask: Ask, played: Stage, arguments: list[str], number: int):
     ask("hello", *arguments, steps=(Play("Good day."),))
     assert len(played.requests[0]["tools"]) == number
 
 
-def test_a_model_that_says_nothing_or_too_much_is_told_of(ask: Ask):
+def test_empty_and_cut_answers_are_noted(ask: Ask):
     assert "the model answered nothing" in ask("hello", steps=(Play(""),)).errors
     assert "the model stopped: length" in ask("hello", steps=(Play("Once upon", stop="length"),)).errors
 
@@ -140,7 +138,7 @@ def test_a_model_that_says_nothing_or_too_much_is_told_of(ask: Ask):
         (["--toolset", "nothing"], "no toolset is named 'nothing'"),
     ],
 )
-def test_wrong_use_is_told_before_anything_is_sent(ask: Ask, played: Stage, arguments: list[str], said: str):
+def test_wrong_usage_is_reported_before_anything_is_sent(ask: Ask, played: Stage, arguments: list[str], said: str):
     outcome = ask("hello", *arguments)
     assert (outcome.code, outcome.output) == (2, "")
     assert said in outcome.errors
@@ -152,7 +150,7 @@ def test_a_model_called_claude_is_one_of_anthropic(ask: Ask):
 
 
 @pytest.mark.parametrize("name", ["openai", "anthropic"])
-def test_a_missing_sdk_is_told_with_the_extra_that_has_it(ask: Ask, monkeypatch: pytest.MonkeyPatch, name: str):
+def test_a_missing_sdk_is_reported_with_the_extra_that_has_it(ask: Ask, monkeypatch: pytest.MonkeyPatch, name: str):
     monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
     outcome = ask("hello", "--provider", name)
@@ -160,13 +158,13 @@ def test_a_missing_sdk_is_told_with_the_extra_that_has_it(ask: Ask, monkeypatch:
     assert f"'mcp-ext-tools-search[{name}]'" in outcome.errors
 
 
-def test_an_endpoint_that_is_not_there_is_told(ask: Ask):
+def test_an_unreachable_endpoint_is_reported(ask: Ask):
     outcome = ask("hello", "--base-url", "http://127.0.0.1:9/v1")
     assert (outcome.code, outcome.output) == (1, "")
     assert "http://127.0.0.1:9/v1 cannot be reached" in outcome.errors
 
 
-def test_a_service_that_goes_on_failing_is_told_in_the_end(ask: Ask, played: Stage):
+def test_a_service_that_goes_on_failing_is_reported_in_the_end(ask: Ask, played: Stage):
     failing = Play(status=503, headers={"retry-after": "0"}, said="out of order")
     outcome = ask("hello", steps=(failing, failing, failing, Play("too late")))
     assert (outcome.code, len(played.requests)) == (1, 3)

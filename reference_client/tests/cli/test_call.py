@@ -22,7 +22,7 @@ from .conftest import Run, command_line
 PROGRAM = [sys.executable, "-m", "tools_search_client"]
 
 
-def test_call_prints_what_the_tool_says(run: Run, config: Path):
+def test_call_prints_the_text_of_the_result(run: Run, config: Path):
     outcome = run("call", "add_numbers", '{"first": 2, "second": 3}', "--config", config, "--yes")
     assert (outcome.code, outcome.output) == (0, "5\n")
 

@@ -33,7 +33,7 @@ def test_every_command_explains_itself(run: Run, command: tuple[str, ...]):
     assert "Usage: tools-search-client" in outcome.output
 
 
-def test_the_version_is_told(run: Run):
+def test_the_version_is_printed(run: Run):
     assert "tools-search-client" in run("--version").output
 
 

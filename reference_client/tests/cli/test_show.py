@@ -35,7 +35,7 @@ def test_tools_are_shown_as_loaded_or_deferred_where_they_are_loaded_on_demand(
     assert "deferred" in run("tools", "--config", config).output
 
 
-def test_stats_tell_what_listing_costs_and_what_finding_on_demand_saves(
+def test_stats_show_the_cost_of_listing_and_the_savings_of_finding_on_demand(
     run: Run, reference_server: StdioTarget, plain_server: StdioTarget, write_configuration: Write
 ):
     many = {"command": reference_server.command, "args": [*reference_server.args], "defer_loading": True}
@@ -80,7 +80,7 @@ def test_search_prints_ranked_tools_and_every_server_as_json(run: Run, config: P
     assert answer["servers"][2]["failure"]["kind"] == "unavailable"
 
 
-def test_search_prints_plain_lines_into_a_pipe_and_failures_beside_it(run: Run, config: Path):
+def test_search_prints_plain_lines_into_a_pipe_and_failures_on_standard_error(run: Run, config: Path):
     outcome = run("search", "add two numbers", "--config", config, "--limit", "1")
     heading, first = outcome.output.splitlines()
     assert heading.split("\t") == ["#", "tool", "score", "by", "matched", "description"]
@@ -154,7 +154,7 @@ def test_servers_shows_what_each_offers(run: Run, config: Path):
     assert outcome.code == 0
 
 
-def test_servers_as_json_tells_the_settings(run: Run, config: Path):
+def test_servers_as_json_has_the_settings(run: Run, config: Path):
     one, plain, gone = run("servers", "--config", config, "--json").json["servers"]
     assert (one["settings"], plain["settings"], gone["settings"]) == ({"catalogSize": 6}, None, None)
     assert (plain["serverInfo"]["name"], plain["tools"]) == ("plain", 3)
@@ -180,7 +180,7 @@ def test_tools_lists_every_tool_by_the_name_to_call_it_by(run: Run, config: Path
     assert [tool["name"] for tool in as_json["tools"]] == names
 
 
-def test_what_a_server_writes_cannot_command_the_terminal(run: Run, liar: Any):
+def test_text_of_a_server_cannot_command_the_terminal(run: Run, liar: Any):
     outcome = run("tools", "--command", command_line(liar("dressed-up").target))
     assert "\x1b" not in outcome.output
     assert "\u202e" not in outcome.output

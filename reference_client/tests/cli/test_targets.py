@@ -68,7 +68,7 @@ def test_the_legacy_era_can_be_asked_for(run: Run, plain_server: StdioTarget):
         ("nonsense",),
     ],
 )
-def test_wrong_use_ends_with_two_and_says_what_is_wrong(run: Run, arguments: tuple[str, ...]):
+def test_wrong_usage_ends_with_two_and_the_reason(run: Run, arguments: tuple[str, ...]):
     outcome = run(*arguments)
     assert outcome.code == 2
     assert "Error" in outcome.errors
@@ -79,7 +79,7 @@ def test_an_address_is_sent_its_headers(run: Run):
     assert outcome.code == 1
 
 
-def test_verbose_shows_what_the_protocol_library_logs(config: Path):
+def test_verbose_shows_the_log_of_the_protocol_library(config: Path):
     program = [sys.executable, "-m", "tools_search_client", "servers", "--config", str(config), "--verbose"]
     done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=30)
     assert "DEBUG" in done.stderr or "debug" in done.stderr.lower() or "httpx" in done.stderr

@@ -58,7 +58,7 @@ def test_extra_servers_are_installed_once(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert sum("install" in command for command in commands) == 2
 
 
-def test_what_cannot_be_installed_is_done_without_and_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_a_failed_installation_becomes_a_note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     def run(command: Sequence[str]) -> Ran:
         if command[-1] == "--version":
             return finished(command, output="v22.1.0")
@@ -105,7 +105,7 @@ def test_a_cache_that_cannot_be_written_is_done_without_and_named(tmp_path: Path
     )
 
 
-def test_of_what_npm_says_the_reason_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_the_reason_is_picked_from_the_output_of_npm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     said = (
         "npm error code ENOTFOUND\nnpm error network request to http://registry/x failed, reason: no such host\n"
         "npm error network This is a problem related to network connectivity.\n"

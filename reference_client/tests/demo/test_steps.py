@@ -71,7 +71,7 @@ class Gateway:
         return (ServerDescription(ServerReport("", "search", "modern", 1.0)),)
 
 
-def test_what_is_said_of_the_ranking_is_what_was_measured():
+def test_the_quoted_quality_of_the_ranking_is_the_measured_one():
     records = (Path(__file__).parents[3] / "benchmarks/RESULTS.md").read_text(encoding="utf-8")
     means = records.partition("Means over the sets")[2]
     row = re.search(r"^\| fielded \| (\S+) \| (\S+) \|", means, re.MULTILINE)
@@ -109,7 +109,7 @@ async def test_a_server_that_does_not_answer_fails_the_fallback(tmp_path: Path):
         (negotiate, Gateway(), "no server/discover"),
     ],
 )
-async def test_a_step_believes_only_what_it_sees(
+async def test_a_step_fails_unless_it_sees_the_effect(
     step: Callable[[Stage], Awaitable[Shown]], gateway: Gateway, told: str, tmp_path: Path
 ):
     with pytest.raises(StepError, match=told):

@@ -79,7 +79,7 @@ NO_ANSWERS: list[Any] = [
 @pytest.mark.anyio
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("wrong", NO_ANSWERS)
-async def test_what_is_no_answer_is_refused_and_changes_nothing(kind: Any, wrong: Any):
+async def test_an_invalid_answer_is_refused_and_changes_nothing(kind: Any, wrong: Any):
     _, adapter = await begun(kind)
     before = adapter.request()
     with pytest.raises(InvalidAnswerError):
@@ -129,7 +129,7 @@ async def test_a_call_that_was_cut_off_is_never_carried_out(kind: Any, stop: str
 
 
 @pytest.mark.anyio
-async def test_calls_without_an_id_or_with_the_same_one_are_told_apart():
+async def test_calls_without_an_id_or_with_the_same_one_get_ids():
     conversation, adapter = await begun(ChatCompletions)
     given = answer(ChatCompletions, *[("shop__delete_order", {"number": number}) for number in range(3)])
     for call, key in zip(given["choices"][0]["message"]["tool_calls"], ("x", "x", ""), strict=True):
@@ -188,7 +188,7 @@ async def test_of_more_tools_than_the_provider_takes_the_last_are_found_by_searc
 
 
 @pytest.mark.anyio
-async def test_what_the_description_of_the_search_has_no_room_for_stands_at_its_first_parameter():
+async def test_the_end_of_a_long_search_description_stands_at_its_first_parameter():
     wordy = Tool(name="wordy", description="y" * 2_000, input_schema={"type": "object"})
     servers = {f"server_{number}": [DELETE] for number in range(30)}
     source = ListedSource.of({"bar": [wordy], **servers}, deferred=servers)
@@ -219,7 +219,7 @@ async def test_a_wrong_call_by_call_tool_is_answered(kind: Any, wrong: dict[str,
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("kind", KINDS)
-async def test_by_call_tool_a_host_decides_by_what_the_inner_tool_states(kind: Any):
+async def test_with_call_tool_a_host_sees_the_inner_tool(kind: Any):
     conversation, adapter = await begun(kind, {"shop"}, call_tool=True)
     said = adapter.read(answer(kind, ("search_tools", {"tool_names": ["delete_order"]})))
     taken = await conversation.take(said.calls[0])
@@ -234,7 +234,7 @@ async def test_by_call_tool_a_host_decides_by_what_the_inner_tool_states(kind: A
 
 
 @pytest.mark.anyio
-async def test_what_a_search_found_is_deferred_in_messages_and_referred_to_where_it_was_found():
+async def test_in_messages_a_found_tool_is_deferred_and_referred_to_where_it_was_found():
     conversation, adapter = await begun(AnthropicMessages, {"shop"})
     said = adapter.read(answer(AnthropicMessages, ("search_tools", {"tool_names": ["delete_order", "other"]})))
     adapter.answer(said.calls[0], await taken_reply(conversation, said.calls[0]))
@@ -245,7 +245,7 @@ async def test_what_a_search_found_is_deferred_in_messages_and_referred_to_where
 
 
 @pytest.mark.anyio
-async def test_what_a_search_found_stands_in_its_output_in_responses():
+async def test_in_responses_a_found_tool_stands_in_the_output_of_the_search():
     conversation, adapter = await begun(OpenAIResponses, {"shop"})
     assert [tool["type"] for tool in adapter.request()["tools"]] == ["tool_search"]
     said = adapter.read(answer(OpenAIResponses, ("tool_search", {"tool_names": ["delete_order"]})))
@@ -264,7 +264,7 @@ async def test_what_a_search_found_stands_in_its_output_in_responses():
         (AnthropicMessages, {"tool_changes": True}, ("system", "content", "tool")),
     ],
 )
-async def test_what_the_host_found_before_a_turn_is_added_at_its_place(kind: Any, options: Any, place: Any):
+async def test_tools_found_before_a_turn_are_added_in_place(kind: Any, options: Any, place: Any):
     source = ListedSource.of({"shop": [DELETE], "bar": [DELETE]}, deferred={"shop"})
 
     async def delegate(text: str) -> list[str]:
@@ -287,7 +287,7 @@ async def test_what_the_host_found_before_a_turn_is_added_at_its_place(kind: Any
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("kind", KINDS)
-async def test_news_of_a_turn_that_was_dropped_is_told_again(kind: Any):
+async def test_notices_of_a_dropped_turn_are_repeated(kind: Any):
     source = ListedSource.of({"shop": [DELETE], "bar": [DELETE]})
     conversation = Conversation(source, ToolDiscovery(enabled=True))
     adapter = kind(conversation, "a-model")
@@ -347,7 +347,7 @@ IN_WORDS = [
         (Gemini, {"reads_media": False}, []),
     ],
 )
-async def test_what_a_provider_can_show_is_shown_and_the_rest_is_told_in_words(
+async def test_media_that_a_provider_can_show_is_shown_and_the_rest_described(
     kind: Any, options: Any, shown: list[int]
 ):
     _, adapter = await begun(kind, **options)

@@ -297,7 +297,7 @@ def visible(provider: str, body: dict[str, Any]) -> list[tuple[str, str, list[st
 @pytest.mark.parametrize("name", VARIANTS)
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(catalogs, st.lists(results, min_size=1, max_size=4), st.lists(actions, min_size=1, max_size=8))
-def test_every_request_is_what_the_provider_takes_and_keeps_what_was_sent_before(
+def test_the_provider_accepts_every_request_and_earlier_content_is_kept(
     name: str, catalog: Any, outcomes: list[CallToolResult], played: list[tuple[str, Any]]
 ):
     async def play() -> None:

@@ -183,7 +183,7 @@ async def test_a_tool_is_found_loaded_called_and_answered_and_the_next_turn_goes
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("way", WAYS)
-async def test_what_was_interrupted_does_not_stand_in_the_way_of_the_next_turn(way: str):
+async def test_an_interrupted_turn_does_not_hinder_the_next_one(way: str):
     start, connect, search, _ = WAYS[way]
     asks = Step("I look.", calls=[(search, {"query": "find order"}), ("clock__what_time", {})])
     steps = (asks, Step("Good."), asks, Step("As if nothing was."))
