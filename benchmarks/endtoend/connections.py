@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager, closing
 from typing import Any, Final, Literal, Protocol
 
 from mcp import Client
-from mcp_ext_tools_search.client import search_tools
-from mcp_ext_tools_search.client.raw import raw_request
+from mcp_ext_tools_search.client import raw_request, search_tools
 from mcp_ext_tools_search.types import METHOD
 from mcp_types import EmptyResult, ListToolsRequest, ListToolsResult, PaginatedRequestParams, Request, RequestParams
 

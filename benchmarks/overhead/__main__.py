@@ -20,8 +20,7 @@ from typing import Any, TypeAlias
 import anyio
 import click
 from mcp import Client, MCPError
-from mcp_ext_tools_search.client import TOOLS_SEARCH, search_tools
-from mcp_ext_tools_search.client.raw import raw_request
+from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request, search_tools
 from mcp_ext_tools_search.types import METHOD
 from mcp_types import Tool
 from tools_search_ranking import FieldedRanker, floored

@@ -12,8 +12,7 @@ import anyio
 import httpx2
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
-from mcp_ext_tools_search.client import TOOLS_SEARCH
-from mcp_ext_tools_search.client.raw import raw_request
+from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request
 from mcp_types import INVALID_PARAMS
 
 from benchmarks.soak.world import TOPICS, Era, Ledger, World, codeword

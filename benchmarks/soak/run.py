@@ -20,7 +20,7 @@ import anyio
 import anyio.to_thread
 import httpx2
 from mcp import Client, MCPError
-from mcp_ext_tools_search.client.raw import raw_request
+from mcp_ext_tools_search.client import raw_request
 
 from benchmarks.soak.callers import Caller, client_of
 from benchmarks.soak.world import Era, Ledger, Plan, World

@@ -16,7 +16,7 @@ import anyio
 from mcp import Client, MCPError, StdioServerParameters
 from mcp_ext_tools_search.client import (
     TOOLS_SEARCH,
-    InvalidSearchResult,
+    InvalidSearchResultError,
     is_for_model,
     list_page,
     read_pages,
@@ -45,7 +45,7 @@ async def find_tools(client: Client, query: str, *, limit: int | None = 5) -> li
     try:
         # Waits for a server that is busy, and starts over once when a cursor is refused.
         return for_model(await read_pages(client, query, limit=limit, enough=is_enough))[:limit]
-    except InvalidSearchResult:
+    except InvalidSearchResultError:
         return await list_and_rank(client, query, limit=limit)
     except MCPError as error:
         if error.code not in (METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY):

@@ -20,8 +20,6 @@ import struct
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["MIN_KEY_BYTES", "CursorKey", "InvalidCursor", "answer_digest"]
-
 MIN_KEY_BYTES: Final = 32
 """Shortest key that is accepted: as many bytes as the output of SHA-256."""
 
@@ -36,7 +34,7 @@ _TOKEN_CHARS: Final = 4 * (_BODY.size + _MAC_BYTES) // 3
 _NOTE: Final = re.compile(r"[0-9A-Za-z_-]{1,1024}")
 
 
-class InvalidCursor(ValueError):
+class InvalidCursorError(ValueError):
     """A cursor that this key did not issue for this query and this answer."""
 
 
@@ -98,7 +96,7 @@ class CursorKey:
         """Return the note of a cursor, empty where it has none.
 
         Raises:
-            InvalidCursor: It was not issued with this key for this query.
+            InvalidCursorError: It was not issued with this key for this query.
         """
         return self._opened(cursor, query)[1]
 
@@ -106,7 +104,7 @@ class CursorKey:
         """Return the position at which the answer has to be as it was, for `read` to accept the cursor.
 
         Raises:
-            InvalidCursor: It was not issued with this key for this query.
+            InvalidCursorError: It was not issued with this key for this query.
         """
         body, _ = self._opened(cursor, query)
         return _BODY.unpack(body)[1]
@@ -115,19 +113,19 @@ class CursorKey:
         """Return the position that `cursor` stands for.
 
         Raises:
-            InvalidCursor: It was not issued with this key for this query, or the answer has changed since.
+            InvalidCursorError: It was not issued with this key for this query, or the answer has changed since.
         """
         body, _ = self._opened(cursor, query)
         version, position, digest = _BODY.unpack(body)
         if version != _VERSION or not hmac.compare_digest(digest, answer):
-            raise InvalidCursor("has expired because the catalog changed: search again without a cursor")
+            raise InvalidCursorError("has expired because the catalog changed: search again without a cursor")
         return position
 
     def _opened(self, cursor: str, query: str) -> tuple[bytes, str]:
         body, mac, note = _split(cursor)
         # The query is authenticated and not stored: a cursor of another query fails exactly as a forged one does.
         if not hmac.compare_digest(mac, self._mac(body, query, note)):
-            raise InvalidCursor("was not issued by this server for this query")
+            raise InvalidCursorError("was not issued by this server for this query")
         return body, note
 
     def _mac(self, body: bytes, query: str, note: str) -> bytes:
@@ -140,9 +138,9 @@ class CursorKey:
 def _split(cursor: str) -> tuple[bytes, bytes, str]:
     text, dot, note = cursor.partition(".")
     if len(text) != _TOKEN_CHARS or (dot and not _NOTE.fullmatch(note)):
-        raise InvalidCursor("was not issued by this server for this query")
+        raise InvalidCursorError("was not issued by this server for this query")
     try:
         token = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
     except (UnicodeEncodeError, binascii.Error) as error:
-        raise InvalidCursor("was not issued by this server for this query") from error
+        raise InvalidCursorError("was not issued by this server for this query") from error
     return token[: _BODY.size], token[_BODY.size :], note

@@ -23,20 +23,6 @@ from mcp_types import (
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
 from pydantic.alias_generators import to_camel
 
-__all__ = [
-    "EXTENSION_ID",
-    "METHOD",
-    "WHITE_SPACE",
-    "BusyData",
-    "ClientSettings",
-    "HitMetadata",
-    "SearchToolsRequest",
-    "SearchToolsRequestParams",
-    "SearchToolsResult",
-    "ServerSettings",
-    "published_metadata",
-]
-
 EXTENSION_ID: Final = "io.github.tools-search/tools-search"
 """The extension's identifier in capabilities and in `Tool._meta`. Provisional and unofficial."""
 

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from mcp import Client, MCPError
 from mcp.server import Server
-from mcp_ext_tools_search.client import InvalidSearchResult, iter_pages, iter_tools, read_pages
+from mcp_ext_tools_search.client import InvalidSearchResultError, iter_pages, iter_tools, read_pages
 
 pytestmark = pytest.mark.anyio
 
@@ -69,7 +69,7 @@ async def test_pages_that_never_bring_a_new_tool_are_given_up(connect: Connect, 
         return {"tools": [_tool()], "nextCursor": str(turn % circle)}
 
     async with connect(lying(answer)) as client:
-        with pytest.raises(InvalidSearchResult, match="50 pages in a row"):
+        with pytest.raises(InvalidSearchResultError, match="50 pages in a row"):
             [tool async for tool in iter_tools(client, "invoice")]
     assert turn == 51
 
@@ -96,7 +96,7 @@ async def test_a_failure_before_any_tool_was_found_is_an_error(connect: Connect,
         return {"tools": "unusable"} if "cursor" in params else {"tools": [], "nextCursor": "2"}
 
     async with connect(lying(answer)) as client:
-        with pytest.raises(InvalidSearchResult):
+        with pytest.raises(InvalidSearchResultError):
             await read_pages(client, "invoice")
 
 

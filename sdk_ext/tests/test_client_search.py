@@ -13,10 +13,10 @@ from mcp.server import MCPServer, Server
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp_ext_tools_search import EXTENSION_ID, METHOD, HitMetadata, ServerSettings
 from mcp_ext_tools_search.client import (
-    InvalidSearchRequest,
-    InvalidSearchResult,
+    InvalidSearchRequestError,
+    InvalidSearchResultError,
     ToolsSearchError,
-    ToolsSearchNotAdvertised,
+    ToolsSearchNotAdvertisedError,
     hit_metadata,
     retry_after,
     search_tools,
@@ -59,7 +59,7 @@ async def test_nothing_is_sent_to_a_server_that_does_not_advertise(billing: MCPS
 
     billing.middleware.append(record)
     async with connect(billing) as client:
-        with pytest.raises(ToolsSearchNotAdvertised, match="use tools/list"):
+        with pytest.raises(ToolsSearchNotAdvertisedError, match="use tools/list"):
             await search_tools(client, "invoice")
     assert METHOD not in received
 
@@ -80,7 +80,7 @@ async def test_a_mistake_of_our_own_is_not_sent(
     lying: Lying, connect: Connect, query: Any, optional: dict[str, Any], words: str
 ) -> None:
     async with connect(lying({"tools": []})) as client:
-        with pytest.raises(InvalidSearchRequest, match=words) as mistake:
+        with pytest.raises(InvalidSearchRequestError, match=words) as mistake:
             await search_tools(client, query, **optional)
     assert isinstance(mistake.value, ValueError)
     assert isinstance(mistake.value, ToolsSearchError)
@@ -107,7 +107,7 @@ async def test_an_unusable_result_is_refused_with_its_place(
     lying: Lying, connect: Connect, answer: dict[str, Any], words: str
 ) -> None:
     async with connect(lying(answer)) as client:
-        with pytest.raises(InvalidSearchResult, match=words) as lie:
+        with pytest.raises(InvalidSearchResultError, match=words) as lie:
             await search_tools(client, "invoice")
         assert lie.value.reason
         assert isinstance(lie.value, ToolsSearchError)
@@ -127,7 +127,7 @@ async def test_another_kind_of_result_is_unusable_on_modern_connections_only(
         if era == "legacy":
             assert len((await search_tools(client, "invoice")).tools) == 1
         else:
-            with pytest.raises(InvalidSearchResult):
+            with pytest.raises(InvalidSearchResultError):
                 await search_tools(client, "invoice")
 
 

@@ -9,7 +9,7 @@ import hmac
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp_ext_tools_search.cursor import MIN_KEY_BYTES, CursorKey, InvalidCursor, answer_digest
+from mcp_ext_tools_search.cursor import MIN_KEY_BYTES, CursorKey, InvalidCursorError, answer_digest
 
 KEY = bytes(range(32))
 ANSWER = answer_digest(["send_invoice", "cancel_invoice"], 5)
@@ -33,7 +33,7 @@ def test_any_flipped_bit_is_refused(position: int, bit: int) -> None:
     cursor = CursorKey(KEY).issue("invoice", position, ANSWER)
     flipped = bytearray(cursor.encode())
     flipped[bit // 8] ^= 1 << bit % 8
-    with pytest.raises(InvalidCursor):
+    with pytest.raises(InvalidCursorError):
         CursorKey(KEY).read(flipped.decode("latin-1"), "invoice", ANSWER)
 
 
@@ -41,7 +41,7 @@ def test_any_flipped_bit_is_refused(position: int, bit: int) -> None:
 def test_any_flipped_bit_of_what_is_encoded_is_refused(position: int, bit: int) -> None:
     token = bytearray(base64.urlsafe_b64decode(CursorKey(KEY).issue("invoice", position, ANSWER)))
     token[bit // 8] ^= 1 << bit % 8
-    with pytest.raises(InvalidCursor):
+    with pytest.raises(InvalidCursorError):
         CursorKey(KEY).read(base64.urlsafe_b64encode(token).decode(), "invoice", ANSWER)
 
 
@@ -50,9 +50,9 @@ def test_a_cursor_of_another_query_is_refused(query: str, other: str) -> None:
     cursor = CursorKey(KEY).issue(query, 10, ANSWER)
     if query == other:
         other += "?"
-    with pytest.raises(InvalidCursor, match="not issued"):
+    with pytest.raises(InvalidCursorError, match="not issued"):
         CursorKey(KEY).read(cursor, other, ANSWER)
-    with pytest.raises(InvalidCursor, match="not issued"):
+    with pytest.raises(InvalidCursorError, match="not issued"):
         CursorKey(KEY).position(cursor, other)
 
 
@@ -61,32 +61,32 @@ def test_a_cursor_is_refused_once_other_tools_come_first(names: list[str], other
     if names == others:
         others.append("another")
     cursor = CursorKey(KEY).issue("invoice", 10, answer_digest(names, 50))
-    with pytest.raises(InvalidCursor, match="expired"):
+    with pytest.raises(InvalidCursorError, match="expired"):
         CursorKey(KEY).read(cursor, "invoice", answer_digest(others, 50))
 
 
 @given(names=st.lists(st.text()), count=st.integers(0, 1_000), more=st.integers(1, 1_000))
 def test_a_cursor_is_refused_once_there_are_more_or_fewer_matches(names: list[str], count: int, more: int) -> None:
     cursor = CursorKey(KEY).issue("invoice", 10, answer_digest(names, count))
-    with pytest.raises(InvalidCursor, match="expired"):
+    with pytest.raises(InvalidCursorError, match="expired"):
         CursorKey(KEY).read(cursor, "invoice", answer_digest(names, count + more))
 
 
 @given(st.text())
 def test_text_that_is_no_cursor_is_refused(text: str) -> None:
-    with pytest.raises(InvalidCursor):
+    with pytest.raises(InvalidCursorError):
         CursorKey(KEY).read(text, "invoice", ANSWER)
 
 
 @pytest.mark.parametrize("text", ["", "2", "page-2", "A" * 60, "=" * 60, "A" * 59 + "\ud800", "A" * 1_000_000])
 def test_cursors_of_a_list_are_refused(text: str) -> None:
-    with pytest.raises(InvalidCursor):
+    with pytest.raises(InvalidCursorError):
         CursorKey(KEY).read(text, "invoice", ANSWER)
 
 
 def test_a_cursor_of_another_key_is_refused() -> None:
     cursor = CursorKey().issue("invoice", 10, ANSWER)
-    with pytest.raises(InvalidCursor):
+    with pytest.raises(InvalidCursorError):
         CursorKey().read(cursor, "invoice", ANSWER)
 
 
@@ -94,7 +94,7 @@ def test_a_cursor_of_another_version_is_refused_even_where_it_is_authentic() -> 
     token = base64.urlsafe_b64decode(CursorKey(KEY).issue("invoice", 10, ANSWER))
     body = bytes([2]) + token[1:25]
     mac = hmac.new(KEY, b"tools/search cursor\0" + body + b"invoice", hashlib.sha256).digest()[:20]
-    with pytest.raises(InvalidCursor):
+    with pytest.raises(InvalidCursorError):
         CursorKey(KEY).read(base64.urlsafe_b64encode(body + mac).decode(), "invoice", ANSWER)
 
 
@@ -134,7 +134,7 @@ def test_a_cursor_with_another_note_is_refused(note: str, other: str) -> None:
     token = cursor.partition(".")[0]
     for forged in [token, f"{token}.", f"{token}.{other}"]:
         if forged != cursor:
-            with pytest.raises(InvalidCursor):
+            with pytest.raises(InvalidCursorError):
                 CursorKey(KEY).read(forged, "invoice", ANSWER)
 
 

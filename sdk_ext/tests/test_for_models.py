@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp_ext_tools_search.client import is_for_model, is_pinned
-from mcp_ext_tools_search.for_models import MOST_PINNED, MOST_PINNED_PER_SERVER, pinned_within_bounds
+from mcp_ext_tools_search.client.for_models import MOST_PINNED, MOST_PINNED_PER_SERVER, pinned_within_bounds
 from mcp_types import Tool
 
 JSON = st.recursive(

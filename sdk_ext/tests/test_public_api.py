@@ -21,12 +21,12 @@ def test_the_public_names_are_these() -> None:
     assert server.__all__ == ["Answer", "Search", "ToolsSearch", "install", "sieve_tools"]
     assert client.__all__ == [
         "TOOLS_SEARCH",
-        "InvalidSearchRequest",
-        "InvalidSearchResult",
+        "InvalidSearchRequestError",
+        "InvalidSearchResultError",
         "ListedPage",
         "Target",
         "ToolsSearchError",
-        "ToolsSearchNotAdvertised",
+        "ToolsSearchNotAdvertisedError",
         "hit_metadata",
         "is_for_model",
         "is_pinned",

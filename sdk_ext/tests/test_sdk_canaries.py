@@ -14,12 +14,11 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.dispatcher import CallOptions, Dispatcher
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_ext_tools_search import METHOD
-from mcp_ext_tools_search.client._absorb import absorb
-from mcp_ext_tools_search.client.endings import connection_ended, timed_out
-from mcp_ext_tools_search.server._chain import complete_chain
-from mcp_ext_tools_search.server._lowlevel import lowlevel_server
+from mcp_ext_tools_search.client import absorb
+from mcp_ext_tools_search.server._sdk import complete_chain, lowlevel_server
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT, ListToolsResult, Tool
 from mcp_types.methods import SPEC_CLIENT_METHODS
+from tools_search_hosts.endings import connection_ended, timed_out
 
 pytestmark = pytest.mark.anyio
 

@@ -22,8 +22,8 @@ from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
-from mcp_ext_tools_search.client.endings import Ending
 
+from tools_search_hosts.endings import Ending
 from tools_search_hosts.messages import (
     MAX_MESSAGE_BYTES,
     MalformedMessageError,

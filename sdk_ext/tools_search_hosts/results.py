@@ -16,7 +16,7 @@ from types import UnionType
 from typing import Any, Final, cast, get_args
 
 import mcp_types
-from mcp_ext_tools_search.client.raw import MODERN_ONLY
+from mcp_ext_tools_search.client import MODERN_ONLY
 from mcp_types import methods
 from mcp_types.methods import SERVER_RESULTS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS

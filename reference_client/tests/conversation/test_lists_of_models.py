@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_ext_tools_search.for_models import MOST_PINNED, MOST_PINNED_PER_SERVER
+from mcp_ext_tools_search.client.for_models import MOST_PINNED, MOST_PINNED_PER_SERVER
 from mcp_types import Tool
 from tools_search_client import (
     Configuration,

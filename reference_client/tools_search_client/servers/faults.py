@@ -10,9 +10,9 @@ from typing import cast
 import anyio
 import httpx2
 from mcp import MCPError
-from mcp_ext_tools_search.client import InvalidSearchResult, retry_after
-from mcp_ext_tools_search.client.endings import connection_ended, malformed, timed_out
+from mcp_ext_tools_search.client import InvalidSearchResultError, retry_after
 from pydantic import ValidationError
+from tools_search_hosts.endings import connection_ended, malformed, timed_out
 
 from tools_search_client.errors import (
     InvalidServerResultError,
@@ -38,7 +38,7 @@ def server_faults(ended: Callable[[], str] = str) -> Generator[None]:
     except (
         MCPError,
         ValidationError,
-        InvalidSearchResult,
+        InvalidSearchResultError,
         TimeoutError,
         OSError,
         httpx2.HTTPError,
@@ -79,7 +79,7 @@ def _single(error: BaseException, ended: str) -> ServerError:
             return ServerTimeoutError("no answer in time")
         case ValidationError():
             return InvalidServerResultError(f"the answer has the wrong shape: {_first_problem(error)}")
-        case InvalidSearchResult():
+        case InvalidSearchResultError():
             return InvalidServerResultError(str(error))
         case anyio.ClosedResourceError() | anyio.BrokenResourceError() if ended:
             return ServerUnavailableError(f"the connection ended: {ended}")

@@ -14,8 +14,7 @@ import httpx2
 import pytest
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
-from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, server_settings
-from mcp_ext_tools_search.client.raw import raw_request
+from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, raw_request, server_settings
 from mcp_types import METHOD_NOT_FOUND, CallToolResult, TextContent
 from tools_search_server.access.principals import TokenHash, new_token
 

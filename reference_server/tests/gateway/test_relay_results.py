@@ -13,7 +13,7 @@ import pytest
 from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp import Client, MCPError
-from mcp_ext_tools_search.client.raw import raw_request
+from mcp_ext_tools_search.client import raw_request
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
 UPSTREAMS = Path(__file__).parents[1] / "servers"

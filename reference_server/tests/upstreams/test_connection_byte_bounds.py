@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 import pytest
 from mcp import Client
-from mcp_ext_tools_search.client.raw import raw_request
+from mcp_ext_tools_search.client import raw_request
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import MCPError
-from mcp_ext_tools_search.client.raw import raw_request
+from mcp_ext_tools_search.client import raw_request
 from mcp_types import INTERNAL_ERROR
 
 pytestmark = pytest.mark.anyio

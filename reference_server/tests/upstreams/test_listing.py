@@ -13,7 +13,7 @@ import anyio
 import httpx2
 import pytest
 from mcp import Client
-from mcp_ext_tools_search.client.raw import raw_request
+from mcp_ext_tools_search.client import raw_request
 
 UPSTREAMS = Path(__file__).parents[1] / "servers"
 TOOL = {"name": "say", "inputSchema": {"type": "object"}}

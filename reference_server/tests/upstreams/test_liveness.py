@@ -14,7 +14,7 @@ import anyio
 import httpx2
 import pytest
 from mcp import Client, MCPError
-from mcp_ext_tools_search.client.raw import raw_request
+from mcp_ext_tools_search.client import raw_request
 from mcp_types import ElicitResult
 from tools_search_server.upstreams import liveness
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_ext_tools_search.client.endings import Ending
 from tools_search_hosts import StdioTarget
 from tools_search_hosts.child_process import child_streams
+from tools_search_hosts.endings import Ending
 from tools_search_server.base.redaction import Secrets
 from tools_search_server.upstreams.stderr_log import logged_stderr
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from mcp import MCPError
 from mcp.server import Server
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp_ext_tools_search.server.failure import internal_faults_hidden
+from mcp_ext_tools_search.server.errors import internal_faults_hidden
 from mcp_types import INVALID_PARAMS, InitializeRequestParams, methods
 from pydantic import ValidationError
 

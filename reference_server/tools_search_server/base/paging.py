@@ -18,7 +18,7 @@ from functools import cache, cached_property
 from typing import Any, Final, cast
 
 from mcp import MCPError
-from mcp_ext_tools_search.server.sieve import wire_form
+from mcp_ext_tools_search.server.listing import wire_form
 from mcp_types import INVALID_PARAMS, Tool
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from mcp_ext_tools_search.for_models import (
+from mcp_ext_tools_search.client.for_models import (
     ALWAYS_LOAD,
     MOST_PINNED,
     MOST_PINNED_PER_SERVER,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from mcp import MCPError
 from mcp.server import ServerRequestContext
-from mcp_ext_tools_search.for_models import is_for_model
+from mcp_ext_tools_search.client.for_models import is_for_model
 from mcp_ext_tools_search.types import SearchToolsRequestParams
 from pydantic import ValidationError
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mcp import MCPError
-from mcp_ext_tools_search.server.sieve import wire_form
+from mcp_ext_tools_search.server.listing import wire_form
 from mcp_types import INVALID_PARAMS, Tool
 
 from tools_search_server.base.limits import Limits

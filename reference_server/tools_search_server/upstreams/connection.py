@@ -22,12 +22,12 @@ from mcp import Client, MCPError
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
-from mcp_ext_tools_search.client.endings import Ending, connection_ended, malformed
 from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
 from pydantic import ValidationError
 from tools_search_hosts import HttpTarget, StdioTarget, Target, UnusableTarget
 from tools_search_hosts.bounded_http import ACCEPTED_ENCODING, BoundedHttp
 from tools_search_hosts.child_process import child_streams
+from tools_search_hosts.endings import Ending, connection_ended, malformed
 
 from tools_search_server.base.redaction import Secrets, printable, quoted, redacted_streams
 from tools_search_server.upstreams.listing import ListingError, ListingTooLargeError

@@ -15,8 +15,7 @@ from typing import Any, Final, TypeVar, cast
 
 import anyio
 from mcp import Client, MCPError
-from mcp_ext_tools_search.client import server_settings
-from mcp_ext_tools_search.client.raw import raw_request
+from mcp_ext_tools_search.client import raw_request, server_settings
 from mcp_ext_tools_search.ranking.terms import trimmed
 from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, ServerSettings
 from mcp_types import INVALID_PARAMS, Tool

@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 import anyio.lowlevel
 from mcp import Client, MCPError
 from mcp.server.subscriptions import PromptsListChanged, ServerEvent
-from mcp_ext_tools_search.client.raw import raw_request
+from mcp_ext_tools_search.client import raw_request
 from mcp_types import (
     METHOD_NOT_FOUND,
     ListPromptsResult,

@@ -25,8 +25,8 @@ from typing import Final
 
 import anyio
 from mcp import Client, MCPError
-from mcp_ext_tools_search.client.endings import Ending, connection_ended
-from mcp_ext_tools_search.client.raw import raw_request
+from mcp_ext_tools_search.client import raw_request
+from tools_search_hosts.endings import Ending, connection_ended
 
 from tools_search_server.upstreams.session import is_modern, is_session_lost
 

@@ -1,32 +1,43 @@
 """The client side: negotiate, search, call what was found."""
 
-from mcp_ext_tools_search.client.advertisement import TOOLS_SEARCH, Target, server_settings
+from mcp_ext_tools_search.client._sdk import MODERN_ONLY, absorb, raw_request
 from mcp_ext_tools_search.client.errors import (
-    InvalidSearchRequest,
-    InvalidSearchResult,
+    InvalidSearchRequestError,
+    InvalidSearchResultError,
     ToolsSearchError,
-    ToolsSearchNotAdvertised,
+    ToolsSearchNotAdvertisedError,
     retry_after,
 )
+from mcp_ext_tools_search.client.for_models import is_for_model, is_pinned
 from mcp_ext_tools_search.client.listing import ListedPage, list_page
-from mcp_ext_tools_search.client.pages import iter_pages, iter_tools, read_pages
-from mcp_ext_tools_search.client.search import hit_metadata, search_tools
-from mcp_ext_tools_search.for_models import is_for_model, is_pinned
+from mcp_ext_tools_search.client.search import (
+    TOOLS_SEARCH,
+    Target,
+    hit_metadata,
+    iter_pages,
+    iter_tools,
+    read_pages,
+    search_tools,
+    server_settings,
+)
 
 __all__ = [
+    "MODERN_ONLY",
     "TOOLS_SEARCH",
-    "InvalidSearchRequest",
-    "InvalidSearchResult",
+    "InvalidSearchRequestError",
+    "InvalidSearchResultError",
     "ListedPage",
     "Target",
     "ToolsSearchError",
-    "ToolsSearchNotAdvertised",
+    "ToolsSearchNotAdvertisedError",
+    "absorb",
     "hit_metadata",
     "is_for_model",
     "is_pinned",
     "iter_pages",
     "iter_tools",
     "list_page",
+    "raw_request",
     "read_pages",
     "retry_after",
     "search_tools",

@@ -1,14 +1,14 @@
-"""What can go wrong in a search, by whose fault it is.
+"""The errors of a search, by whose fault they are.
 
     ToolsSearchError
-    ├── ToolsSearchNotAdvertised      ours: nothing was sent, the server does not offer the extension
-    ├── InvalidSearchRequest          ours: nothing was sent, a parameter is wrong   (also a ValueError)
-    └── InvalidSearchResult           theirs: the server's answer cannot be used   (also a ValueError)
+    ├── ToolsSearchNotAdvertisedError      ours: nothing was sent, the server does not offer the extension
+    ├── InvalidSearchRequestError          ours: nothing was sent, a parameter is wrong   (also a ValueError)
+    └── InvalidSearchResultError           theirs: the server's answer cannot be used   (also a ValueError)
 
     mcp.MCPError                      the SDK's, untouched: an error response, a timeout, a closed connection
 
-A host falls back to `tools/list` after `ToolsSearchNotAdvertised`, `InvalidSearchResult` and the errors -32601 and
--32021. It does not list a server that is too busy (`retry_after`).
+A host falls back to `tools/list` after `ToolsSearchNotAdvertisedError`, `InvalidSearchResultError` and the errors
+-32601 and -32021. It does not list a server that is too busy (`retry_after`).
 """
 
 from __future__ import annotations
@@ -18,14 +18,6 @@ from typing import Final
 from mcp import MCPError
 from mcp_types import INTERNAL_ERROR
 
-__all__ = [
-    "InvalidSearchRequest",
-    "InvalidSearchResult",
-    "ToolsSearchError",
-    "ToolsSearchNotAdvertised",
-    "retry_after",
-]
-
 _DAY_MS: Final = 86_400_000
 
 
@@ -33,14 +25,14 @@ class ToolsSearchError(Exception):
     """Base of the errors that this package raises."""
 
 
-class ToolsSearchNotAdvertised(ToolsSearchError):
+class ToolsSearchNotAdvertisedError(ToolsSearchError):
     """The server does not advertise the extension; use `tools/list`."""
 
     def __init__(self) -> None:
         super().__init__("the server does not advertise tools/search: use tools/list and rank locally")
 
 
-class InvalidSearchRequest(ToolsSearchError, ValueError):
+class InvalidSearchRequestError(ToolsSearchError, ValueError):
     """A parameter that every server would refuse."""
 
     def __init__(self, reason: str) -> None:
@@ -49,7 +41,7 @@ class InvalidSearchRequest(ToolsSearchError, ValueError):
         """Which parameter is wrong, and why."""
 
 
-class InvalidSearchResult(ToolsSearchError, ValueError):
+class InvalidSearchResultError(ToolsSearchError, ValueError):
     """A result that cannot be used."""
 
     def __init__(self, reason: str) -> None:

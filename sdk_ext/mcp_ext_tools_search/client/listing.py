@@ -1,4 +1,4 @@
-"""A page of `tools/list`, of which one invalid definition costs that one tool.
+"""Pages of `tools/list` of which an invalid definition costs one tool.
 
 The SDK refuses such a page as a whole, and with it every tool of a server that has one careless definition.
 """
@@ -14,10 +14,7 @@ from mcp_types import ListToolsResult, methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from mcp_ext_tools_search.client._absorb import absorb
-from mcp_ext_tools_search.client.raw import MODERN_ONLY, raw_request
-
-__all__ = ["ListedPage", "list_page"]
+from mcp_ext_tools_search.client._sdk import MODERN_ONLY, absorb, raw_request
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +23,7 @@ _METHOD: Final = "tools/list"
 
 @dataclass(frozen=True, slots=True)
 class ListedPage:
-    """What can be used of one page."""
+    """The usable part of one page."""
 
     result: ListToolsResult
     """With the tools that may be called."""

@@ -1,39 +1,89 @@
-"""`search_tools`: one page of the tools that fit a need."""
+"""Searching a server: negotiation, one page, every page (draft: Capability Negotiation, Response, Pagination)."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any, Final, cast
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias, cast
 
+import anyio
+from mcp import Client, ClientSession, MCPError
+from mcp.client import advertise
 from mcp.shared.dispatcher import ProgressFnT
-from mcp_types import Tool
+from mcp_types import INVALID_PARAMS, Tool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from mcp_ext_tools_search.client._absorb import absorb
-from mcp_ext_tools_search.client.advertisement import Target, advertised, session_of
-from mcp_ext_tools_search.client.errors import InvalidSearchRequest, InvalidSearchResult, ToolsSearchNotAdvertised
-from mcp_ext_tools_search.client.raw import MODERN_ONLY
+from mcp_ext_tools_search.client._sdk import MODERN_ONLY, absorb
+from mcp_ext_tools_search.client.errors import (
+    InvalidSearchRequestError,
+    InvalidSearchResultError,
+    ToolsSearchNotAdvertisedError,
+    retry_after,
+)
 from mcp_ext_tools_search.types import (
     EXTENSION_ID,
+    ClientSettings,
     HitMetadata,
     SearchToolsRequest,
     SearchToolsRequestParams,
     SearchToolsResult,
+    ServerSettings,
 )
-
-__all__ = ["hit_metadata", "search_tools"]
 
 logger = logging.getLogger(__name__)
 
+TOOLS_SEARCH: Final = advertise(EXTENSION_ID, ClientSettings().to_wire())
+"""Declares that the client uses the extension: `Client(target, extensions=[TOOLS_SEARCH])`."""
+
+Target: TypeAlias = Client | ClientSession
+"""What can be searched: a connected client, or the session of one."""
+
 _NEEDED: Final = frozenset({"tools", "nextCursor", "resultType"})
 """Members without which, or with a wrong type of which, a page cannot be used; any other that is wrong is left out."""
+
+_MAX_BARREN_PAGES: Final = 50
+"""Pages in a row without a new tool after which a search is given up."""
+
+_MAX_BUSY_ANSWERS: Final = 4
+"""Answers that the server is too busy after which a page is given up."""
 
 
 class _AnyResult(BaseModel):
     """A result as it came, so that what it is checked against can depend on the protocol era."""
 
     model_config = ConfigDict(extra="allow")
+
+
+def session_of(target: Target) -> ClientSession:
+    """Return the session that requests go through."""
+    return target.session if isinstance(target, Client) else target
+
+
+def server_settings(target: Target) -> ServerSettings | None:
+    """Return the settings that the server advertises, or `None` if it offers no search.
+
+    A legacy server may advertise at either of two places. Invalid members are left out, since a bad hint is no reason
+    not to search.
+    """
+    stated = advertised(session_of(target))
+    return None if stated is None else _valid_settings(stated)
+
+
+def advertised(session: ClientSession) -> dict[str, Any] | None:
+    """Return the settings as the server advertises them, or `None` if it offers no search."""
+    capabilities = session.server_capabilities
+    if capabilities is None:
+        return None
+    places = [capabilities.extensions]
+    if session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        places.append(capabilities.experimental)
+    for place in places:
+        settings: object = (place or {}).get(EXTENSION_ID)
+        if isinstance(settings, dict):
+            return settings
+    return None
 
 
 async def search_tools(
@@ -58,16 +108,16 @@ async def search_tools(
         progress: Called with progress notifications.
 
     Raises:
-        ToolsSearchNotAdvertised: Nothing was sent, the server does not offer the extension.
-        InvalidSearchRequest: Nothing was sent, a parameter is wrong.
-        InvalidSearchResult: The server's answer cannot be used. A definition that is no tool costs only that tool, and
-            what is wrong with the cache hints only these.
+        ToolsSearchNotAdvertisedError: Nothing was sent, the server does not offer the extension.
+        InvalidSearchRequestError: Nothing was sent, a parameter is wrong.
+        InvalidSearchResultError: The server's answer cannot be used. A definition that is no tool costs only that tool,
+            and an invalid cache hint only the hint.
         MCPError: An error response, a timeout (-32001) or a closed connection (-32000). `retry_after` returns when
             to search again if the server is too busy.
     """
     session = session_of(target)
     if advertised(session) is None:
-        raise ToolsSearchNotAdvertised
+        raise ToolsSearchNotAdvertisedError
     answer = await session.send_request(
         _request(query, limit, cursor), _AnyResult, request_read_timeout_seconds=timeout, progress_callback=progress
     )
@@ -86,13 +136,132 @@ def hit_metadata(tool: Tool) -> HitMetadata | None:
         return None
 
 
+async def read_pages(
+    target: Target,
+    query: str,
+    *,
+    limit: int | None = None,
+    enough: Callable[[Sequence[SearchToolsResult]], bool] = lambda _: False,
+    timeout: float | None = None,  # noqa: ASYNC109 - per page, and the SDK's own
+    patience: float = 5.0,
+) -> list[SearchToolsResult]:
+    """Return the pages of a search, in order, until there are `enough` or no more.
+
+    When a cursor is refused, the pages are discarded and the search starts over, once (draft: Pagination). When a later
+    page fails otherwise, or its cursor is refused again, the pages before it are returned if they hold any tool. The
+    search is then incomplete: the last page has a `next_cursor`. The other arguments are those of `iter_pages`.
+
+    Raises:
+        InvalidSearchResultError: As `iter_pages`, before any tool was found.
+        ToolsSearchError: As `search_tools`.
+        MCPError: As `iter_pages`, before any tool was found. -32602 means that the query is refused.
+    """
+    starts_over = False
+    while True:
+        pages: list[SearchToolsResult] = []
+        try:
+            async for page in iter_pages(target, query, limit=limit, timeout=timeout, patience=patience):
+                pages.append(page)
+                if enough(pages):
+                    break
+        except (InvalidSearchResultError, MCPError) as error:
+            is_refused = isinstance(error, MCPError) and error.code == INVALID_PARAMS
+            if is_refused and pages and not starts_over:
+                starts_over = True
+                continue
+            if not any(page.tools for page in pages):
+                raise
+            logger.warning("a search is incomplete: page %d failed: %s", len(pages) + 1, error)
+        return pages
+
+
+async def iter_pages(
+    target: Target,
+    query: str,
+    *,
+    limit: int | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109 - per page, and the SDK's own
+    patience: float = 5.0,
+) -> AsyncIterator[SearchToolsResult]:
+    """Yield the pages of a search in order, asking for each when it is wanted; `limit` bounds each.
+
+    An empty page is not the end (draft: Pagination). A server that is too busy is asked for the same page again when it
+    says, up to three times, within `patience` seconds for each page and within the deadline of the caller.
+
+    Raises:
+        InvalidSearchResultError: The server keeps on sending pages without a new tool.
+        ToolsSearchError: As `search_tools`.
+        MCPError: As `search_tools`. A cursor is refused with -32602, for example when the catalog has changed:
+            `read_pages` starts over.
+    """
+    names: set[str] = set()
+    cursor: str | None = None
+    barren = 0
+    while True:
+        ask = partial(search_tools, target, query, limit=limit, cursor=cursor, timeout=timeout)
+        page = await _patiently(ask, patience)
+        yield page
+        found = {tool.name for tool in page.tools} - names
+        names |= found
+        barren = 0 if found else barren + 1
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+        if barren >= _MAX_BARREN_PAGES:
+            raise InvalidSearchResultError(f"{barren} pages in a row without a new tool")
+
+
+async def iter_tools(
+    target: Target,
+    query: str,
+    *,
+    limit: int | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109 - per page, and the SDK's own
+) -> AsyncIterator[Tool]:
+    """Yield every matching tool once, best first; `limit` bounds each page, not their sum.
+
+    Raises:
+        InvalidSearchResultError: As `iter_pages`.
+        ToolsSearchError: As `search_tools`.
+        MCPError: As `search_tools`.
+    """
+    names: set[str] = set()
+    async for page in iter_pages(target, query, limit=limit, timeout=timeout):
+        for tool in page.tools:
+            if tool.name not in names:
+                names.add(tool.name)
+                yield tool
+
+
+async def _patiently(ask: Callable[[], Awaitable[SearchToolsResult]], patience: float) -> SearchToolsResult:
+    latest = min(anyio.current_time() + patience, anyio.current_effective_deadline())
+    busy = 0
+    while True:
+        try:
+            return await ask()
+        except MCPError as error:
+            wait, busy = retry_after(error), busy + 1
+            if wait is None or busy >= _MAX_BUSY_ANSWERS or anyio.current_time() + wait > latest:
+                raise
+        await anyio.sleep(wait)
+
+
+def _valid_settings(settings: dict[str, Any]) -> ServerSettings:
+    try:
+        return ServerSettings.model_validate(settings, by_name=False)
+    except ValidationError as error:
+        wrong = {detail["loc"][0] for detail in error.errors(include_input=False, include_url=False)}
+        valid = {name: value for name, value in settings.items() if name not in wrong}
+        return ServerSettings.model_validate(valid, by_name=False)
+
+
 def _request(query: str, limit: int | None, cursor: str | None) -> SearchToolsRequest:
     optional = {"limit": limit, "cursor": cursor}
     given = {"query": query} | {name: value for name, value in optional.items() if value is not None}
     try:
         return SearchToolsRequest(params=SearchToolsRequestParams.model_validate(given))
     except ValidationError as error:
-        raise InvalidSearchRequest(_reason(error)) from error
+        raise InvalidSearchRequestError(_reason(error)) from error
 
 
 def _read(raw: dict[str, Any], *, is_modern: bool) -> SearchToolsResult:
@@ -107,7 +276,7 @@ def _read(raw: dict[str, Any], *, is_modern: bool) -> SearchToolsResult:
         wrong = {detail["loc"][0] for detail in error.errors(include_input=False, include_url=False)}
         listed = raw.get("tools")
         if not isinstance(listed, list) or wrong & _NEEDED - {"tools"}:
-            raise InvalidSearchResult(_reason(error)) from error
+            raise InvalidSearchResultError(_reason(error)) from error
     tools = [entry for entry in cast("list[Any]", listed) if _is_tool(entry)]
     kept = {name: value for name, value in raw.items() if name not in wrong}
     return SearchToolsResult.model_validate({**kept, "tools": tools}, by_name=False)

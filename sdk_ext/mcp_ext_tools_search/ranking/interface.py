@@ -7,8 +7,6 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from mcp_types import Tool
 
-__all__ = ["FloorKeeper", "Hit", "LazyNames", "Ranker", "SlowRanker", "ToolIndex", "UpdatableIndex"]
-
 
 class Hit(NamedTuple):
     """One tool that fits a query."""

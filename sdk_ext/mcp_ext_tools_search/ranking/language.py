@@ -294,6 +294,6 @@ def _abbreviations_both_ways() -> Mapping[str, tuple[str, ...]]:
 
 
 _SIMPLIFIED_BY_CODE: Final = str.maketrans(dict(SIMPLIFIED))
-_FILLER: Final = re.compile("({})|{}".format("|".join(WORDS_WITH_FILLERS.split()), "|".join(FILLERS.split())))
+_FILLER: Final = re.compile("({})|{}".format("|".join(WORDS_WITH_FILLERS.split()), "|".join(FILLERS)))
 _RELATED: Final = _groups_by_stem()
 _SPELLED_OUT: Final = _abbreviations_both_ways()

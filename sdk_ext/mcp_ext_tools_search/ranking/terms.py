@@ -10,8 +10,6 @@ from mcp_types import Tool
 
 from mcp_ext_tools_search.types import WHITE_SPACE
 
-__all__ = ["terms", "tool_terms", "trimmed"]
-
 _ASCII_RUN = re.compile(r"[a-z0-9]+")
 
 

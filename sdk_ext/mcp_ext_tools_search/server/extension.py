@@ -1,28 +1,33 @@
-"""`ToolsSearch`: the extension as a server offers it."""
+"""`ToolsSearch`: the extension as a server offers it, and the middleware that it installs."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from mcp.server import MCPServer, Server
-from mcp.server.context import HandlerResult, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp.server.extension import Extension, MethodBinding
 from mcp_types.methods import SPEC_CLIENT_METHODS
 
-from mcp_ext_tools_search.cursor import CursorKey, InvalidCursor
+from mcp_ext_tools_search.cursor import CursorKey, InvalidCursorError
 from mcp_ext_tools_search.ranking import Ranker, SimpleRanker
-from mcp_ext_tools_search.server._lowlevel import lowlevel_server
-from mcp_ext_tools_search.server.failure import internal_faults_hidden
-from mcp_ext_tools_search.server.gate import is_modern, require_declared
-from mcp_ext_tools_search.server.middleware import SearchMiddleware
-from mcp_ext_tools_search.server.page import cut_page
-from mcp_ext_tools_search.server.request import AnyParams, invalid_params, read_params
-from mcp_ext_tools_search.server.search import Answer, ListingSearch, Search
+from mcp_ext_tools_search.server._sdk import complete_chain, lowlevel_server
+from mcp_ext_tools_search.server.errors import internal_faults_hidden, invalid_params, too_busy
+from mcp_ext_tools_search.server.listing import ListPage, list_page_of_search
+from mcp_ext_tools_search.server.negotiation import (
+    PLACES,
+    AnyParams,
+    advertise_in,
+    as_object,
+    is_modern,
+    read_params,
+    require_declared,
+)
+from mcp_ext_tools_search.server.search import Answer, ListingSearch, Search, cut_page
 from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, SearchToolsRequestParams, ServerSettings
-
-__all__ = ["ToolsSearch", "install"]
 
 logger = logging.getLogger(__name__)
 
@@ -124,12 +129,12 @@ class ToolsSearch(Extension):
         lowlevel.extensions[EXTENSION_ID] = self.settings()
         for binding in bindings:
             lowlevel.add_request_handler(binding.method, binding.params_type, binding.handler)
-        lowlevel.middleware.insert(0, SearchMiddleware(lowlevel, self.settings, self._read, self._max_searches))
+        lowlevel.middleware.insert(0, _SearchMiddleware(lowlevel, self.settings, self._read, self._max_searches))
 
     def _require_installable(self, server: Server[Any]) -> None:
         if server.get_request_handler("tools/list") is None:
             raise ValueError(f"{server.name!r} has no tools/list handler: pass on_list_tools to Server() first")
-        if any(isinstance(middleware, SearchMiddleware) for middleware in server.middleware):
+        if any(isinstance(middleware, _SearchMiddleware) for middleware in server.middleware):
             raise ValueError(f"{server.name!r} is searchable already: install one ToolsSearch, once")
         bound = server.get_request_handler(METHOD)
         if bound is not None and bound.handler != self._serve:
@@ -158,7 +163,7 @@ class ToolsSearch(Extension):
             return None
         try:
             return self._cursors.note(params.cursor, params.query)
-        except InvalidCursor as error:
+        except InvalidCursorError as error:
             raise invalid_params("cursor", str(error)) from None
 
     def _page_size(self, params: SearchToolsRequestParams) -> int:
@@ -175,6 +180,63 @@ def install(server: MCPServer[Any] | Server[Any], search: ToolsSearch | None = N
     search = search or ToolsSearch()
     search.install(server)
     return search
+
+
+class _SearchMiddleware:
+    """Advertises the extension in both eras, bounds the searches, and lets each list as its caller does.
+
+    Args:
+        server: The server in whose chain it stands.
+        settings: Asked for what is advertised, each time.
+        read: Raises for a search that is refused whatever else is under way.
+        most_searches: Searches that are answered at the same time.
+    """
+
+    def __init__(
+        self,
+        server: Server[Any],
+        settings: Callable[[], dict[str, Any]],
+        read: Callable[[ServerRequestContext[Any, Any]], object],
+        most_searches: int,
+    ) -> None:
+        self._server = server
+        self._settings = settings
+        self._read = read
+        self._most_searches = most_searches
+        self._searches = 0
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Answer one message, as the SDK's `ServerMiddleware` asks for."""
+        if ctx.request_id is None:
+            return await call_next(ctx)
+        if ctx.method in PLACES:
+            answer = await call_next(ctx)
+            with internal_faults_hidden(f"advertising {METHOD}"):
+                return advertise_in(ctx.method, answer, self._settings())
+        if ctx.method != METHOD:
+            return await call_next(ctx)
+        self._read(ctx)  # what is refused takes no other search's place
+        if self._searches >= self._most_searches:
+            raise too_busy()
+        self._searches += 1
+        token = list_page_of_search.set((ctx.session, self._lister(ctx, call_next)))
+        try:
+            return await call_next(ctx)
+        finally:
+            list_page_of_search.reset(token)
+            self._searches -= 1
+
+    def _lister(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> ListPage:
+        """Return what lists tools for the caller of `ctx`, through every middleware but this one."""
+        own: ServerMiddleware[Any] = self
+        meta = (ctx.params or {}).get("_meta")  # on modern connections it carries who is asking
+
+        async def list_page(cursor: str | None) -> dict[str, Any]:
+            call = complete_chain(self._server, own, call_next)
+            params = {name: value for name, value in (("_meta", meta), ("cursor", cursor)) if value is not None}
+            return as_object(await call(replace(ctx, method="tools/list", params=params)))
+
+        return list_page
 
 
 def _caching(ctx: ServerRequestContext[Any, Any], answer: Answer) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the caller's own `tools/list` shows: the set that a search may return (draft: Response).
+"""The caller's own `tools/list`: the set that a search may return (draft: Response).
 
 Everything a search returns comes from here, so that it is a subset of the caller's list and equal to it member by
 member, whatever filters, authorizes or rewrites listings on this server.
@@ -6,19 +6,28 @@ member, whatever filters, authorizes or rewrites listings on this server.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from mcp_ext_tools_search.server.failure import ServerFault
+from mcp.server.context import ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp_types import ListToolsResult, Tool, methods
+from pydantic import ValidationError
 
-__all__ = ["MAX_PAGES", "ListPage", "Listing", "read_listing"]
+from mcp_ext_tools_search.server.errors import ServerSetupError
 
 MAX_PAGES: Final = 10_000
 """Pages of one listing after which its end is no longer believed in."""
 
 ListPage: TypeAlias = Callable[[str | None], Awaitable[dict[str, Any]]]
 """Asks `tools/list` for the page at a cursor, or for the first one, on behalf of the caller."""
+
+list_page_of_search: ContextVar[tuple[ServerSession, ListPage] | None] = ContextVar(
+    "tools_search_list_page", default=None
+)
+"""Lists tools for the search under way. The session says whose search: contexts are copied into tasks of others."""
 
 
 @dataclass(slots=True)
@@ -50,7 +59,7 @@ async def read_listing(list_page: ListPage) -> Listing:
     """Read every page.
 
     Raises:
-        ServerFault: The listing repeats a cursor or does not end within `MAX_PAGES`.
+        ServerSetupError: The listing repeats a cursor or does not end within `MAX_PAGES`.
     """
     listing = Listing()
     cursor: str | None = None
@@ -62,11 +71,41 @@ async def read_listing(list_page: ListPage) -> Listing:
         if cursor is None:
             return listing
         if cursor in seen:
-            raise ServerFault("the tools/list handler repeats a cursor: its pages never end")
+            raise ServerSetupError("the tools/list handler repeats a cursor: its pages never end")
         seen.add(cursor)
-    raise ServerFault(f"the tools/list handler does not end within {MAX_PAGES} pages")
+    raise ServerSetupError(f"the tools/list handler does not end within {MAX_PAGES} pages")
 
 
 def _ttl(value: object) -> int:
     """Return a page's `ttlMs`; a page that says nothing usable may not be cached."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+
+
+def caller_listing(ctx: ServerRequestContext[Any, Any]) -> ListPage:
+    """Return the function that lists tools for the caller of `ctx`, left by the middleware for this very request.
+
+    Raises:
+        ServerSetupError: The middleware is not installed on this server.
+    """
+    current = list_page_of_search.get()
+    if current is None or current[0] is not ctx.session:
+        raise ServerSetupError("the method is bound but not installed: call ToolsSearch.install(server)")
+    return current[1]
+
+
+def sieve_tools(tools: Iterable[Tool], protocol_version: str) -> list[Tool]:
+    """Return the tools whose definition `protocol_version` allows, in their order.
+
+    The SDK checks a page of `tools/list` as a whole: one definition that the caller's revision does not allow makes the
+    listing fail. For a low-level server's own handler: `sieve_tools(tools, ctx.protocol_version)`.
+    """
+    return [tool for tool in tools if wire_form(tool, protocol_version) is not None]
+
+
+def wire_form(tool: Tool, protocol_version: str) -> dict[str, Any] | None:
+    """Return a definition as a listing of `protocol_version` carries it, or `None` where that does not allow it."""
+    page = ListToolsResult(tools=[tool]).model_dump(by_alias=True, mode="json", exclude_none=True)
+    try:
+        return methods.serialize_server_result("tools/list", protocol_version, page)["tools"][0]
+    except ValidationError:
+        return None

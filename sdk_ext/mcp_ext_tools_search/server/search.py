@@ -1,4 +1,4 @@
-"""One search: the answer before it is cut into pages, and the way to it that serves any server.
+"""One search: its answer, the way to it that serves any server, and the pages that are cut from it.
 
 `ToolsSearch(search=...)` takes a function of the same shape for a server that keeps its listing ready, or that asks
 other servers. `ListingSearch` is what `ToolsSearch` uses without one.
@@ -7,10 +7,11 @@ other servers. `ListingSearch` is what `ToolsSearch` uses without one.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias, TypeVar, TypeVarTuple
+from typing import Any, Final, Literal, TypeAlias, TypeVar, TypeVarTuple, cast
 
 import anyio
 import anyio.to_thread
@@ -19,15 +20,20 @@ from mcp_types import Tool
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from mcp_ext_tools_search.ranking import Hit, Ranker, SlowRanker, ToolIndex, floored
-from mcp_ext_tools_search.server.listing import read_listing
-from mcp_ext_tools_search.server.middleware import caller_listing
+from mcp_ext_tools_search.cursor import CursorKey, InvalidCursorError, answer_digest
+from mcp_ext_tools_search.ranking import Hit, LazyNames, Ranker, SlowRanker, ToolIndex, floored
+from mcp_ext_tools_search.server.errors import invalid_params
+from mcp_ext_tools_search.server.listing import caller_listing, read_listing
+from mcp_ext_tools_search.types import EXTENSION_ID, SearchToolsRequestParams, published_metadata
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
 
 _KEPT_INDEXES: Final = 8
 """Listings whose index is kept: callers that see different tools have different listings."""
+
+_SCORE_STEPS: Final = 10_000
+"""Scores from 0 to 1 that can be told apart: four digits are plenty to compare."""
 
 _THREAD_FROM_TOOLS: Final = 200
 """Number of tools from which on ranking leaves the event loop for a thread."""
@@ -58,6 +64,12 @@ Search: TypeAlias = Callable[[ServerRequestContext[Any, Any], str, str | None], 
 """Finds the tools that fit a query. Its arguments are the request, the query, and the note of the cursor: `None` on the
 first page. Equal arguments must give equal answers while nothing changes, or paging stops with an expired cursor. Only
 what the caller's own `tools/list` shows may be found (draft: Response)."""
+
+
+@dataclass(slots=True)
+class _KeptIndex:
+    lock: anyio.Lock
+    index: ToolIndex | None = None
 
 
 class ListingSearch:
@@ -118,10 +130,27 @@ class ListingSearch:
         return await anyio.to_thread.run_sync(work, *arguments, limiter=self._limiter)
 
 
-@dataclass(slots=True)
-class _KeptIndex:
-    lock: anyio.Lock
-    index: ToolIndex | None = None
+def cut_page(params: SearchToolsRequestParams, answer: Answer, *, size: int, cursors: CursorKey) -> dict[str, Any]:
+    """Return `tools` and, unless they are the last, `nextCursor`.
+
+    Args:
+        params: The parameters of the search.
+        answer: All matches.
+        size: Largest number of tools of this page.
+        cursors: Issues and reads the cursors of this server.
+
+    Raises:
+        MCPError: -32602, the cursor is not one of this query, or the answer has changed since it was issued.
+    """
+    hits = answer.hits
+    start = 0 if params.cursor is None else _position(params.cursor, params.query, hits, cursors)
+    end = start + size
+    found = hits[start:end]
+    page: dict[str, Any] = {"tools": [_explained(answer.tools[hit.name], hit) for hit in found]}
+    if end < len(hits):
+        shown = _first_names(hits, end) if start else [hit.name for hit in found]
+        page["nextCursor"] = cursors.issue(params.query, end, answer_digest(shown, len(hits)), answer.note)
+    return page
 
 
 def _digest(tools: Mapping[str, dict[str, Any]]) -> bytes:
@@ -137,3 +166,39 @@ def _parsed(tools: Iterable[dict[str, Any]]) -> list[Tool]:
         except ValidationError:
             continue
     return parsed
+
+
+def _position(cursor: str, query: str, hits: Sequence[Hit], cursors: CursorKey) -> int:
+    try:
+        shown = _first_names(hits, cursors.position(cursor, query))
+        return cursors.read(cursor, query, answer_digest(shown, len(hits)))
+    except InvalidCursorError as error:
+        raise invalid_params("cursor", str(error)) from None
+
+
+def _first_names(hits: Sequence[Hit], count: int) -> Sequence[str]:
+    if isinstance(hits, LazyNames):
+        return hits.first_names(count)
+    return [hit.name for hit in hits[:count]]
+
+
+def _explained(tool: dict[str, Any], hit: Hit) -> dict[str, Any]:
+    """Return the definition with the hit's metadata merged into what the server publishes there."""
+    published = tool.get("_meta")
+    meta = cast("dict[str, Any]", published) if isinstance(published, dict) else {}
+    metadata = {**published_metadata(meta), "score": _score(hit.score), "matched": list(hit.matched)}
+    # Draft, Hit Metadata: the shape is promised to readers of a hit, not to readers of a listing.
+    if not isinstance(metadata.get("group", ""), str):
+        del metadata["group"]
+    if None in metadata.values():
+        metadata = {name: value for name, value in metadata.items() if value is not None}
+    return {**tool, "_meta": {**meta, EXTENSION_ID: metadata}}
+
+
+def _score(score: float) -> float | None:
+    """Return a score as it may be sent, or `None` for what is no number."""
+    if not 0.0 <= score <= 1.0:
+        if not math.isfinite(score):
+            return None
+        score = min(max(score, 0.0), 1.0)
+    return round(score * _SCORE_STEPS) / _SCORE_STEPS

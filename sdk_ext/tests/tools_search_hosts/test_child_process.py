@@ -11,10 +11,10 @@ from pathlib import Path
 import anyio
 import pytest
 from mcp.shared.message import SessionMessage
-from mcp_ext_tools_search.client.endings import Ending
 from mcp_types import JSONRPCNotification
 from tools_search_hosts import StdioTarget
 from tools_search_hosts.child_process import child_streams, inherited_environment
+from tools_search_hosts.endings import Ending
 
 pytestmark = pytest.mark.anyio
 

@@ -1,7 +1,7 @@
-"""What the definition of a tool says about its place before a model: whether it may stand there, and whether always.
+"""Members of a definition that say whether a model may have the tool, and whether it should always have it.
 
-Neither is part of `tools/search`: a server lists and finds such tools as any others, and the host that builds the list
-of a model reads these members.
+Neither is part of `tools/search`: a server lists and finds such tools as any others, and a host that builds the list of
+a model reads these members.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from typing import Any, Final, TypeVar, cast
 
 from mcp_types import Tool
-
-__all__ = ["ALWAYS_LOAD", "MOST_PINNED", "MOST_PINNED_PER_SERVER", "is_for_model", "is_pinned", "pinned_within_bounds"]
 
 ALWAYS_LOAD: Final = "anthropic/alwaysLoad"
 """Member of a tool's `_meta` by which its server asks that the definition is never deferred: Claude Code's name."""
@@ -27,7 +25,7 @@ Pinned = TypeVar("Pinned")
 
 
 def is_for_model(tool: Tool) -> bool:
-    """Tell whether a tool may be offered to a model, or called for one.
+    """Whether a tool may be offered to a model, or called for one.
 
     MCP Apps (`io.modelcontextprotocol/ui`): a host must leave a tool out of the list of its model where
     `_meta.ui.visibility` does not include `"model"`; where it is omitted, a tool is for both. An empty array includes
@@ -39,7 +37,7 @@ def is_for_model(tool: Tool) -> bool:
 
 
 def is_pinned(tool: Tool) -> bool:
-    """Tell whether the server of a tool asks that its definition is always loaded: `true`, and nothing else."""
+    """Whether the server of a tool asks that its definition is always loaded: `true`, and nothing else."""
     return (tool.meta or {}).get(ALWAYS_LOAD) is True
 
 

@@ -2,7 +2,7 @@
 
 -32000 and -32001 are how the SDK says that a connection ended and that time ran out. Servers answer with both codes for
 errors of their own, and are none the worse for it: nothing but the text tells the two apart. The canary is
-`sdk_ext/tests/test_sdk_canaries.py`.
+`sdk_ext/tests/mcp_ext_tools_search/test_sdk_canaries.py`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,82 @@
+"""All private parts of the SDK that the client side uses (`spec/decisions/0005`).
+
+* The intake of a tool listing (`ClientSession._absorb_tool_listing`). A session that meets a tool for the first time in
+  `call_tool` sends a `tools/list` of its own to learn the output schema and the `Mcp-Param-*` headers, which costs what
+  the search has saved.
+* The stamp and the dispatcher of a session (`_stamp`, `_dispatcher`), for results as they came: the public
+  `send_request` checks every result as a whole, so that one bad definition hides a whole page, and it declares the same
+  client capabilities for every caller.
+
+A canary test for each fails when the SDK changes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from mcp import Client, ClientSession
+from mcp.shared.dispatcher import CallOptions, ProgressFnT
+from mcp_types import CLIENT_CAPABILITIES_META_KEY, ListToolsResult, Tool
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+logger = logging.getLogger(__name__)
+
+MODERN_ONLY: Final = ("resultType", "ttlMs", "cacheScope")
+"""Members of results that count for nothing on a legacy connection."""
+
+_ANSWERABLE: Final = frozenset({"elicitation", "roots", "sampling"})
+"""Client capabilities that say what a server may ask back."""
+
+
+def absorb(session: ClientSession, tools: Sequence[Tool]) -> list[Tool]:
+    """Make `tools` callable without being listed, and return those that may be called.
+
+    On modern connections a tool with an invalid `x-mcp-header` is left out, as it is from `tools/list`. Where the SDK
+    has no such method any more, searching goes on without it.
+    """
+    absorb_listing: Callable[..., ListToolsResult] | None = getattr(session, "_absorb_tool_listing", None)
+    if absorb_listing is None:
+        logger.warning("this SDK takes no tools that were not listed: calls will list them first")
+        return list(tools)
+    return absorb_listing(ListToolsResult(tools=list(tools)), complete=False).tools
+
+
+async def raw_request(
+    client: Client,
+    method: str,
+    params: Mapping[str, Any],
+    *,
+    seconds: float | None,
+    on_progress: ProgressFnT | None = None,
+    capabilities: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Send a request as this connection frames it and return the result as it came.
+
+    Args:
+        client: A connected client.
+        method: What to ask.
+        params: The parameters; the modern envelope is added.
+        seconds: When to give up and cancel; `None` for never.
+        on_progress: Called with each progress notification.
+        capabilities: Those that allow the server to ask back about this request on a modern connection (`elicitation`,
+            `roots`, `sampling`), in place of the client's own.
+
+    Raises:
+        MCPError: The server answered with an error, took too long, or is gone.
+    """
+    session = client.session
+    data: dict[str, Any] = {"method": method, "params": dict(params)}
+    options: CallOptions = {}
+    if seconds is not None:
+        options["timeout"] = seconds
+    if on_progress is not None:
+        options["on_progress"] = on_progress
+    session._stamp(data, options)  # pyright: ignore[reportPrivateUsage] - there is no public raw request
+    if capabilities is not None and client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        declared = data["params"]["_meta"][CLIENT_CAPABILITIES_META_KEY]
+        others = {name: value for name, value in declared.items() if name not in _ANSWERABLE}
+        data["params"]["_meta"][CLIENT_CAPABILITIES_META_KEY] = {**others, **capabilities}
+    dispatcher = session._dispatcher  # pyright: ignore[reportPrivateUsage] - there is no public raw request
+    return await dispatcher.send_raw_request(method, data["params"], options)

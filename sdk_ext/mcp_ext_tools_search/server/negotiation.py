@@ -1,0 +1,129 @@
+"""The border of the extension: its advertisement, the capability gate and the parameters of a search.
+
+Draft: Capability Negotiation, Request, Protocol Errors. The SDK would answer a parameter of the wrong type with an
+error that names no member, and hand a handler's own validation errors to the client as its fault. So the method is
+bound to a model that accepts anything, and `read_params` decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+import mcp_types
+from mcp import MCPError
+from mcp.server.context import HandlerResult, ServerRequestContext
+from mcp_types import ErrorData, methods
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from mcp_ext_tools_search import types
+from mcp_ext_tools_search.server.errors import invalid_params
+from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, SearchToolsRequestParams
+
+PLACES: Final = {
+    "server/discover": ("extensions",),
+    # The SDK takes `extensions` out of the legacy result, and older clients know no such member: both places, always.
+    "initialize": ("extensions", "experimental"),
+}
+"""Members of `capabilities` that hold the settings, by the method whose result they stand in."""
+
+_REASONS = {
+    "missing": "is required",
+    "string_type": "must be a string",
+    "greater_than_equal": "must be at least 1",
+}
+
+
+class AnyParams(BaseModel):
+    """Parameters that the SDK is to let through, so that the gate comes before any check of them."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+def as_object(result: HandlerResult) -> dict[str, Any]:
+    """Return what a handler or middleware answered as a JSON object.
+
+    Raises:
+        MCPError: It answered with an error instead of raising it, as the SDK allows.
+    """
+    if isinstance(result, ErrorData):
+        raise MCPError.from_error_data(result)
+    if isinstance(result, BaseModel):
+        return result.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return result or {}
+
+
+def advertise_in(method: str, result: HandlerResult, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of `method` with `settings` at each of its places, and with `tools` declared beside them."""
+    answer = as_object(result)
+    capabilities = _member(answer, "capabilities")
+    for place in PLACES[method]:
+        capabilities[place] = {**_member(capabilities, place), EXTENSION_ID: settings}
+    return {**answer, "capabilities": {"tools": {}, **capabilities}}
+
+
+def _member(holder: dict[str, Any], name: str) -> dict[str, Any]:
+    value = holder.get(name)
+    return dict(cast("dict[str, Any]", value)) if isinstance(value, dict) else {}
+
+
+def is_modern(ctx: ServerRequestContext[Any, Any]) -> bool:
+    """Whether the request belongs to protocol 2026-07-28 or later, where capabilities ride on every request."""
+    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def require_declared(ctx: ServerRequestContext[Any, Any]) -> None:
+    """Refuse a modern client that did not declare the extension in this very request.
+
+    Legacy callers pass: a stateless legacy HTTP server cannot know what a client declared in `initialize`.
+
+    Raises:
+        MCPError: -32021, naming the capability that is missing.
+    """
+    if not is_modern(ctx) or _declares(ctx):
+        return
+    raise MCPError(
+        mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY,
+        f"Declare {EXTENSION_ID} in clientCapabilities.extensions to use {METHOD}",
+        data={"requiredCapabilities": {"extensions": {EXTENSION_ID: {}}}},
+    )
+
+
+def _declares(ctx: ServerRequestContext[Any, Any]) -> bool:
+    # Read from the request itself: the SDK drops all capabilities of a request when one of them has a wrong shape.
+    match ctx.params:
+        case {"_meta": {mcp_types.CLIENT_CAPABILITIES_META_KEY: {"extensions": {types.EXTENSION_ID: dict()}}}}:
+            return True
+        case _:
+            return False
+
+
+def read_params(
+    params: Mapping[str, Any] | None, *, protocol_version: str, max_query_chars: int
+) -> SearchToolsRequestParams:
+    """Return the parameters of a search; members that the draft does not define are ignored.
+
+    Raises:
+        MCPError: -32602 with the member and the reason.
+    """
+    _require_listable(params or {}, protocol_version)
+    own = {name: value for name, value in (params or {}).items() if name != "_meta"}
+    query = own.get("query")
+    if isinstance(query, str) and len(query) > max_query_chars:
+        raise invalid_params("query", f"must not be longer than {max_query_chars} characters")
+    try:
+        return SearchToolsRequestParams.model_validate(own, by_name=False)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        reason = _REASONS.get(first["type"], first["msg"].removeprefix("Value error, "))
+        raise invalid_params(str(first["loc"][0]), reason) from None
+
+
+def _require_listable(params: Mapping[str, Any], protocol_version: str) -> None:
+    """Refuse a `_meta` with which this caller could not list tools either, while it still counts as its own mistake."""
+    envelope = {name: value for name, value in params.items() if name == "_meta"}
+    try:
+        methods.validate_client_request("tools/list", protocol_version, envelope)
+    except ValidationError:
+        raise invalid_params("_meta", "is not what this protocol version defines") from None
