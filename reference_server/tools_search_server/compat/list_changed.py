@@ -16,7 +16,7 @@ from mcp.server import Server
 from mcp.server.context import HandlerResult
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
-from mcp_ext_tools_search.for_models import is_for_model
+from mcp_ext_tools_search.client.for_models import is_for_model
 from mcp_types import CallToolRequestParams, NotificationParams, PaginatedRequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from tools_search_hosts.toolsets import EVERYTHING, Toolset

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from mcp.server.context import HandlerResult
-from mcp_ext_tools_search.for_models import is_for_model
+from mcp_ext_tools_search.client.for_models import is_for_model
 from mcp_ext_tools_search.ranking import Hit
 from mcp_types import CallToolRequestParams
 from tools_search_hosts import qualified_name

@@ -16,8 +16,7 @@ from typing import Any, Final, cast
 
 from mcp import MCPError
 from mcp.server import ServerRequestContext
-from mcp_ext_tools_search.client.endings import malformed, timed_out
-from mcp_ext_tools_search.client.raw import MODERN_ONLY
+from mcp_ext_tools_search.client import MODERN_ONLY
 from mcp_types import (
     CORE_RESULT_TYPES,
     HEADER_MISMATCH,
@@ -30,6 +29,7 @@ from mcp_types import (
 )
 from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
+from tools_search_hosts.endings import malformed, timed_out
 from tools_search_hosts.results import (
     ASKING,
     CALL,

@@ -22,7 +22,7 @@ from mcp import MCPError
 from mcp.server import ServerRequestContext
 from mcp.server.caching import CacheHint
 from mcp_ext_tools_search.ranking import Hit, Ranker
-from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion
+from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank
 from mcp_ext_tools_search.ranking.terms import terms, tool_terms, trimmed
 from mcp_ext_tools_search.server import Answer, ToolsSearch
 from mcp_ext_tools_search.types import ServerSettings
@@ -55,7 +55,6 @@ _HEAD: Final = 100
 """Indexed hits that take part in the fusion; those behind them stay behind."""
 
 _RANKED_TOGETHER: Final = 50
-_VOTES: Final = 2
 
 _MARK_CHARS: Final = 8
 _MAX_MARKS: Final = 100
@@ -255,9 +254,13 @@ def fused(
     """
     heads = [list(local[:_HEAD]), *map(list, delegated)]
     rankings = [[hit.name for hit in head] for head in heads if head]
-    candidates = [tools[name] for ranking in rankings for name in ranking[:_RANKED_TOGETHER]]
-    together = ranker(candidates).search(query)
-    order = reciprocal_rank_fusion([*rankings, *[list(names_of(together))] * _VOTES])
+    together: list[Hit] = []
+
+    def rank(candidates: Sequence[str]) -> list[str]:
+        together.extend(ranker([tools[name] for name in candidates]).search(query))
+        return [hit.name for hit in together]
+
+    order = fuse_and_rerank(rankings, rank, depth=_RANKED_TOGETHER)
     own = {hit.name: hit for hit in together} | {hit.name: hit for head in heads for hit in head if hit.matched}
     best = order[0][1]
     hits: Sequence[Hit] = [own.get(name, Hit(name, 0.0))._replace(score=weight / best) for name, weight in order]

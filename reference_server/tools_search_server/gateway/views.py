@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from mcp.server import ServerRequestContext
-from mcp_ext_tools_search.for_models import is_for_model, is_pinned, pinned_within_bounds
+from mcp_ext_tools_search.client.for_models import is_for_model, is_pinned, pinned_within_bounds
 from mcp_types import Tool
 from tools_search_hosts import own_name, split_candidates
 from tools_search_hosts.toolsets import Rule, Toolset

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from itertools import chain
+from pathlib import Path
 from typing import Any, Final
 
-_LEXICON: Final[Mapping[str, Any]] = json.loads(files(__package__).joinpath("lexicon.json").read_text("utf-8"))
+_LEXICON: Final[Mapping[str, Any]] = json.loads(Path(__file__).with_name("lexicon.json").read_text("utf-8"))
 
 
 def _words(lines: Sequence[str]) -> list[str]:

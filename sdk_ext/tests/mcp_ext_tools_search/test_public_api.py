@@ -20,6 +20,7 @@ def test_the_public_names_are_these() -> None:
     ]
     assert server.__all__ == ["Answer", "Search", "ToolsSearch", "install", "sieve_tools"]
     assert client.__all__ == [
+        "MODERN_ONLY",
         "TOOLS_SEARCH",
         "InvalidSearchRequestError",
         "InvalidSearchResultError",
@@ -27,12 +28,14 @@ def test_the_public_names_are_these() -> None:
         "Target",
         "ToolsSearchError",
         "ToolsSearchNotAdvertisedError",
+        "absorb",
         "hit_metadata",
         "is_for_model",
         "is_pinned",
         "iter_pages",
         "iter_tools",
         "list_page",
+        "raw_request",
         "read_pages",
         "retry_after",
         "search_tools",

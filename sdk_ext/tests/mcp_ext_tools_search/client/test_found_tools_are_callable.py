@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 ServeHttp = Callable[..., AbstractAsyncContextManager[str]]
 
-SERVER = Path(__file__).with_name("recording_server.py")
+SERVER = Path(__file__).parents[1] / "recording_server.py"
 
 
 class Seen(BaseModel):
