@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import click
-from mcp_ext_tools_search.for_models import is_for_model
+from mcp_ext_tools_search.client.for_models import is_for_model
 from mcp_types import Tool
 from pydantic.alias_generators import to_camel
 

@@ -22,7 +22,7 @@ from mcp.server.subscriptions import (
     ServerEvent,
     ToolsListChanged,
 )
-from mcp_ext_tools_search.client.raw import raw_request
+from mcp_ext_tools_search.client import raw_request
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_REQUEST,

@@ -43,11 +43,10 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 from mcp.shared.dispatcher import ProgressFnT
-from mcp_ext_tools_search.client import TOOLS_SEARCH
-from mcp_ext_tools_search.client.endings import connection_ended
-from mcp_ext_tools_search.client.raw import raw_request
+from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request
 from mcp_types import REQUEST_TIMEOUT, Implementation, Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool
 from tools_search_hosts import ServerEntry
+from tools_search_hosts.endings import connection_ended
 
 from tools_search_server.base.redaction import printable
 from tools_search_server.upstreams.connection import Connection
