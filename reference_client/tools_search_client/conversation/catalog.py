@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal, Protocol
 
-from mcp_ext_tools_search.for_models import is_for_model
+from mcp_ext_tools_search.client.for_models import is_for_model
 from mcp_ext_tools_search.ranking import Ranker
 from tools_search_hosts import SEPARATOR
 from tools_search_hosts.names import tool_among_servers

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from mcp_ext_tools_search.for_models import is_pinned, pinned_within_bounds
+from mcp_ext_tools_search.client.for_models import is_pinned, pinned_within_bounds
 from mcp_ext_tools_search.ranking import Ranker
 from tools_search_hosts.toolsets import EVERYTHING, Toolset
 

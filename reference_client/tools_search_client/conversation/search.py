@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable,
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from mcp_ext_tools_search.for_models import is_for_model
+from mcp_ext_tools_search.client.for_models import is_for_model
 from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank
 from tools_search_hosts import SEPARATOR, qualified_name

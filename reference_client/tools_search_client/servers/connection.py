@@ -17,12 +17,12 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp_ext_tools_search.client import TOOLS_SEARCH
-from mcp_ext_tools_search.client.endings import Ending
 from mcp_types import Implementation, ToolListChangedNotification
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from tools_search_hosts import HttpTarget, StdioTarget, Target, UnusableTarget
 from tools_search_hosts.bounded_http import ACCEPTED_ENCODING, BoundedHttp
 from tools_search_hosts.child_process import StrayLineError, child_streams
+from tools_search_hosts.endings import Ending
 
 from tools_search_client.errors import ServerError, ServerRefusedError, ServerUnavailableError
 from tools_search_client.servers.diagnostics import Diagnostics, kept_diagnostics
