@@ -220,7 +220,7 @@ async def test_tools_that_a_toolset_names_in_vain_are_reported_once(
         (
             {"principals": {name: {"token": f"sha256:{'0' * 32}:{'0' * 64}"} for name in "ab"}},
             None,
-            "`principals.b.token` is that of 'a'",
+            "`principals.b.token` is the token of 'a'",
         ),
     ],
 )  # fmt: skip

@@ -1,6 +1,4 @@
-"""Who may see what of a gateway: the members of the configuration that only this program knows.
-
-Toolsets: named choices among the tools of all servers, as the configuration's `toolsets` member states them.
+"""Access to a gateway: the toolsets and principals of its configuration, which only this program reads.
 
     "toolsets": {"reading": {"git": ["log", "diff"], "files": {"exclude": ["delete"]}, "time": true}}
 
@@ -27,10 +25,10 @@ class Access:
     """What callers see who are no principals: the host on stdio, or everyone on an open loopback address."""
 
     principals: dict[str, Principal] = field(default_factory=dict[str, Principal])
-    """By name; where there are any, nobody else is served over HTTP."""
+    """By name; if there are any, nobody else is served over HTTP."""
 
     on_revoked: list[Callable[[Collection[str]], None]] = field(default_factory=list[Callable[[Collection[str]], None]])
-    """Called with the names of principals that may not go on as they have begun."""
+    """Called with the names of principals whose token or toolset has changed, or who are gone."""
 
     @property
     def toolsets(self) -> tuple[Toolset, ...]:
@@ -39,10 +37,10 @@ class Access:
         return tuple({toolset.name: toolset for toolset in (self.toolset, *used)}.values())
 
     def toolset_of(self, principal: str | None) -> Toolset | None:
-        """Return what a principal sees now; `None` for one who is none any more.
+        """Return the present toolset of a principal; `None` if there is no such principal any more.
 
         Args:
-            principal: Its name, or `None` for callers of whom no name is asked.
+            principal: Its name, or `None` for callers who need none.
         """
         if principal is None:
             return self.toolset
@@ -51,15 +49,15 @@ class Access:
 
     def replace_principals(self, principals: Mapping[str, Principal]) -> None:
         """Let these use the gateway from now on, and nobody else."""
-        revoked = [name for name, old in self.principals.items() if not _is_same(old, principals.get(name))]
+
+        def rights(principal: Principal | None) -> object:
+            return principal and (principal.token, principal.toolset)
+
+        revoked = [name for name, old in self.principals.items() if rights(old) != rights(principals.get(name))]
         self.principals.clear()
         self.principals.update(principals)
-        for told in self.on_revoked:
-            told(revoked)
-
-
-def _is_same(old: Principal, new: Principal | None) -> bool:
-    return new is not None and (old.token, old.toolset) == (new.token, new.toolset)
+        for notify in self.on_revoked:
+            notify(revoked)
 
 
 def read_access(file: HostFile, source: str, chosen: str | None) -> Access:
@@ -67,7 +65,7 @@ def read_access(file: HostFile, source: str, chosen: str | None) -> Access:
 
     Args:
         file: The configuration.
-        source: What to call it in errors.
+        source: Its name in errors.
         chosen: Name of the toolset of this process; `None` for everything.
 
     Raises:
@@ -92,8 +90,8 @@ def read_toolsets(stated: Any, servers: Collection[str], problems: list[str]) ->
 
     Args:
         stated: The member `toolsets` of the configuration.
-        servers: Names of its servers, those that are switched off as well.
-        problems: Takes a line for everything that is wrong, with its place.
+        servers: Names of its servers, including those that are switched off.
+        problems: Takes a line for every problem, with its place.
     """
     if not isinstance(stated, dict):
         problems.append("`toolsets` must be an object from names to toolsets")

@@ -1,6 +1,6 @@
-"""Whether arguments fit the input schema of a tool, and what is wrong with them.
+"""Validation of arguments against the input schema of a tool.
 
-The schemas come from servers that may be hostile, and are judged while other callers wait. So a check has a bound, and
+The schemas come from servers that may be hostile, and other callers wait during the check. So its cost is bounded, and
 regular expressions are left to the server: they may take for ever, and their dialect is the server's own.
 """
 
@@ -16,27 +16,25 @@ from typing import Any, Final, cast
 from jsonschema import Draft202012Validator, ValidationError, validators
 from referencing import Registry
 
-__all__ = ["complaints"]
+_MAX_STEPS: Final = 100_000
+"""Cost of one check: a step for each keyword, and for each member that it may look at."""
 
-_MOST_STEPS: Final = 100_000
-"""What one check may cost: a step for each keyword, and for each member that it may look at."""
-
-_MOST_COMPLAINTS: Final = 5
+_MAX_COMPLAINTS: Final = 5
 _MAX_CHARS: Final = 300
-_UNJUDGED: Final = ("pattern", "patternProperties", "unevaluatedProperties", "unevaluatedItems", "uniqueItems")
-"""Keywords that may take longer than what is judged is long."""
+_UNCHECKED: Final = ("pattern", "patternProperties", "unevaluatedProperties", "unevaluatedItems", "uniqueItems")
+"""Keywords whose cost may grow faster than their input."""
 
 _steps: ContextVar[Counter[str]] = ContextVar("tools_search_schema_steps")
 
 Keyword = Callable[[Any, Any, Any, Any], Iterator[ValidationError] | None]
 
 
-class _TooCostly(Exception):
+class _TooCostlyError(Exception):
     """A schema asks for more steps than any honest one."""
 
 
 def complaints(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with `arguments`, each with its place; nothing where they fit.
+    """Return the problems of `arguments`, each with its place; none if they fit.
 
     A schema that cannot be used, or that takes too long, refuses nothing: the server decides then.
     """
@@ -48,7 +46,7 @@ def complaints(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[
         has_patterns = any(name == "patternProperties" for name, _ in walked)
         kind = _bounded_kind(validators.validator_for(schema, Draft202012Validator), has_patterns=has_patterns)
         registry = Registry[Any]()
-        errors = islice(kind(schema, registry=registry).iter_errors(arguments), _MOST_COMPLAINTS)
+        errors = islice(kind(schema, registry=registry).iter_errors(arguments), _MAX_COMPLAINTS)
         return [f"{_place(error)}: {_shortened(error.message)}" for error in errors]
     except Exception:  # whatever a foreign schema makes jsonschema raise
         return []
@@ -58,7 +56,7 @@ def complaints(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[
 def _bounded_kind(kind: Any, *, has_patterns: bool) -> Any:
     """Return a class of validators that counts its steps, and whose registry is empty so that nothing is fetched."""
     judged: dict[str, Any] = {name: _counted(keyword) for name, keyword in kind.VALIDATORS.items()}
-    judged |= dict.fromkeys(_UNJUDGED)
+    judged |= dict.fromkeys(_UNCHECKED)
     if has_patterns:
         judged["additionalProperties"] = None  # it would match names with the patterns beside it
     return cast("Any", validators).extend(kind, judged)  # which has no types
@@ -68,8 +66,8 @@ def _counted(keyword: Keyword) -> Keyword:
     def judge(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError] | None:
         steps = _steps.get()
         steps["spent"] += 1 + _members_of(value) + _members_of(instance)
-        if steps["spent"] > _MOST_STEPS:
-            raise _TooCostly
+        if steps["spent"] > _MAX_STEPS:
+            raise _TooCostlyError
         return keyword(validator, value, instance, schema)
 
     return judge

@@ -16,10 +16,11 @@ from pydantic import ValidationError
 
 
 def hide_internal_errors(server: Server[Any]) -> None:
-    """Answer -32603 "Internal server error" to whatever fails in `server`, and log it.
+    """Answer -32603 "Internal server error" when `server` itself fails, in every method and both eras, and log it.
 
-    It goes first in the chain, so call it when everything else is installed. Errors that are meant for the caller pass
-    unchanged.
+    Left alone, the SDK answers a legacy caller with error 0 and the text of the exception, and reports a handler's own
+    validation error as a mistake of the caller. This goes first in the chain, so call it when everything else is
+    installed. Errors that are meant for the caller pass unchanged.
     """
     server.middleware.insert(0, _hide)
 
@@ -37,7 +38,7 @@ async def _hide(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Han
 
 
 def _is_refused(method: str, protocol_version: str, params: Mapping[str, Any] | None) -> bool:
-    """Tell whether it is the parameters that `protocol_version` does not allow."""
+    """Return whether `protocol_version` does not allow the parameters."""
     try:
         if method == "initialize":  # the SDK reads it by a model of its own, stricter than that of the revision
             InitializeRequestParams.model_validate(params or {}, by_name=False)
@@ -51,26 +52,26 @@ def _is_refused(method: str, protocol_version: str, params: Mapping[str, Any] | 
 
 _SHOWN: Final = 3
 _COMPARED: Final = 50
-"""Names that are compared closely; the others share fewer letters with what was asked for."""
+"""Names that are compared closely; the others have fewer trigrams in common with the requested one."""
 
 _MAX_CHARS: Final = 128
 
 
 def unknown_tool(name: str, known: Iterable[str]) -> MCPError:
-    """Return the -32602 error for a name that no tool has, naming the closest ones."""
+    """Return the -32602 error for the name of no tool, with the closest names."""
     return unknown_name("tool", name, known, advice="list or search the tools to see their names")
 
 
 def unknown_name(
     kind: str, name: str, known: Iterable[str], *, advice: str = "list them to see their names"
 ) -> MCPError:
-    """Return the -32602 error for a name that nothing of a kind has, naming the closest ones.
+    """Return the -32602 error for the name of nothing of a kind, with the closest names.
 
     Args:
-        kind: What was asked for.
+        kind: The kind of thing that was requested.
         name: Its name.
-        known: The names that there are.
-        advice: What to do where none is close.
+        known: The existing names.
+        advice: Shown if no name is close.
     """
     name = name[:_MAX_CHARS]
     closest = closest_names(name, known)
@@ -80,7 +81,7 @@ def unknown_name(
 
 
 def closest_names(name: str, known: Iterable[str]) -> list[str]:
-    """Return the few known names that are most like `name`, if any are."""
+    """Return the few known names that are most similar to `name`, if any are."""
     name = name[:_MAX_CHARS]
     wanted = _trigrams(name)
     likely = heapq.nlargest(_COMPARED, known, key=lambda other: len(wanted & _trigrams(other)))

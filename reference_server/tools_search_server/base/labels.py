@@ -1,6 +1,6 @@
-"""What is published with a tool beside its definition: its category, tags, related tools and examples.
+"""Metadata that is published with a tool: its category, tags, related tools and examples.
 
-It may come from any server, so whatever is not of the expected kind is passed over, and there is a bound to each.
+It may come from any server: values of an unexpected type are ignored, and the number of each is bounded.
 """
 
 from __future__ import annotations
@@ -11,15 +11,13 @@ from typing import Any, Final, cast
 from mcp_ext_tools_search.types import EXTENSION_ID, published_metadata
 from mcp_types import Tool
 
-__all__ = ["category_of", "examples_of", "related_of", "tags_of"]
-
-_MOST: Final = 50
+_MAX_VALUES: Final = 50
 _MAX_CHARS: Final = 80
 _FASTMCP: Final = ("fastmcp", "_fastmcp")
 
 
 def category_of(tool: Tool) -> str:
-    """Return the category of a tool that the gateway offers; without one of its own it is its server."""
+    """Return the category of a tool that the gateway offers, or its server if it has none."""
     labels = published_metadata(tool.meta)
     category = labels.get("category")
     return (category if isinstance(category, str) and category else str(labels.get("group", "")))[:_MAX_CHARS]
@@ -29,18 +27,18 @@ def tags_of(tool: Tool) -> list[str]:
     """Return the tags of a tool, those that FastMCP publishes among them, each once."""
     meta = tool.meta or {}
     found = [tag for key in (EXTENSION_ID, *_FASTMCP) for tag in _texts(_object(meta.get(key)).get("tags"))]
-    return [tag for tag in dict.fromkeys(found) if len(tag) <= _MAX_CHARS][:_MOST]
+    return [tag for tag in dict.fromkeys(found) if len(tag) <= _MAX_CHARS][:_MAX_VALUES]
 
 
 def related_of(tool: Tool) -> list[str]:
-    """Return the names of the tools that a tool is said to be related to."""
-    return _texts(published_metadata(tool.meta).get("related"))[:_MOST]
+    """Return the names of the tools to which a tool is related."""
+    return _texts(published_metadata(tool.meta).get("related"))[:_MAX_VALUES]
 
 
 def examples_of(tool: Tool) -> list[Any]:
     """Return examples of its use."""
     examples = published_metadata(tool.meta).get("examples")
-    return cast("list[Any]", examples)[:_MOST] if isinstance(examples, list) else []
+    return cast("list[Any]", examples)[:_MAX_VALUES] if isinstance(examples, list) else []
 
 
 def _texts(value: object) -> list[str]:

@@ -1,4 +1,4 @@
-"""How much one page holds, how many searches run at once, the key of search cursors, and what ranks."""
+"""Limits of listings and searches, the key of their cursors, and the ranker."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import Final
 from mcp_ext_tools_search.ranking import Ranker
 from tools_search_hosts import ConfigurationError
 
-__all__ = ["CURSOR_KEY_VARIABLE", "MOST_PAGE_SIZE", "Limits", "read_cursor_key"]
-
 CURSOR_KEY_VARIABLE: Final = "TOOLS_SEARCH_CURSOR_KEY"
 
 MOST_PAGE_SIZE: Final = 10_000
@@ -22,7 +20,7 @@ _MIN_KEY_BYTES: Final = 32
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of `tools/list` and `tools/search`, and what goes with them."""
+    """Limits of `tools/list` and `tools/search`, their cursor key and ranker."""
 
     page_size: int = MOST_PAGE_SIZE
     """Tools on one page of `tools/list`; fewer where their definitions come to more than a page may hold."""
@@ -37,7 +35,7 @@ class Limits:
     """Shared by replicas, so that each honours the others' cursors; `None` for a key of this process alone."""
 
     ranker: Ranker | None = None
-    """Orders what a search finds; `None` for the default."""
+    """The ranker of searches; `None` for the default."""
 
     searches_at_once: int = 64
     """How many searches are answered at the same time; one more is refused as one too many."""

@@ -1,6 +1,7 @@
-"""`tools/list` by pages, in the form that each protocol era allows.
+"""Pages of lists: `tools/list` cut into pages for each protocol version, and signed cursors.
 
-Texts that come back unchanged or not at all: what a cursor holds of a list that is elsewhere.
+Some hosts read the first page alone, so a page is as large as can be. It is one event of a legacy HTTP stream, and
+official clients refuse events of more than 1 MiB.
 """
 
 from __future__ import annotations
@@ -23,13 +24,12 @@ from mcp_types import INVALID_PARAMS, Tool
 
 logger = logging.getLogger(__name__)
 
-_REPORTED: Final = 10
-
 MOST_PAGE_BYTES: Final = 896 * 1024
-"""What the definitions on one page may come to: some hosts read the first page alone, so it is as large as can be.
+"""Bytes of the definitions on one page."""
 
-A page is one event of a legacy HTTP stream, and official clients refuse events of more than 1 MiB.
-"""
+_MAX_REPORTED: Final = 10
+_MAC_DOMAIN: Final = b"tools/list cursor\0"
+_MAC_BYTES: Final = 18
 
 
 class ToolPages:
@@ -41,7 +41,7 @@ class ToolPages:
     Args:
         tools: The listing.
         size: Tools on one page.
-        after: The state that this one follows: what both hold as the same object is not worked on again.
+        after: The state that this one follows: the wire forms of tools that both hold as the same object are reused.
     """
 
     def __init__(self, tools: Sequence[Tool], size: int, *, after: ToolPages | None = None) -> None:
@@ -49,27 +49,22 @@ class ToolPages:
         self._size = size
         self._known: dict[str, Mapping[str, _Entry]] = {} if after is None else after._known | after._made
         self._made: dict[str, Mapping[str, _Entry]] = {}
-        self._of_era: Callable[[str], _Era] = cache(self._sieve)
-        self.wire: Callable[[str], dict[str, dict[str, Any]]] = cache(self._wire)
-        """Returns the definitions by name as a listing in a protocol version carries them: one object a version."""
+        self._written: Callable[[str], _WireListing] = cache(self._write)
 
     def part(self, names: Container[str]) -> ToolPages:
-        """Return the listing that holds the tools with these names alone."""
+        """Return the listing of the tools with these names alone, which shares the wire forms of this one."""
         part = ToolPages([tool for tool in self.tools if tool.name in names], self._size)
 
-        def of_era(protocol_version: str) -> _Era:
-            return self._of_era(protocol_version).part(names)
+        def write(protocol_version: str) -> _WireListing:
+            whole = self._written(protocol_version)
+            return _WireListing([entry for entry in whole.entries if entry.tool.name in names])
 
-        def wire(protocol_version: str) -> dict[str, dict[str, Any]]:
-            return {name: tool for name, tool in self.wire(protocol_version).items() if name in names}
-
-        part._of_era = cache(of_era)
-        part.wire = cache(wire)
+        part._written = cache(write)
         return part
 
-    def _wire(self, protocol_version: str) -> dict[str, dict[str, Any]]:
-        entries = self._entries(protocol_version)
-        return {name: entry.wire for name, entry in entries.items() if entry.wire is not None}
+    def wire(self, protocol_version: str) -> dict[str, dict[str, Any]]:
+        """Return the definitions by name as a listing in a protocol version carries them: one object a version."""
+        return self._written(protocol_version).by_name
 
     def page(self, cursor: str | None, protocol_version: str) -> dict[str, Any]:
         """Return the page after `cursor`, as `page_of` does, without the definitions that are invalid in that version.
@@ -77,20 +72,22 @@ class ToolPages:
         Raises:
             MCPError: -32602, this listing has no such cursor.
         """
-        era = self._of_era(protocol_version)
-        start = 0 if cursor is None else era.positions.get(cursor)
+        listing = self._written(protocol_version)
+        start = 0 if cursor is None else listing.positions.get(cursor)
         if start is None:
             raise invalid_cursor()
-        end = start + room_for(era.sizes[start : start + self._size])
-        return page_of(era.tools[start:end], _cursor(era.names[end - 1]) if end < len(era.tools) else None)
+        shown = listing.entries[start : start + self._size]
+        shown = shown[: room_for([entry.size for entry in shown])]
+        is_last = start + len(shown) == len(listing.entries)
+        return page_of([entry.wire for entry in shown], None if is_last else _cursor(shown[-1].tool.name))
 
     def first_page(self, protocol_version: str) -> int:
         """Return how many tools stand on the first page."""
-        return room_for(self._of_era(protocol_version).sizes[: self._size])
+        return room_for(self._written(protocol_version).sizes[: self._size])
 
     def page_count(self, protocol_version: str) -> int:
         """Return how many pages the listing has."""
-        sizes, pages, start = self._of_era(protocol_version).sizes, 0, 0
+        sizes, pages, start = self._written(protocol_version).sizes, 0, 0
         while start < len(sizes):
             start += room_for(sizes[start : start + self._size])
             pages += 1
@@ -98,63 +95,56 @@ class ToolPages:
 
     def with_large_schemas(self, protocol_version: str, most_bytes: int) -> list[str]:
         """Return the names of the tools whose input schema is larger than that."""
-        era = self._of_era(protocol_version)
-        large = [tool for tool, size in zip(era.tools, era.sizes, strict=True) if size > most_bytes]
-        return [tool["name"] for tool in large if size_of(tool["inputSchema"]) > most_bytes + 1]
+        large = [entry for entry in self._written(protocol_version).entries if entry.size > most_bytes]
+        return [entry.tool.name for entry in large if size_of(entry.wire["inputSchema"]) > most_bytes + 1]
 
-    def _sieve(self, protocol_version: str) -> _Era:
-        wire, entries = self.wire(protocol_version), self._entries(protocol_version)
-        return _Era(list(wire), list(wire.values()), [entries[name].size for name in wire])
-
-    def _entries(self, protocol_version: str) -> Mapping[str, _Entry]:
-        if protocol_version not in self._made:
-            known = self._known.pop(protocol_version, {})
-            new = {
-                tool.name: _entry(tool, protocol_version)
-                for tool in self.tools
-                if tool.name not in known or known[tool.name].tool is not tool
-            }
-            if left_out := [name for name, entry in new.items() if entry.wire is None]:
-                text = "left out for callers of %s, where they are invalid: %s"
-                logger.info(text, protocol_version, left_out[:_REPORTED])
-            self._made[protocol_version] = {tool.name: new.get(tool.name) or known[tool.name] for tool in self.tools}
-        return self._made[protocol_version]
+    def _write(self, protocol_version: str) -> _WireListing:
+        known = self._known.pop(protocol_version, {})
+        made: dict[str, _Entry] = {}
+        left_out: list[str] = []
+        for tool in self.tools:
+            entry = known.get(tool.name)
+            if entry is None or entry.tool is not tool:
+                wire = wire_form(tool, protocol_version)
+                entry = _Entry(tool, wire or {}, size_of(wire))
+                left_out += [tool.name] if wire is None else []
+            made[tool.name] = entry
+        if left_out:
+            text = "left out for callers of %s, where they are invalid: %s"
+            logger.info(text, protocol_version, left_out[:_MAX_REPORTED])
+        self._made[protocol_version] = made
+        return _WireListing([entry for entry in made.values() if entry.size])
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A tool as one protocol version has it."""
+    """A tool in one protocol version."""
 
     tool: Tool
-    wire: dict[str, Any] | None
-    """Its definition; `None` where that is not allowed."""
+    wire: dict[str, Any]
+    """Its definition; empty where that is invalid."""
     size: int
-
-
-def _entry(tool: Tool, protocol_version: str) -> _Entry:
-    wire = wire_form(tool, protocol_version)
-    return _Entry(tool, wire, size_of(wire))
+    """Bytes of the definition; 0 where it is invalid."""
 
 
 @dataclass(frozen=True)
-class _Era:
-    names: Sequence[str]
-    tools: Sequence[dict[str, Any]]
-    """As they are sent."""
-    sizes: Sequence[int]
+class _WireListing:
+    """A listing in one protocol version."""
+
+    entries: Sequence[_Entry]
+
+    @cached_property
+    def by_name(self) -> dict[str, dict[str, Any]]:
+        return {entry.tool.name: entry.wire for entry in self.entries}
+
+    @cached_property
+    def sizes(self) -> Sequence[int]:
+        return [entry.size for entry in self.entries]
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
-        """Where the page begins that follows a cursor."""
-        return {_cursor(name): position for position, name in enumerate(self.names, start=1)}
-
-    def part(self, names: Container[str]) -> _Era:
-        kept = [place for place, name in enumerate(self.names) if name in names]
-        return _Era(
-            [self.names[place] for place in kept],
-            [self.tools[place] for place in kept],
-            [self.sizes[place] for place in kept],
-        )
+        """Where the page after each cursor begins."""
+        return {_cursor(entry.tool.name): position for position, entry in enumerate(self.entries, start=1)}
 
 
 def _cursor(last: str) -> str:
@@ -162,16 +152,16 @@ def _cursor(last: str) -> str:
 
 
 def page_of(tools: Sequence[dict[str, Any]], next_cursor: str | None) -> dict[str, Any]:
-    """Return a result of `tools/list` in wire form, so that no model is left for the SDK to write out.
+    """Return a result of `tools/list` in wire form, so that no model is left for the SDK to serialize.
 
-    It may not be kept, unless whoever answers with it says otherwise.
+    It may not be cached, unless the caller changes that.
     """
     page: dict[str, Any] = {"tools": tools, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
     return page if next_cursor is None else {**page, "nextCursor": next_cursor}
 
 
 def room_for(sizes: Sequence[int]) -> int:
-    """Return how many of the first entries, of which these are the lengths, one page may hold: one, if there is one."""
+    """Return how many of the first entries, of these sizes, one page may hold: one at least, if there is one."""
     room = MOST_PAGE_BYTES
     for place, size in enumerate(sizes):
         room -= size
@@ -181,7 +171,7 @@ def room_for(sizes: Sequence[int]) -> int:
 
 
 def size_of(wire: Mapping[str, Any] | None) -> int:
-    """Return how many bytes an entry of a list is on the wire; none where it is not sent."""
+    """Return the bytes of an entry of a list on the wire, 0 if it is not sent."""
     if wire is None:
         return 0
     text = json.dumps(wire, ensure_ascii=False, separators=(",", ":"))
@@ -194,12 +184,8 @@ def invalid_cursor() -> MCPError:
     return MCPError(INVALID_PARAMS, "Invalid cursor", {"field": "cursor", "reason": reason})
 
 
-_DOMAIN: Final = b"tools/list cursor\0"
-_MAC_BYTES: Final = 18
-
-
 class CursorSigner:
-    """Makes texts of lists of JSON values, and reads its own.
+    """Cursors that hold a list of JSON values, which everyone can read and nobody else can make.
 
     Args:
         key: Secret that replicas share; without one, a random one of this process.
@@ -209,14 +195,14 @@ class CursorSigner:
         self._key = key or secrets.token_bytes(hashlib.sha256().digest_size)
 
     def sign(self, values: list[Any]) -> str:
-        """Return the text that stands for `values`, which everyone can read and nobody else can make."""
+        """Return the cursor that holds `values`."""
         body = json.dumps(values, separators=(",", ":")).encode()
         return base64.urlsafe_b64encode(self._mac(body) + body).decode("ascii").rstrip("=")
 
-    def verify(self, text: str) -> list[Any] | None:
-        """Return what a text stands for, or `None` where it was not made with this key."""
+    def verify(self, cursor: str) -> list[Any] | None:
+        """Return the values that a cursor holds, or `None` if it was not made with this key."""
         try:
-            token = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+            token = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         except (ValueError, binascii.Error):
             return None
         mac, body = token[:_MAC_BYTES], token[_MAC_BYTES:]
@@ -225,4 +211,4 @@ class CursorSigner:
         return cast("list[Any]", json.loads(body))
 
     def _mac(self, body: bytes) -> bytes:
-        return hmac.new(self._key, _DOMAIN + body, hashlib.sha256).digest()[:_MAC_BYTES]
+        return hmac.new(self._key, _MAC_DOMAIN + body, hashlib.sha256).digest()[:_MAC_BYTES]

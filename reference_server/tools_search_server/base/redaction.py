@@ -1,8 +1,8 @@
-"""What may be passed on of a server's words: nothing that its configuration keeps secret, and quoted as what they are.
+"""Redaction of what a server says: secrets of its configuration are masked, and its words quoted as such.
 
-A server may repeat the key that it was given, in its log, its errors or its last words. Every value that the
-configuration hands to it is therefore masked in whatever it says of itself and of its troubles. Each server has a mask
-of its own: with one for all, what a caller reads of one server would move with the secrets of another.
+A server may repeat the key that it was given, in its log, its errors or its last words. So every value that the
+configuration hands to it is masked in what it says of itself and of its failures. Each server has a separate mask: with
+one for all, the text that a caller reads of one server would change with the secrets of another.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from tools_search_hosts.child_process import inherited_environment
 _MASK: Final = "…"
 _LEAST_CHARS: Final = 8
 _LEAST_NAMED_CHARS: Final = 4
-"""What is masked of values under a name such as `password`; as a word of its own where it is that short."""
+"""Shortest value that is masked under a name such as `password`; one so short only as a whole word."""
 _LEAST_UNNAMED_CHARS: Final = 16
-"""Of arguments and of parts of paths, which nothing says to be keys."""
+"""Shortest argument or part of a path that is masked, since no name says that it is a key."""
 _MOST_QUOTED_CHARS: Final = 300
 _TOKEN_BYTES: Final = 16
 _MOST_TOKENS: Final = 10_000
@@ -43,7 +43,7 @@ _OPEN_HEADERS: Final = frozenset(
 _WORDS: Final = re.compile(
     r"[@~./]*(?:[A-Z]?[a-z]+|[A-Z]+|\d{1,4})(?:[ ._:/@,+=~^<>&|-]+(?:[A-Z]?[a-z]+|[A-Z]+|\d{1,4}))*/?"
 )
-"""Words, versions, addresses, places in a file system: what an operator sets that is no key."""
+"""Words, versions, addresses, paths: values of an operator that are no keys."""
 _PATH: Final = re.compile(r"(?:~|\.{0,2})/|[A-Za-z]:\\")
 _HEADER: Final = re.compile(r"([A-Za-z][\w-]*):\s*(\S.*)", re.DOTALL)
 _CREDENTIALS: Final = re.compile(r"\b(?:bearer|basic|token)\s+(\S+)", re.IGNORECASE)
@@ -52,17 +52,17 @@ _LIKE_A_KEY: Final = re.compile(
     r"|\bAIza[\w-]{30,}|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*|(?<=://)[^\s/@:]{0,256}:[^\s/@]{1,256}(?=@)"
     r"|(?i:(?<=bearer )|(?<=basic ))[\w.~+/-]{16,}=*"
 )
-"""Keys as the great services make them, which may be others than the configured ones."""
+"""Keys in the forms of well-known services, which may be others than the configured ones."""
 
-_SELF_PORTRAIT: Final = frozenset({"instructions", "serverInfo", "_meta"})
-"""Where a server speaks of itself in its greeting."""
+_GREETING_TEXTS: Final = frozenset({"instructions", "serverInfo", "_meta"})
+"""Members of a greeting in which a server speaks of itself."""
 
-_TRACE: Final = re.compile(r"(?:Failed to parse [^:]*: )?\d+ validation errors? for .*", re.DOTALL)
-"""How a library of this program reports what is no message: with its own types, and addresses of its pages."""
+_VALIDATION_REPORT: Final = re.compile(r"(?:Failed to parse [^:]*: )?\d+ validation errors? for .*", re.DOTALL)
+"""The report of a validation library, with its own types and links to its pages."""
 
 
 class Secrets:
-    """What the configuration of one server keeps secret.
+    """The secrets in the configuration of one server.
 
     Args:
         target: The server, with every value that is handed to it.
@@ -82,7 +82,7 @@ class Secrets:
         return self._pattern.sub(_MASK, text)
 
     def masked_value(self, value: Any) -> Any:
-        """Return a JSON value, all of whose texts are masked."""
+        """Return a JSON value with all its texts masked."""
         match value:
             case str():
                 return self.masked(value)
@@ -95,21 +95,21 @@ class Secrets:
                 return value
 
     def masked_message(self, message: SessionMessage | Exception) -> SessionMessage | Exception:
-        """Return what a server has sent, masked where it speaks of its troubles and of how far it is.
+        """Return a message of a server, masked where the server speaks of itself, its failures and its progress.
 
-        Those are errors, results that say `isError`, messages of progress, and its words in its greeting. Other
-        results, definitions and questions are what the caller has asked for, and pass as they are.
+        These are errors, results with `isError`, messages of progress, and the texts of its greeting. Other results,
+        definitions and questions are what the caller asked for, and pass as they are.
         """
         match message:
             case SessionMessage(message=JSONRPCError(error=error) as answer):
-                words = self.masked(_TRACE.sub("what it sent is no message of the protocol", error.message))
-                told = error.model_copy(update={"message": words, "data": self.masked_value(error.data)})
-                changed: Any = answer.model_copy(update={"error": told})
+                text = self.masked(_VALIDATION_REPORT.sub("what it sent is no message of the protocol", error.message))
+                masked = error.model_copy(update={"message": text, "data": self.masked_value(error.data)})
+                changed: Any = answer.model_copy(update={"error": masked})
             case SessionMessage(message=JSONRPCResponse(result={"isError": fails}) as answer) if fails is not False:
                 changed = answer.model_copy(update={"result": self.masked_value(answer.result)})
             case SessionMessage(message=JSONRPCResponse(result={"capabilities": _, **greeting}) as answer):
-                said = {name: self.masked_value(greeting[name]) for name in _SELF_PORTRAIT & greeting.keys()}
-                changed = answer.model_copy(update={"result": answer.result | said})
+                texts = {name: self.masked_value(greeting[name]) for name in _GREETING_TEXTS & greeting.keys()}
+                changed = answer.model_copy(update={"result": answer.result | texts})
             case SessionMessage(message=JSONRPCNotification(params={"progressToken": _, "message": str()}) as answer):
                 params = answer.params or {}
                 changed = answer.model_copy(update={"params": params | {"message": self.masked(params["message"])}})
@@ -120,17 +120,17 @@ class Secrets:
 
 @asynccontextmanager
 async def redacted_streams(transport: AbstractAsyncContextManager[Any], secrets: Secrets) -> AsyncGenerator[Any]:
-    """Open a transport, and pass on what comes from it by `Secrets.masked_message`.
+    """Open a transport whose incoming messages are redacted by `Secrets.masked_message`.
 
-    Requests get random tokens of progress. Those of the SDK count the requests of the connection, so that a server
-    which repeats one would tell its caller how much others ask.
+    Requests get random progress tokens. Those of the SDK count the requests of the connection, so that a server that
+    repeats one would reveal to its caller how many requests others make.
     """
     ids: dict[str, RequestId] = {}
     async with transport as (incoming, outgoing):
-        yield _Masked(incoming, secrets, ids), _Tokens(outgoing, ids)
+        yield _Incoming(incoming, secrets, ids), _Outgoing(outgoing, ids)
 
 
-class _Masked(ObjectReceiveStream[Any]):
+class _Incoming(ObjectReceiveStream[Any]):
     def __init__(self, stream: ObjectReceiveStream[Any], secrets: Secrets, ids: dict[str, RequestId]) -> None:
         self._stream = stream
         self._secrets = secrets
@@ -144,9 +144,9 @@ class _Masked(ObjectReceiveStream[Any]):
 
     def _by_id(self, message: Any) -> Any:
         match message:
-            case SessionMessage(message=JSONRPCNotification(params={"progressToken": str(token)}) as told):
-                params = {**(told.params or {}), "progressToken": self._ids.get(token, token)}
-                return SessionMessage(told.model_copy(update={"params": params}), message.metadata)
+            case SessionMessage(message=JSONRPCNotification(params={"progressToken": str(token)}) as progress):
+                params = {**(progress.params or {}), "progressToken": self._ids.get(token, token)}
+                return SessionMessage(progress.model_copy(update={"params": params}), message.metadata)
             case SessionMessage(message=JSONRPCResponse(id=answered) | JSONRPCError(id=answered)):
                 for token in [token for token, request in self._ids.items() if request == answered]:
                     del self._ids[token]
@@ -155,7 +155,7 @@ class _Masked(ObjectReceiveStream[Any]):
                 return message
 
 
-class _Tokens(ObjectSendStream[Any]):
+class _Outgoing(ObjectSendStream[Any]):
     def __init__(self, stream: ObjectSendStream[Any], ids: dict[str, RequestId]) -> None:
         self._stream = stream
         self._ids = ids
@@ -165,7 +165,7 @@ class _Tokens(ObjectSendStream[Any]):
             case SessionMessage(message=JSONRPCRequest(params={"_meta": {"progressToken": _, **meta}}) as request):
                 token = token_hex(_TOKEN_BYTES)
                 self._ids[token] = request.id
-                while len(self._ids) > _MOST_TOKENS:  # of requests that were given up without an answer
+                while len(self._ids) > _MOST_TOKENS:  # of requests that were given up and never answered
                     del self._ids[next(iter(self._ids))]
                 params = {**(request.params or {}), "_meta": {**meta, "progressToken": token}}
                 item = SessionMessage(request.model_copy(update={"params": params}), item.metadata)
@@ -178,12 +178,12 @@ class _Tokens(ObjectSendStream[Any]):
 
 
 def printable(text: str) -> str:
-    """Return `text` on one line, without what a terminal obeys rather than shows."""
+    """Return `text` on one line, without characters that a terminal would obey."""
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
 def quoted(text: str, most_chars: int = _MOST_QUOTED_CHARS) -> str:
-    """Return the words of another in quotation marks, on one line and no longer than `most_chars`."""
+    """Return a foreign text in quotation marks, on one line and no longer than `most_chars`."""
     words = printable(text).replace('"', "'")
     return f'"{words}"' if len(words) <= most_chars else f'"{words[:most_chars].rstrip()} {_MASK}"'
 
@@ -191,13 +191,13 @@ def quoted(text: str, most_chars: int = _MOST_QUOTED_CHARS) -> str:
 def _values(target: Target) -> Iterator[str]:
     yield from (secret for address in inherited_environment().values() for secret in _embedded(address))
     if isinstance(target, UnusableTarget):
-        return  # nothing is handed to it
+        return  # no value is handed to it
     for name, value in target.expanded.items():
-        yield from _set(name, value)
+        yield from _named(name, value)
     match target:
         case StdioTarget(args=arguments, env=variables):
             for name, value in variables.items():
-                yield from _set(name, value)
+                yield from _named(name, value)
             for before, argument in zip(("", *arguments), arguments, strict=False):
                 yield from _argument(before, argument)
         case HttpTarget(url=url, headers=headers):
@@ -209,8 +209,8 @@ def _values(target: Target) -> Iterator[str]:
                         yield value
 
 
-def _set(name: str, value: str) -> Iterator[str]:
-    """Give what is secret of a value that has a name."""
+def _named(name: str, value: str) -> Iterator[str]:
+    """Yield the secrets of a value that has a name."""
     yield from _embedded(value)
     is_named = _SECRET_NAME.search(name) is not None
     is_open = _is_path(value) if is_named else "://" in value or _is_open(value)
@@ -222,17 +222,17 @@ def _argument(before: str, argument: str) -> Iterator[str]:
     yield from _embedded(argument)
     name, is_set, value = argument.partition("=")
     if is_set and re.fullmatch(r"[\w-]+", name):
-        yield from _set(name, value)
+        yield from _named(name, value)
     elif before.startswith("-") and "=" not in before and _SECRET_NAME.search(before):
-        yield from _set(before, argument)
+        yield from _named(before, argument)
     elif header := _HEADER.fullmatch(argument):
-        yield from _set(header[1], header[2]) if "//" not in argument else ()
+        yield from _named(header[1], header[2]) if "//" not in argument else ()
     elif len(argument) >= _LEAST_UNNAMED_CHARS and not re.search(r"\s|://", argument) and not _is_open(argument):
         yield argument
 
 
 def _embedded(text: str) -> Iterator[str]:
-    """Give the secrets that stand in a text of any kind: credentials, and those of an address."""
+    """Yield the secrets within a text: credentials, and parts of an address."""
     for credentials in _CREDENTIALS.findall(text):
         if len(credentials) >= _LEAST_NAMED_CHARS:
             yield credentials
@@ -276,7 +276,7 @@ def _is_path(value: str) -> bool:
 
 
 def _forms(value: str) -> Iterable[str]:
-    """Return how a value may be written: as it is, in an address, in JSON, in Base64, and line by line."""
+    """Return the forms of a value: as it is, in an address, in JSON, in Base64, and line by line."""
     raw = value.encode("utf-8", "surrogatepass")
     lines = [line.strip() for line in value.splitlines() if len(line.strip()) >= _LEAST_UNNAMED_CHARS]
     forms = [value, value.strip(), unquote_plus(value), json.dumps(value)[1:-1], *lines]

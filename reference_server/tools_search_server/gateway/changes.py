@@ -30,7 +30,7 @@ from mcp.server.subscriptions import (
 from mcp_types import NotificationParams, SubscriptionsListenRequestParams
 from tools_search_hosts.toolsets import Toolset
 
-from tools_search_server.access.callers import name_of_caller
+from tools_search_server.access.principals import name_of_caller
 from tools_search_server.gateway.gateway import Gateway
 from tools_search_server.gateway.redis_channel import LIST_EVENTS
 from tools_search_server.gateway.subscriptions import ResourceSubscriptions

@@ -32,7 +32,7 @@ from tools_search_ranking import FieldedRanker, default_ranker, with_floor
 from tools_search_ranking.cache import IndexCache
 from tools_search_ranking.hits import LazyHits, names_of
 
-from tools_search_server.access.callers import HTTP_CALLER
+from tools_search_server.access.principals import HTTP_CALLER
 from tools_search_server.base.limits import Limits
 from tools_search_server.base.paging import ToolPages
 from tools_search_server.gateway import orientation

@@ -12,7 +12,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerMiddleware
 from mcp_ext_tools_search.server import ToolsSearch
 from mcp_types import CallToolRequestParams, PaginatedRequestParams
 
-from tools_search_server.access.callers import remember_caller
+from tools_search_server.access.principals import remember_caller
 from tools_search_server.base.errors import hide_internal_errors, unknown_tool
 from tools_search_server.gateway import orientation, prompts_and_resources
 from tools_search_server.gateway.changes import ViewNotifier

@@ -19,7 +19,7 @@ from tools_search_hosts import own_name, split_candidates
 from tools_search_hosts.toolsets import Rule, Toolset
 from tools_search_ranking.cache import CatalogSnapshot
 
-from tools_search_server.access.callers import HTTP_CALLER, caller_of, name_of_caller
+from tools_search_server.access.principals import HTTP_CALLER, caller_of, name_of_caller
 from tools_search_server.base.paging import ToolPages
 from tools_search_server.gateway.gateway import ExposedTool, Gateway
 from tools_search_server.gateway.public_names import with_public_names

@@ -17,9 +17,8 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tools_search_server.access.callers import HTTP_CALLER, note_caller
 from tools_search_server.access.configuration import Access
-from tools_search_server.access.principals import Principal, Throttle, principal_of
+from tools_search_server.access.principals import HTTP_CALLER, Principal, Throttle, note_caller, principal_of
 from tools_search_server.programs.health import HEALTH_PATH
 
 _SCHEME: Final = "bearer "

@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from tools_search_hosts.toolsets import Rule, Toolset
 
-from tools_search_server.access.callers import HTTP_CALLER
+from tools_search_server.access.principals import HTTP_CALLER
 from tools_search_server.gateway.gateway import Gateway
 from tools_search_server.gateway.views import View, Views, VisibleServer
 
