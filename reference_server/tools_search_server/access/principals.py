@@ -180,7 +180,7 @@ def name_of_caller(ctx: ServerRequestContext[Any, Any], principals: Mapping[str,
 
 
 def remember_caller(principals: Mapping[str, Principal]) -> ServerMiddleware[Any]:
-    """Return the middleware that sets `HTTP_CALLER` for each request: a session answers in tasks of its own.
+    """Return the middleware that sets `HTTP_CALLER` for each request: a session answers in other tasks than its guard.
 
     It refuses what `caller_of` refuses, so it goes first in the chain.
     """

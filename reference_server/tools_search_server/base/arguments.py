@@ -48,7 +48,7 @@ def complaints(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[
         registry = Registry[Any]()
         errors = islice(kind(schema, registry=registry).iter_errors(arguments), _MAX_COMPLAINTS)
         return [f"{_place(error)}: {_shortened(error.message)}" for error in errors]
-    except Exception:  # whatever a foreign schema makes jsonschema raise
+    except Exception:  # a foreign schema may make jsonschema raise anything
         return []
 
 
@@ -58,7 +58,7 @@ def _bounded_kind(kind: Any, *, has_patterns: bool) -> Any:
     judged: dict[str, Any] = {name: _counted(keyword) for name, keyword in kind.VALIDATORS.items()}
     judged |= dict.fromkeys(_UNCHECKED)
     if has_patterns:
-        judged["additionalProperties"] = None  # it would match names with the patterns beside it
+        judged["additionalProperties"] = None  # it would match names with those patterns
     return cast("Any", validators).extend(kind, judged)  # which has no types
 
 

@@ -40,7 +40,7 @@ async def _hide(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Han
 def _is_refused(method: str, protocol_version: str, params: Mapping[str, Any] | None) -> bool:
     """Return whether `protocol_version` does not allow the parameters."""
     try:
-        if method == "initialize":  # the SDK reads it by a model of its own, stricter than that of the revision
+        if method == "initialize":  # the SDK validates it by a model that is stricter than the revision
             InitializeRequestParams.model_validate(params or {}, by_name=False)
         methods.validate_client_request(method, protocol_version, params)
     except ValidationError:

@@ -29,7 +29,7 @@ class Limits:
     """Tools on one page of `tools/search` when the request has no `limit`."""
 
     max_limit: int = 50
-    """Tools on one page of `tools/search` whatever the request says."""
+    """Tools on one page of `tools/search` at most, for any `limit` in the request."""
 
     cursor_key: bytes | None = None
     """Shared by replicas, so that each honours the others' cursors; `None` for a key of this process alone."""

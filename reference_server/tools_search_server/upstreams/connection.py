@@ -134,14 +134,14 @@ class Connection:
                 late = f"it did not answer within {self._start_seconds:g} s"
                 is_late = start.cancelled_caught and not self.ended.reason
                 reason = late if is_late else self.ended.reason or "it closed the connection"
-            except Exception as error:  # the boundary of an upstream: whatever it does costs only itself
+            except Exception as error:  # the boundary of an upstream: its failures cost no other
                 self.ended.is_excess |= isinstance(first_error(error), ListingTooLargeError)
                 logger.debug("%s: the connection failed", self._server, exc_info=error)
                 reason = self.ended.reason or explain(error, self.target, http_status=self.ended.http_status)
             finally:
                 tasks.cancel_scope.cancel()
 
-        # In a task of its own: when an HTTP server dies, the SDK cancels the task that holds its client.
+        # In a separate task: when an HTTP server dies, the SDK cancels the task that holds its client.
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(connect)
         return reason

@@ -76,7 +76,7 @@ class Kind:
     """The model of an entry."""
 
     key: str
-    """The attribute that tells two entries apart."""
+    """The attribute that is the key of an entry: its name or URI."""
 
     noun: str
     """The word for an entry in the log."""
@@ -158,7 +158,7 @@ async def follow_cursors(read_page: Callable[[str | None], Awaitable[str | None]
 async def read_list(
     client: Client, server: str, kind: Kind, allowance: Allowance, *, page_seconds: float, most: int | None = None
 ) -> dict[str, BaseModel]:
-    """Return the entries of a list by what tells them apart, in the server's order.
+    """Return the entries of a list by key, in the order of the server.
 
     Raises:
         TooManyToolsError: There are more than `most`.
@@ -225,7 +225,7 @@ def entries_of(page: Mapping[str, Any], member: str, method: str) -> list[Any]:
 async def usable_entries(
     entries: Sequence[Any], server: str, kind: Kind, *, level: int = logging.WARNING
 ) -> dict[str, BaseModel]:
-    """Return the valid entries by what tells them apart; the others, and duplicates, are reported at `level`."""
+    """Return the valid entries by key; the others, and duplicates, are reported at `level`."""
     usable: dict[str, BaseModel] = {}
 
     def leave_out(text: str, detail: str) -> None:
@@ -270,7 +270,7 @@ class Lists:
         self._changes = 0
 
     async def entries(self, kind: Kind) -> Mapping[str, BaseModel]:
-        """Return the entries of a kind, by what tells them apart; none where the server has none or fails to list."""
+        """Return the entries of a kind by key; none where the server has none or fails to list."""
         offered = self._client.server_capabilities
         capability = offered.prompts if kind is PROMPTS else offered.resources
         if capability is None:
@@ -331,7 +331,7 @@ class SavedLists:
         }
 
     async def entries(self, kind: Kind) -> Mapping[str, BaseModel]:
-        """Return the entries of a kind, by what tells them apart."""
+        """Return the entries of a kind by key."""
         return self._saved.get(kind.method, {})
 
     def forget(self, event: ServerEvent) -> bool:

@@ -7,8 +7,8 @@ Every message of a server is a sign of life. One that is silent is asked for a s
 2.  It is dead if nothing has come within 30 s of that.
 3.  A server with one thread answers nothing while it works. So where it owes an answer to an earlier request, the time
     that a request may take is added. No time passes while a question of the server waits for an answer.
-4.  Whatever it owes, it is dead if nothing has come within 5 s and its process is suspended, as by SIGSTOP. Only Linux
-    lets that be seen.
+4.  Even if it owes an answer, it is dead if nothing has come within 5 s and its process is suspended, as by SIGSTOP.
+    Only Linux shows that.
 5.  An HTTP server is dead at once if it refuses the connection or no longer knows the session.
 6.  A server that has answered no such request on this connection may be one that ignores them: it is dead only by 4 and
     5, or if it owes an answer. One that has ended where the first was due is not asked again.
