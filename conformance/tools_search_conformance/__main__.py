@@ -15,7 +15,7 @@ def main() -> None:
         checkout = "from a checkout, pip install '.[conformance]'"
         message = f"the module {error.name} is missing. Install the extra [conformance]: {command} ({checkout})"
         if "--json" in sys.argv:
-            print(json.dumps({"error": {"type": "MissingExtra", "message": message}}, indent=2))  # noqa: T201
+            print(json.dumps({"error": {"type": "MissingExtraError", "message": message}}, indent=2))  # noqa: T201
         print(f"Error: {message}", file=sys.stderr)  # noqa: T201 - click may be the missing module
         sys.exit(2)
     run()

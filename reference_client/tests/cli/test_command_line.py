@@ -97,3 +97,13 @@ def test_an_output_that_cannot_be_written_is_no_crash(redirection: str, code: in
     done = subprocess.run(["bash", "-c", line], stderr=subprocess.PIPE, text=True, timeout=30, check=False)
     assert (done.returncode, "Traceback" in done.stderr, "Exception ignored" in done.stderr) == (code, False, False)
     assert said in done.stderr
+
+
+def test_an_installation_without_the_programs_libraries_names_the_extra():
+    without = (
+        "import sys; sys.modules['click'] = None; from tools_search_client.__main__ import main; main(['--version'])"
+    )
+    done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "the module click is missing" in done.stderr
+    assert f"{sys.executable} -m pip install 'mcp-ext-tools-search[client]'" in done.stderr

@@ -242,3 +242,13 @@ def test_modes_that_cannot_be_served_are_refused_with_the_reason(
     ended = run(*argv, stdin=subprocess.DEVNULL)
     assert ended.returncode == 2
     assert says in " ".join(ended.stderr.split())
+
+
+def test_an_installation_without_the_programs_libraries_names_the_extra():
+    without = (
+        "import sys; sys.modules['click'] = None; from tools_search_server.__main__ import main; main(['--version'])"
+    )
+    done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "the module click is missing" in done.stderr
+    assert f"{sys.executable} -m pip install 'mcp-ext-tools-search[server]'" in done.stderr
