@@ -60,10 +60,9 @@ def _having_all(
     """Return the tools that have all terms, none of them by a word that was looked up, with the members that match."""
     ways: list[list[list[int]]] = []  # for each term, the sets of words and terms that have it
     for term in wanted:
-        keys = [[lookup_key(word) for word in wholes(term)], [term_key(term)]]
-        numbers = [[documents.number_of(key) for key in own] for own in keys]
-        known = [[number for number in own if number is not None and number not in looked_up] for own in numbers]
-        ways.append([own for own, all_keys in zip(known, keys, strict=True) if len(own) == len(all_keys)])
+        words = _numbers(documents, map(lookup_key, wholes(term)), looked_up)
+        own = _numbers(documents, [term_key(term)], looked_up)
+        ways.append([numbers for numbers in (words, own) if numbers is not None])
         if not ways[-1]:
             return ()
     if not ways:
@@ -82,6 +81,17 @@ def _having_all(
             bits |= np.where(rows.all(axis=0), np.bitwise_or.reduce(rows, axis=0), 0)
         slots, matched = slots[bits > 0], (matched | bits)[bits > 0]
     return zip(documents.roster.names_of(slots), map(members_in, matched.tolist()), strict=True)
+
+
+def _numbers(documents: Documents, keys: Iterable[str], looked_up: Collection[int]) -> list[int] | None:
+    """Return the numbers of terms; `None` where one is unknown, or was looked up."""
+    numbers: list[int] = []
+    for key in keys:
+        number = documents.number_of(key)
+        if number is None or number in looked_up:
+            return None
+        numbers.append(number)
+    return numbers
 
 
 def led_by(name: str, hits: Sequence[Hit]) -> Sequence[Hit]:

@@ -13,7 +13,7 @@ from mcp_ext_tools_search.ranking.fields import members_in
 from numpy.typing import NDArray
 
 from tools_search_ranking.index import NAME_BIT, Roster
-from tools_search_ranking.postings import MOST, Found
+from tools_search_ranking.postings import MOST, Entries, Found
 from tools_search_ranking.query import WeighedQuery
 from tools_search_ranking.statistics import SATURATION, Statistics
 
@@ -40,7 +40,7 @@ class Scores(NamedTuple):
     slots: NDArray[np.int64]
     """For each posting that was found, the slot of its tool."""
 
-    steps: NDArray[np.uint8]
+    steps: NDArray[np.float64]
     """For each posting, its frequency in `STEPS`."""
 
     members: NDArray[np.uint8]
@@ -77,10 +77,8 @@ def score(found: Sequence[Found], statistics: Statistics, query: WeighedQuery) -
         query: The terms and their weights.
     """
     counts = np.array([one.total for one in found])
-    parts = [part for one in found for part in one.parts]
-    slots = np.concatenate([part.slots for part in parts], dtype=np.int64)
-    steps = np.concatenate([part.steps for part in parts])
-    members = np.concatenate([part.members for part in parts])
+    postings = Entries.joined([part for one in found for part in one.parts])
+    slots, steps, members = postings.slots.astype(np.int64), postings.steps.astype(np.float64), postings.members
     # BM25: the sum over the terms of value * (k1 + 1) * tf / (tf + k1 * (1 - b + b * length / average)).
     terms = statistics.saturation.take(slots)
     terms += steps
