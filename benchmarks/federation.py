@@ -13,13 +13,14 @@ from typing import Final, TypeAlias
 
 import click
 from mcp_ext_tools_search.ranking import Ranker
+from mcp_ext_tools_search.ranking.floor import floored
 from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion
 from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import Tool
 from tools_search_client.federation.merging import RememberingRanker, merge, named_among_servers
 from tools_search_client.found import Found, FoundTool
 from tools_search_hosts import ServerEntry, StdioTarget, qualified_name
-from tools_search_ranking import FieldedRanker, floored
+from tools_search_ranking import FieldedRanker
 
 from benchmarks.bootstrap import Estimate, estimate
 from benchmarks.retrieval.__main__ import RANKERS

@@ -21,9 +21,10 @@ import anyio
 import click
 from mcp import Client, MCPError
 from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request, search_tools
+from mcp_ext_tools_search.ranking.floor import floored
 from mcp_ext_tools_search.types import METHOD
 from mcp_types import Tool
-from tools_search_ranking import FieldedRanker, floored
+from tools_search_ranking import FieldedRanker
 from tools_search_server.base.limits import Limits
 from tools_search_server.gateway.gateway import GatewayOptions
 from tools_search_server.programs.gateway import gateway_program

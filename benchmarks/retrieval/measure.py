@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Final
 
 from mcp_ext_tools_search.ranking import Ranker
-from tools_search_ranking import floored
+from mcp_ext_tools_search.ranking.floor import floored
 
 from benchmarks.bootstrap import Estimate, estimate
 from benchmarks.retrieval.datasets import Dataset, Query

@@ -19,10 +19,11 @@ import click
 import numpy as np
 from mcp_ext_tools_search.ranking import UpdatableIndex
 from mcp_ext_tools_search.ranking.fields import fields
+from mcp_ext_tools_search.ranking.floor import floored
 from mcp_types import Tool
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
-from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, floored
+from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker
 
 __all__ = ["ENGINES", "ENVIRONMENTS", "Built", "Changeable", "installed", "needs_installed"]
 

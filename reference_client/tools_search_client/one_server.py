@@ -22,9 +22,10 @@ from mcp_ext_tools_search.client import (
     read_pages,
     server_settings,
 )
+from mcp_ext_tools_search.ranking.floor import floored
 from mcp_ext_tools_search.types import SearchToolsResult
 from mcp_types import METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY, Tool
-from tools_search_ranking import default_ranker, floored
+from tools_search_ranking import default_ranker
 
 __all__ = ["find_tools", "list_and_rank", "list_tools"]
 

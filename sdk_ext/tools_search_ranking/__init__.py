@@ -1,14 +1,10 @@
 """The ranking engine: an index of weighted fields for thousands of tools, with language and confidence."""
 
-from tools_search_ranking.floor import Floor, floored, with_floor
 from tools_search_ranking.ranker import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, default_ranker, never_silent
 
 __all__ = [
     "DEFAULT_LEAST_CONFIDENCE",
     "FieldedRanker",
-    "Floor",
     "default_ranker",
-    "floored",
     "never_silent",
-    "with_floor",
 ]

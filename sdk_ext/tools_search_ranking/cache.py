@@ -20,11 +20,11 @@ from typing import Any, Final, TypeAlias
 import anyio
 import anyio.to_thread
 from mcp_ext_tools_search.ranking import Hit, Ranker, SlowRanker, ToolIndex, UpdatableIndex
+from mcp_ext_tools_search.ranking.floor import floored
 from mcp_types import Tool
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from tools_search_ranking.floor import floored
 from tools_search_ranking.hits import LazyHits
 
 _KEPT_INDEXES: Final = 8

@@ -10,10 +10,10 @@ from typing import Final, Literal, Protocol
 
 from mcp_ext_tools_search.client.for_models import is_for_model
 from mcp_ext_tools_search.ranking import Ranker
+from mcp_ext_tools_search.ranking.floor import floored
 from tools_search_hosts import SEPARATOR
 from tools_search_hosts.names import tool_among_servers
 from tools_search_hosts.toolsets import Toolset
-from tools_search_ranking import floored
 from tools_search_ranking.hits import names_of
 
 from tools_search_client.found import FoundTool

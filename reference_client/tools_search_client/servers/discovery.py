@@ -19,6 +19,7 @@ from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_tools_search.client import hit_metadata, read_pages, server_settings
 from mcp_ext_tools_search.client.listing import ListedPage, list_page
 from mcp_ext_tools_search.ranking import Ranker
+from mcp_ext_tools_search.ranking.floor import floored
 from mcp_ext_tools_search.types import METHOD, WHITE_SPACE, HitMetadata, SearchToolsResult, ServerSettings
 from mcp_types import (
     INTERNAL_ERROR,
@@ -31,7 +32,6 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from tools_search_ranking import default_ranker
-from tools_search_ranking.floor import floored
 
 from tools_search_client.errors import (
     InvalidServerResultError,

@@ -22,13 +22,14 @@ from mcp import MCPError
 from mcp.server import ServerRequestContext
 from mcp.server.caching import CacheHint
 from mcp_ext_tools_search.ranking import Hit, Ranker
+from mcp_ext_tools_search.ranking.floor import with_floor
 from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank
 from mcp_ext_tools_search.ranking.terms import terms, tool_terms, trimmed
 from mcp_ext_tools_search.server import Answer, ToolsSearch
 from mcp_ext_tools_search.types import ServerSettings
 from mcp_types import INTERNAL_ERROR, Tool
 from tools_search_hosts import own_name, split_candidates
-from tools_search_ranking import FieldedRanker, default_ranker, with_floor
+from tools_search_ranking import FieldedRanker, default_ranker
 from tools_search_ranking.cache import IndexCache
 from tools_search_ranking.hits import LazyHits, names_of
 

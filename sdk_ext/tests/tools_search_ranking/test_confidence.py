@@ -4,8 +4,9 @@ from collections.abc import Callable
 from math import log
 
 import pytest
+from mcp_ext_tools_search.ranking.floor import Floor
 from mcp_types import Tool
-from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, Floor
+from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker
 from tools_search_ranking.confidence import WEIGHTS, confidence
 
 _SURE = 0.4

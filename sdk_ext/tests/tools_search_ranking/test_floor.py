@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex
+from mcp_ext_tools_search.ranking.floor import Floor, floored, with_floor
 from mcp_ext_tools_search.ranking.terms import terms, tool_terms
 from mcp_types import Tool
-from tools_search_ranking import FieldedRanker, Floor, floored, with_floor
+from tools_search_ranking import FieldedRanker
 from tools_search_ranking.hits import LazyHits
 
 _LETTERS = "aBeE12 -_.\u0301\u0130\u00e9\u00df\ufb01\u00b2\u2167天气手詢询ก\u0e31हि한국"

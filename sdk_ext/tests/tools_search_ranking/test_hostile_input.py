@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from mcp_ext_tools_search.ranking import Ranker, SimpleRanker
+from mcp_ext_tools_search.ranking.floor import floored
 from mcp_types import Tool
-from tools_search_ranking import FieldedRanker, floored
+from tools_search_ranking import FieldedRanker
 
 _LONG = 100_000
 _SECONDS = 5.0

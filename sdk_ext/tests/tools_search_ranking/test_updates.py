@@ -10,8 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from mcp_ext_tools_search.ranking import Hit, SimpleRanker, ToolIndex, UpdatableIndex
+from mcp_ext_tools_search.ranking.floor import floored
 from mcp_types import Tool
-from tools_search_ranking import FieldedRanker, floored
+from tools_search_ranking import FieldedRanker
 
 _WORDS = ["get", "list", "delete", "user", "users", "file", "files", "weather", "weathr", "getUserInfo", "the", "café"]
 _WORD = st.sampled_from([*_WORDS, "cafe", "天气预报", "查询天气", "погода", "sending", "send"])

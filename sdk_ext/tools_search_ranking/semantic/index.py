@@ -15,12 +15,12 @@ from typing import Final, TypeAlias
 
 import numpy as np
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex, UpdatableIndex
+from mcp_ext_tools_search.ranking.floor import floored, led_by
 from mcp_ext_tools_search.ranking.terms import trimmed
 from mcp_types import Tool
 from numpy.typing import NDArray
 
 from tools_search_ranking.confidence import COMPARED, confidence
-from tools_search_ranking.floor import floored, led_by
 from tools_search_ranking.hits import LazyHits, names_of, scores_of
 from tools_search_ranking.ranker import FieldedIndex, FieldedRanker
 from tools_search_ranking.semantic.embedder import STEPS, Embedder, SemanticSigns, Vectors, group_text, tool_text
