@@ -11,7 +11,7 @@ settings.load_profile("no clock")
 
 
 def pytest_configure() -> None:
-    """Let programs under test find their signals as they are anywhere, whoever runs the tests.
+    """Let programs under test find their signals as they are anywhere, for any runner of the tests.
 
     What `nohup`, or a shell for its background jobs, has switched off would be switched off for them as well. A handler
     of our own is not inherited.

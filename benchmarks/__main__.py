@@ -10,7 +10,7 @@ import click
 
 from benchmarks.report.page import RESULTS, records, render
 from benchmarks.report.quotes import documents, requote
-from benchmarks.report.steps import STEPS, Material, StepFailed, run, write_record
+from benchmarks.report.steps import STEPS, Material, StepFailedError, run, write_record
 
 __all__ = ["main"]
 
@@ -62,7 +62,7 @@ def main(
         click.echo(f"{name} …", err=True)
         try:
             write_record(run(name, options), results)
-        except StepFailed as failure:
+        except StepFailedError as failure:
             raise click.ClickException(str(failure)) from None
     (out / _PAGE).write_text(render(out), encoding="utf-8")
     if out == _HERE:

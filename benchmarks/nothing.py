@@ -190,7 +190,7 @@ def fitted(cases: Sequence[Case]) -> Weights:
     """Return intercept and weights that separate requests with a tool from those without.
 
     Each catalog counts the same, and so do both kinds of request in it. A request whose right tool is not among the
-    first five is left out, since little is lost with it. Newton's method on standardised signs, with a ridge penalty.
+    first five is left out, since little is lost with it. Newton's method on standardized signs, with a ridge penalty.
     """
     used = [case for case in cases if case.signs and (case.quality is None or case.quality.recall_at_5 > 0)]
     signs = np.array([case.signs for case in used])
@@ -207,7 +207,7 @@ def fitted(cases: Sequence[Case]) -> Weights:
 def _newton(
     signs: NDArray[np.float64], served: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the intercept and the weights of standardised signs."""
+    """Return the intercept and the weights of standardized signs."""
     inputs = np.column_stack((np.ones(len(signs)), signs))
     penalty = np.diag([0.0] + [_RIDGE] * signs.shape[1])
     slopes = np.zeros(signs.shape[1] + 1)

@@ -74,7 +74,7 @@ def prose_of(text: str) -> Iterator[tuple[int, str]]:
 def british() -> Iterator[str]:
     """Yield each British spelling; catalogs of tools are data, and quote what others wrote."""
     for path in tracked("*.py", "*.md", "*.mjs", "*.toml", "*.yaml"):
-        if path in (Path(__file__), ROOT / "spec" / "migration.md"):  # which names retired ids
+        if path.name in ("words.py", "migration.md", "test_fields.py"):  # retired ids, and words of real definitions
             continue
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
             for found in BRITISH.finditer(line):

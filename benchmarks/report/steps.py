@@ -27,7 +27,7 @@ _PACKAGES: Final = (
 )  # fmt: skip
 
 
-class StepFailed(RuntimeError):
+class StepFailedError(RuntimeError):
     """A measurement ended without figures; the text is what it said."""
 
 
@@ -57,7 +57,7 @@ def run(name: str, options: Sequence[str]) -> Record:
     """Run `benchmarks.NAME` in a process of its own.
 
     Raises:
-        StepFailed: It wrote no figures.
+        StepFailedError: It wrote no figures.
     """
     before, began = provenance(), monotonic()
     with TemporaryDirectory() as folder:
@@ -65,7 +65,7 @@ def run(name: str, options: Sequence[str]) -> Record:
         command = [sys.executable, "-m", f"benchmarks.{name}", *options, "--json", str(file)]
         done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)  # noqa: S603
         if not file.exists():  # its exit code may say that a target was missed, which is a result
-            raise StepFailed(f"{name}: {done.stderr or done.stdout}")
+            raise StepFailedError(f"{name}: {done.stderr or done.stdout}")
         figures = json.loads(file.read_text(encoding="utf-8"))
     return Record(
         name=name,

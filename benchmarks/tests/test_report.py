@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from benchmarks.__main__ import main
 from benchmarks.report.page import records, render, section
 from benchmarks.report.quotes import QUOTES, documents, requote
-from benchmarks.report.steps import STEPS, Material, StepFailed, read_record, run
+from benchmarks.report.steps import STEPS, Material, StepFailedError, read_record, run
 from benchmarks.retrieval.datasets import SMALL
 
 _BENCHMARKS = Path(__file__).parents[1]
@@ -120,5 +120,5 @@ def test_every_measurement_is_offered_the_options_that_it_has():
 
 
 def test_a_measurement_without_figures_fails_with_what_it_printed():
-    with pytest.raises(StepFailed, match=r"(?i)no such option"):
+    with pytest.raises(StepFailedError, match=r"(?i)no such option"):
         run("stuffing", ["--unknown"])

@@ -12,7 +12,7 @@ from typing import Any
 Json = dict[str, Any]
 
 
-class Unsupported(Exception):
+class UnsupportedError(Exception):
     """The driver, or its client, has no such operation."""
 
 
@@ -23,7 +23,7 @@ class Driver:
         return {"sdk": "name of my client", "version": "0", "features": ["stdio", "http"]}
 
     def connect(self, target: Json, era: str) -> Json:
-        raise Unsupported  # self.client = ...
+        raise UnsupportedError  # self.client = ...
 
     def search(self, query: str, limit: int | None = None) -> Json:
         return {"tools": ...}
@@ -44,9 +44,9 @@ class Driver:
 def answer(driver: Driver, op: str, members: Json) -> Json:
     try:
         if op.startswith("_") or not hasattr(driver, op):
-            raise Unsupported
+            raise UnsupportedError
         return {"ok": getattr(driver, op)(**members)}
-    except Unsupported:
+    except UnsupportedError:
         return {"unsupported": True}
     except Exception as error:  # noqa: BLE001, RUF100 - errors of the client are answers of the driver
         code = getattr(error, "code", None)

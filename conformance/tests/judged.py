@@ -1,4 +1,4 @@
-"""Judges one target after another in a process of its own, and tells what came of each.
+"""Judges one target after another in a separate process, and reports each outcome.
 
 In: a JSON array of arguments a line. Out: a line each, `{"status", "seconds", "megabytes", "said"}`; the peak of memory
 is that of this process alone, since the run before.

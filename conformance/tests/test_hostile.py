@@ -1,4 +1,4 @@
-"""Whatever a target does, its run ends: soon, in little memory and space, with nothing left of it, in its verdict."""
+"""Every run ends, for any behavior of its target: soon, in little memory, with a verdict, and leaves nothing."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ SERVERS: Final = [
         Case(f"hostile {kind}", 3, "does not name 2026-07-28 among its supportedVersions")
         for kind in ("arrays-just-allowed", "numbers", "name", "members", "wide", "escapes", "quotes")
     ),
-    # They open as they should, and turn on whoever searches.
+    # They open as they should, and turn hostile at the first search.
     Case("hostile mute --on tools/search", 1, "NOT CONFORMANT", OPENED),
     Case("hostile crash --on tools/search --after 5", 1, "NOT CONFORMANT", arguments=FEW),
     Case("hostile line --on tools/search --after 5", 1, "NOT CONFORMANT", arguments=FEW),
@@ -226,7 +226,7 @@ class Judges:
             process.communicate(timeout=30)
 
     def leaked(self) -> list[str]:
-        """Return what still runs of what was started for any target, where the system tells."""
+        """Return what still runs of what was started for any target, where the system shows it."""
         mark = f"{MARK}={self.mark}".encode()
         return [
             (process / "cmdline").read_text(encoding="utf-8", errors="replace")

@@ -1,4 +1,4 @@
-"""The conformance driver of the TypeScript SDK does what it is told, and the client on that SDK is judged as it is.
+"""The conformance driver of the TypeScript SDK follows its contract, and the client on that SDK is judged as it is.
 
 Not part of the default test run: it installs the SDK. `pytest reference_server/interop` runs it.
 """

@@ -30,7 +30,7 @@ Transport = Literal["stdio", "http"]
 
 @dataclass
 class Servers:
-    """Starts `tools-search-server` and whatever else a test needs; ends it all."""
+    """Starts `tools-search-server` and the other programs of a test; ends them all."""
 
     running: list[subprocess.Popen[str]] = field(default_factory=list[subprocess.Popen[str]])
 
@@ -88,8 +88,8 @@ def connect(servers: Servers) -> Connect:
 def raw() -> Callable[..., dict[str, Any]]:
     """Return the configuration of an upstream without an SDK."""
 
-    def entry(behaviour: str, *folder: Path) -> dict[str, Any]:
-        return {"command": sys.executable, "args": [str(UPSTREAMS / "raw.py"), behaviour, *map(str, folder)]}
+    def entry(behavior: str, *folder: Path) -> dict[str, Any]:
+        return {"command": sys.executable, "args": [str(UPSTREAMS / "raw.py"), behavior, *map(str, folder)]}
 
     return entry
 
@@ -196,7 +196,7 @@ def until() -> Callable[[Callable[[], bool]], Any]:
 
 @pytest.fixture
 def is_alive() -> Callable[[int], bool]:
-    """Tell whether a process exists and is no zombie."""
+    """Return whether a process exists and is no zombie."""
 
     def alive(pid: int) -> bool:
         try:

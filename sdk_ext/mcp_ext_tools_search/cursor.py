@@ -1,7 +1,7 @@
 """Search cursors: self-contained, authenticated and bound to one query and one answer (draft: Pagination).
 
 A cursor holds a position and a digest of the answer, never any state of the server, so that every replica with the
-same key continues a search that another one began. Its length is fixed whatever the query, and it holds no secret: a
+same key continues a search that another one began. Its length does not depend on the query, and it holds no secret: a
 number, and a hash of names that its owner has been shown and of how many there are.
 
 A server whose answer depends on more than query and catalog, such as on which other servers have answered, adds a
@@ -129,7 +129,7 @@ class CursorKey:
         return body, note
 
     def _mac(self, body: bytes, query: str, note: str) -> bytes:
-        # A note ends where the query begins, whatever the query: it holds no NUL.
+        # A note ends where the query begins, for any query: it holds no NUL.
         noted = _NOTED_DOMAIN + note.encode("ascii") + b"\0" if note else _DOMAIN
         message = noted + body + query.encode("utf-8", "surrogatepass")
         return hmac.digest(self._key, message, "sha256")[:_MAC_BYTES]

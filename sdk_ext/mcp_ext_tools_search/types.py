@@ -118,7 +118,7 @@ class ServerSettings(_ExtensionModel):
     """Approximate number of tools that the caller can find; left out where it is not known for each caller."""
 
     topics: Annotated[list[Text] | None, LeftOut] = None
-    """Short phrases naming what can be found, for a host to tell its model when searching is worth it."""
+    """Short phrases naming what can be found, as a hint for the model when searching is worth it."""
 
     max_limit: Annotated[Annotated[JsonInteger, Field(ge=1)] | None, LeftOut] = None
     """The largest number of tools that the server ever returns in one page."""

@@ -42,7 +42,7 @@ from tools_search_hosts.messages import (
 )
 
 ACCEPTED_ENCODING: Final = "gzip"
-"""The value for `Accept-Encoding`; others are refused, since some take 128 MiB whatever is in them."""
+"""The value for `Accept-Encoding`; others are refused, since some take 128 MiB for any content."""
 
 _PIECE_BYTES: Final = 256 * 1024
 """Bytes that are decompressed before others have their turn."""

@@ -164,7 +164,7 @@ async def _read(
                 if len(buffer) > max_line_bytes:
                     raise MessageTooLargeError(f"a line of more than {mebibytes(max_line_bytes)}")
         except MessageTooLargeError as error:
-            # Before the messages end, so that whoever waits for one knows why none comes.
+            # Before the messages end, so that a waiting reader knows why none comes.
             ended.set(f"it sent {error}", is_excess=True)
         except anyio.EndOfStream:
             ended.set(await _how_it_ended(process, errors_are))
@@ -181,7 +181,7 @@ async def _how_it_ended(process: Process, errors_are: str) -> str:
 
 
 def _is_suspended(pid: int, *, group: int) -> bool:
-    """Tell whether a process is suspended, or one that it has started, as a launcher starts a server.
+    """Return whether a process is suspended, or one that it has started, as a launcher starts a server.
 
     Processes of other groups are jobs of the server, with which it may do what it likes.
     """
@@ -218,7 +218,7 @@ async def _write(process: Process, messages: MemoryObjectReceiveStream[SessionMe
 
 
 async def _stop(process: Process, family: Descendants) -> None:
-    """End a server as the protocol says (standard input first, then signals), and with it whatever it started."""
+    """End a server as the protocol says (standard input first, then signals), and every process that it started."""
     family.find()
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         await _pipe_to(process).aclose()

@@ -1,7 +1,7 @@
 """How connections end: what is known of it where the bytes are, and which errors of the SDK say so.
 
 -32000 and -32001 are how the SDK says that a connection ended and that time ran out. Servers answer with both codes for
-errors of their own, and are none the worse for it: nothing but the text tells the two apart. The canary is
+errors of their own, and are none the worse for it: only the text distinguishes the two. The canary is
 `sdk_ext/tests/mcp_ext_tools_search/test_sdk_canaries.py`.
 """
 
@@ -38,7 +38,7 @@ class Ending:
         self.heard = -math.inf
         """When something came from the server for the last time."""
         self.is_suspended: Callable[[], bool] = lambda: False
-        """Tells whether the server is a process that is suspended, where that can be seen."""
+        """Returns whether the server is a process that is suspended, where that can be seen."""
         self._event = anyio.Event()
 
     def set(self, reason: str = "", *, is_excess: bool = False) -> None:
@@ -53,15 +53,15 @@ class Ending:
 
 
 def connection_ended(error: MCPError) -> bool:
-    """Tell whether the connection ended before the server answered."""
+    """Return whether the connection ended before the server answered."""
     return error.code == CONNECTION_CLOSED and _ENDED.match(error.message) is not None
 
 
 def timed_out(error: MCPError) -> bool:
-    """Tell whether this side gave up waiting for the server."""
+    """Return whether this side gave up waiting for the server."""
     return error.code == REQUEST_TIMEOUT and _TIMED_OUT.match(error.message) is not None
 
 
 def malformed(error: MCPError) -> bool:
-    """Tell whether the server answered with what cannot be read; the message says what is wrong with it."""
+    """Return whether the server answered with what cannot be read; the message says what is wrong with it."""
     return error.code == INTERNAL_ERROR and _MALFORMED.match(error.message) is not None

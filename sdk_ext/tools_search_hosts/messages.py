@@ -30,7 +30,7 @@ _BYTES_OF_A_VALUE: Final = 32
 """At least, on the average of a message: each takes up to 200 bytes of memory, and may be 2 bytes of the message."""
 
 _TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[{}\[\],:]|[^\s"{}\[\],:]++', re.DOTALL)
-"""Strings, signs and whatever else, also where the text as a whole is no JSON; it never looks at a byte twice."""
+"""Strings, signs and everything else, also where the text as a whole is no JSON; it never looks at a byte twice."""
 
 _TOKENS_OF_A_VALUE: Final = 4
 _MAX_SKIMMED: Final = 2_000_000
@@ -179,7 +179,7 @@ def _as_id(value: object) -> RequestId | None:
 
 
 def _has_more_values(data: bytes | bytearray, most: int) -> bool:
-    """Tell whether there are more values than are read, signs within strings being none."""
+    """Return whether there are more values than are read, signs within strings being none."""
     found = 0
     for number, match in enumerate(_TOKEN.finditer(data)):
         found += match[0] in _SEPARATING

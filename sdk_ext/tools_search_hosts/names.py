@@ -3,8 +3,8 @@
 Names are unambiguous over all servers and valid for every model provider.
 
 A tool is known as `server__tool`: letters, digits, `_` and `-`, a letter or `_` first, at most 64 characters. The same
-tool of the same server always gets the same name, whatever else is configured, found or listed before it: a name that
-has to be altered carries a digest of what it stands for, rather than a number that depends on its neighbours.
+tool of the same server always gets the same name, regardless of everything else that is configured, found or listed:
+an altered name carries a digest of the original, rather than a number that depends on its neighbors.
 
 Why no two are equal: a name that was altered ends with a digest, and one that only looks as if it did is altered too;
 of the others, the first `__` stands where the server's name ends.

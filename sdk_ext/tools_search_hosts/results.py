@@ -3,9 +3,9 @@
 A result is checked against the type of its method and kind alone. The types that revision 2026-07-28 gives to methods
 with two kinds of results accept any object, and what such a result holds would be dropped without a word.
 
-A tool may have had its effect before it answered badly. So a result of `tools/call` keeps whatever the revision allows:
-a text stands where a content block is left out, and the result is an error if the server says so, if what it says of
-that cannot be read, or if nothing of its answer can be.
+A tool may have had its effect before it answered badly. So a result of `tools/call` keeps all that the revision
+allows: a text stands where a content block is left out, and the result is an error if the server says so, if its
+statement about that cannot be read, or if nothing of its answer can be.
 """
 
 from __future__ import annotations
@@ -133,5 +133,5 @@ def problem_in(error: ValidationError) -> str:
 
 
 def _is_type(step: int | str) -> bool:
-    """Tell whether a step of a place is the name of one of the types that are possible there, and no member."""
+    """Return whether a step of a place is the name of one of the types that are possible there, and no member."""
     return isinstance(step, str) and ("[" in step or (step[:1].isupper() and hasattr(mcp_types, step)))

@@ -24,12 +24,12 @@ class Rule:
     """Whether those are left out, or are the only ones that are shown."""
 
     def shows(self, tool: str) -> bool:
-        """Tell whether the tool with this name at its server is shown."""
+        """Return whether the tool with this name at its server is shown."""
         return (tool in self.names) is not self.excludes
 
     @property
     def shows_all(self) -> bool:
-        """Whether nothing of the server is hidden, whatever it comes to offer."""
+        """Whether nothing of the server is hidden, now or later."""
         return self.excludes and not self.names
 
     @property

@@ -114,7 +114,7 @@ class Variables:
 def read_inputs(stated: Any) -> dict[str, Input]:
     """Return the inputs that the member `inputs` of a file describes, by key.
 
-    The member is the editor's, so whatever is not understood in it is passed over.
+    The member is the editor's, so unknown content is skipped.
     """
     objects = cast("list[Any]", stated) if isinstance(stated, list) else []
     inputs = [_read_input(cast("dict[str, Any]", one)) for one in objects if isinstance(one, dict)]

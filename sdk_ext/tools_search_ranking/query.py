@@ -102,7 +102,7 @@ class WeighedQuery:
     """For each of `covered`, how much it counts as evidence that a tool has the term: 1 at most."""
 
     size: float | None = None
-    """Number of words, generic ones for half; `None` where words cannot be told apart or there are but stop words."""
+    """Number of words, generic ones for half; `None` where words cannot be separated or all are stop words."""
 
 
 @dataclass(eq=False, slots=True)

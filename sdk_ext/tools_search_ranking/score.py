@@ -68,8 +68,8 @@ class Scores(NamedTuple):
 def score(found: Sequence[Found], statistics: Statistics, query: WeighedQuery) -> Scores:
     """Score every visible tool for a query of at least one term.
 
-    The sums of a tool run in the order of the query's terms, so equal tools get equal scores whatever else is in the
-    index. Postings of hidden tools are summed too, which costs less than sorting them out, and dropped at the end.
+    The sums of a tool run in the order of the query's terms, so equal tools get equal scores regardless of the rest of
+    the index. Postings of hidden tools are summed too, which costs less than sorting them out, and dropped at the end.
 
     Args:
         found: The postings of each term of the query.

@@ -53,7 +53,7 @@ def term_key(term: str) -> str:
 
 
 def may_be_misspelled(stemmed: str) -> bool:
-    """Return whether a word is long enough for a slip in it to be told from another word, and no number."""
+    """Return whether a word is long enough for a slip in it to differ from other words, and is no number."""
     return len(stemmed) >= _SHORTEST_CORRECTED and not stemmed.isdigit()
 
 

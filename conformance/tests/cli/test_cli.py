@@ -248,7 +248,7 @@ def test_what_is_missing_of_an_installation_is_named_with_how_to_get_it():
     assert f"{sys.executable} -m pip install 'mcp-ext-tools-search[conformance]'" in done.stderr
 
 
-def test_colours_are_left_out_where_nobody_wants_them():
+def test_colors_are_left_out_where_nobody_wants_them():
     program = "from tools_search_conformance.cli import cli; print(cli.cli.make_context('x', ['list']).color)"
     for wish, told in (("1", "False"), ("", "None")):
         env = os.environ | {"NO_COLOR": wish}

@@ -1,4 +1,4 @@
-"""A failure is kept in a file, from which it is repeated: still failing, or mended meanwhile."""
+"""A failure is kept in a file, from which it is repeated: still failing, or fixed meanwhile."""
 
 from __future__ import annotations
 

@@ -360,7 +360,7 @@ def test_the_summary_says_what_is_wrong_in_text_that_markdown_leaves_alone():
 
 
 @pytest.mark.parametrize(
-    ("run", "message", "colour"),
+    ("run", "message", "color"),
     [
         (run_of(result("pass"), result("skip", rule="callable")), "1/1 MUST", "2e7d32"),
         (run_of(result("pass"), result("fail", cell=SECOND)), "0/1 MUST", "c62828"),
@@ -370,8 +370,8 @@ def test_the_summary_says_what_is_wrong_in_text_that_markdown_leaves_alone():
         (run_of(interrupted=2), "0/0 MUST", "616161"),
     ],
 )
-def test_the_badge_is_green_only_where_nothing_is_missing(run: Run, message: str, colour: str):
+def test_the_badge_is_green_only_where_nothing_is_missing(run: Run, message: str, color: str):
     document = report(run)
-    assert (badge_json(document)["message"], badge_json(document)["color"]) == (message, colour)
+    assert (badge_json(document)["message"], badge_json(document)["color"]) == (message, color)
     image = ElementTree.fromstring(badge_svg(document))  # noqa: S314 - our own
     assert image.get("aria-label") == f"tools/search: {message}"

@@ -1,4 +1,4 @@
-"""Queries come from the catalog, whatever it is."""
+"""Queries come from any catalog."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import ClassVar
 
-from .client_library import LEGACY, MODERN, Client, Invalid, Refused
+from .client_library import LEGACY, MODERN, Client, InvalidError, RefusedError
 from .miniature_transports import Json
 
 
@@ -99,14 +99,14 @@ class MalformedHintsListed(Client):
     def checked(self, result: Json) -> Json:
         ttl = result.get("ttlMs")
         if self.era == MODERN and (type(ttl) is not int or ttl < 0):
-            raise Invalid("no valid ttlMs")
+            raise InvalidError("no valid ttlMs")
         return super().checked(result)
 
 
 class MalformedScopeIsAnError(Client):
     def checked(self, result: Json) -> Json:
         if self.era == MODERN and result.get("cacheScope") not in {"public", "private"}:
-            raise Refused({"message": "no valid cacheScope"})
+            raise RefusedError({"message": "no valid cacheScope"})
         return super().checked(result)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .client_library import EXTENSION_ID, Client, Refused
+from .client_library import EXTENSION_ID, Client, RefusedError
 from .miniature_transports import Json
 
 
@@ -37,7 +37,7 @@ class CircleFollowed(Client):
     def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
         try:
             return super().all_pages(query, again=again)
-        except Refused as error:
+        except RefusedError as error:
             if error.code is not None:
                 raise
         params: Json = {"query": query}

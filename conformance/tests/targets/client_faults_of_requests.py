@@ -31,7 +31,7 @@ class QueryBlankWithCursor(Client):
         return {"query": "", "cursor": cursor}
 
 
-class QueryNormalisedWithCursor(Client):
+class QueryNormalizedWithCursor(Client):
     def next_params(self, query: str, cursor: str) -> Json:
         return {"query": unicodedata.normalize("NFC", query), "cursor": cursor}
 
@@ -51,7 +51,7 @@ class CursorTrimmed(Client):
         return {"query": query, "cursor": cursor.strip()}
 
 
-class CursorNormalised(Client):
+class CursorNormalized(Client):
     def next_params(self, query: str, cursor: str) -> Json:
         return {"query": query, "cursor": unicodedata.normalize("NFC", cursor)}
 

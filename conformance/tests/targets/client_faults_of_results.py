@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .client_library import MODERN, PAGE, Client, Invalid, Refused
+from .client_library import MODERN, PAGE, Client, InvalidError, RefusedError
 from .miniature_transports import Json
 
 
@@ -12,7 +12,7 @@ class LegacyMembersChecked(Client):
     def checked(self, result: Json) -> Json:
         page = super().checked(result)
         if page.get("resultType", "complete") != "complete":
-            raise Invalid("an unknown kind of result")
+            raise InvalidError("an unknown kind of result")
         return page
 
 
@@ -30,14 +30,14 @@ class LegacyTtlOfZeroObeyed(Client):
 class UnknownMembersOfToolsRefused(Client):
     def checked(self, result: Json) -> Json:
         if any(isinstance(tool, dict) and "future" in tool for tool in result.get("tools") or ()):
-            raise Invalid("unknown members")
+            raise InvalidError("unknown members")
         return super().checked(result)
 
 
 class UnknownMembersRefused(Client):
     def checked(self, result: Json) -> Json:
         if "tools" in result and not set(result) <= PAGE:
-            raise Invalid("unknown members")
+            raise InvalidError("unknown members")
         return super().checked(result)
 
 
@@ -59,7 +59,7 @@ class UnadvertisedUnranked(Client):
 class UnadvertisedIsAnErrorForAll(Client):
     def search_all(self, query: str) -> list[Json]:
         if self.settings is None:
-            raise Invalid("the server cannot search")
+            raise InvalidError("the server cannot search")
         return super().search_all(query)
 
 
@@ -77,27 +77,27 @@ class EmptyListPageEnds(Client):
 class UnadvertisedIsAnError(Client):
     def searches(self) -> bool:
         if self.settings is None:
-            raise Invalid("the server cannot search")
+            raise InvalidError("the server cannot search")
         return True
 
 
 class UnknownMethodIsAnError(Client):
-    def instead(self, error: Refused | Invalid, query: str) -> list[Json]:
-        if isinstance(error, Refused) and error.code == -32601:
+    def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
+        if isinstance(error, RefusedError) and error.code == -32601:
             raise error
         return super().instead(error, query)
 
 
 class MissingCapabilityIsAnError(Client):
-    def instead(self, error: Refused | Invalid, query: str) -> list[Json]:
-        if isinstance(error, Refused) and error.code == -32021:
+    def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
+        if isinstance(error, RefusedError) and error.code == -32021:
             raise error
         return super().instead(error, query)
 
 
 class InvalidResultIsAnError(Client):
-    def instead(self, error: Refused | Invalid, query: str) -> list[Json]:
-        if isinstance(error, Invalid):
+    def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
+        if isinstance(error, InvalidError):
             raise error
         return super().instead(error, query)
 
@@ -117,7 +117,7 @@ class ResultWithoutToolsIsEmpty(Client):
 class InvalidToolSpoilsThePage(Client):
     def checked(self, result: Json) -> Json:
         if isinstance(result.get("tools"), list) and not all(map(self.is_tool, result["tools"])):
-            raise Refused({"message": "no tool"})
+            raise RefusedError({"message": "no tool"})
         return super().checked(result)
 
 
@@ -127,8 +127,8 @@ class NearlyToolsKept(Client):
 
 
 class _Busy(Client):
-    def instead(self, error: Refused | Invalid, query: str) -> list[Json]:
-        if isinstance(error, Refused) and self.is_busy(error) and self.gives_up():
+    def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
+        if isinstance(error, RefusedError) and self.is_busy(error) and self.gives_up():
             return self.ranked(query, self.listed())
         return super().instead(error, query)
 
@@ -158,7 +158,7 @@ class BusyLaterIsListed(Client):
     def page(self, params: Json) -> Json:
         try:
             return super().page(params)
-        except Refused as error:
+        except RefusedError as error:
             if "cursor" in params and self.is_busy(error):
-                raise Invalid("the search stopped half-way") from error
+                raise InvalidError("the search stopped half-way") from error
             raise

@@ -25,14 +25,14 @@ PAGE: Final = {"tools", "nextCursor", "resultType", "ttlMs", "cacheScope", "_met
 TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     def __init__(self, error: Json) -> None:
         super().__init__(error.get("message"))
         self.code = error.get("code")
         self.data: Any = error.get("data")
 
 
-class Invalid(Exception):
+class InvalidError(Exception):
     """A result that cannot be used."""
 
 
@@ -105,7 +105,7 @@ class Client:
         try:
             params = {"query": query} | self.limited(limit)
             return self.page(params)["tools"][:limit]
-        except (Refused, Invalid) as error:
+        except (RefusedError, InvalidError) as error:
             return self.instead(error, query)[: limit or 10]
 
     def limited(self, limit: int | None) -> Json:
@@ -116,14 +116,14 @@ class Client:
             return self.ranked(query, self.listed())
         try:
             return self.all_pages(query)
-        except (Refused, Invalid) as error:
+        except (RefusedError, InvalidError) as error:
             return self.instead(error, query)
 
     def searches(self) -> bool:
         return self.settings is not None
 
-    def instead(self, error: Refused | Invalid, query: str) -> list[Json]:
-        if isinstance(error, Refused) and error.code not in {-32601, -32021}:
+    def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
+        if isinstance(error, RefusedError) and error.code not in {-32601, -32021}:
             raise error
         return self.ranked(query, self.listed())
 
@@ -138,7 +138,7 @@ class Client:
         while True:
             try:
                 page = self.page(params)
-            except Refused as error:
+            except RefusedError as error:
                 if "cursor" not in params or error.code != -32602 or again:
                     raise
                 return self.cursor_refused(query, tools)
@@ -158,7 +158,7 @@ class Client:
         return {"query": query, "cursor": cursor}
 
     def in_a_circle(self) -> None:
-        raise Refused({"message": "the pages go round in a circle"})
+        raise RefusedError({"message": "the pages go round in a circle"})
 
     def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
         self.kept.clear()
@@ -180,13 +180,13 @@ class Client:
         """Ask again, once, where the server is too busy at the moment."""
         try:
             return self.request(method, params)
-        except Refused as error:
+        except RefusedError as error:
             if not self.is_busy(error):
                 raise
             time.sleep(error.data["retryAfterMs"] / 1000)
             return self.request(method, params)
 
-    def is_busy(self, error: Refused) -> bool:
+    def is_busy(self, error: RefusedError) -> bool:
         return error.code == -32603 and "retryAfterMs" in (error.data or {})
 
     def key(self, params: Json) -> str:
@@ -207,7 +207,7 @@ class Client:
     def checked(self, result: Json) -> Json:
         tools, cursor = result.get("tools"), result.get("nextCursor", "")
         if not isinstance(tools, list) or not isinstance(cursor, str):
-            raise Invalid("no page of tools")
+            raise InvalidError("no page of tools")
         return {**result, "tools": [each for each in tools if self.is_tool(each)]}  # pyright: ignore[reportUnknownVariableType] - JSON
 
     def is_tool(self, entry: Any) -> bool:
@@ -264,7 +264,7 @@ class Client:
         self.asked[threading.get_ident()] = message["id"]
         response = self.transport.request(message, self.headers(method, params))
         if "error" in response:
-            raise Refused(response["error"])
+            raise RefusedError(response["error"])
         return response["result"]
 
     def is_answer(self, request: Json, response: Json) -> bool:
@@ -344,7 +344,7 @@ class Federation:
         def ask(name: str) -> None:
             try:
                 answers[name] = self.clients[name].search(query, limit)
-            except (Refused, Invalid, TransportError) as error:
+            except (RefusedError, InvalidError, TransportError) as error:
                 failed.extend(self.failed_servers(name, error))
 
         self.ask_each([name for name in self.asked() if name not in self.lost], ask, answers, limit)

@@ -25,7 +25,7 @@ def member(value: Json, name: str) -> Json:
     return found
 
 
-class Refusal(Exception):
+class RefusalError(Exception):
     """A JSON-RPC error on its way to the client."""
 
     def __init__(self, code: int, message: str, data: Any) -> None:
@@ -57,12 +57,12 @@ class Fault:
     def version_header(self, message: Json, value: str | None) -> None:
         """Refuse a request for its `MCP-Protocol-Version`."""
         if value != member(member(message, "params"), "_meta").get("io.modelcontextprotocol/protocolVersion"):
-            raise Refusal(-32020, "MCP-Protocol-Version does not match", None)
+            raise RefusalError(-32020, "MCP-Protocol-Version does not match", None)
 
     def method_header(self, message: Json, value: str | None) -> None:
         """Refuse a request for its `Mcp-Method`."""
         if value != message.get("method"):
-            raise Refusal(-32020, "Mcp-Method does not match", None)
+            raise RefusalError(-32020, "Mcp-Method does not match", None)
 
     def status(self, code: int | None, status: int) -> int:
         """Return the HTTP status of an answer with this error code."""

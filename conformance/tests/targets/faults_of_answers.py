@@ -12,7 +12,7 @@ from .faults import (
     SEARCH,
     Fault,
     Json,
-    Refusal,
+    RefusalError,
     SearchFault,
     member,
     session,
@@ -280,7 +280,7 @@ class CallWantsListing(Fault):
 
     def request(self, method: str, params: Json, era: str) -> Json:
         if method == "tools/call" and not self.listed:
-            raise Refusal(-32602, "Unknown tool", None)
+            raise RefusalError(-32602, "Unknown tool", None)
         return params
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
@@ -350,7 +350,7 @@ class ExactNameOnSecondPage(SearchFault):
 @wrong_params
 def no_match_is_error(params: Json) -> Json:
     if str(params.get("query")).startswith("qzx"):
-        raise Refusal(-32603, "nothing found", None)
+        raise RefusalError(-32603, "nothing found", None)
     return params
 
 

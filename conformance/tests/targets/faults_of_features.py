@@ -9,7 +9,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, member, wrong_error, wrong_result
+from .faults import EXTENSION_ID, SEARCH, Fault, Json, RefusalError, member, wrong_error, wrong_result
 
 
 class _Changes(Fault):
@@ -72,7 +72,7 @@ class ChangeMakesCursorsInternal(_Changes):
     def request(self, method: str, params: Json, era: str) -> Json:
         cursor = str(params.get("cursor"))
         if method == SEARCH and self.changed and cursor in self.old:
-            raise Refusal(-32603, "Internal server error", None)
+            raise RefusalError(-32603, "Internal server error", None)
         return {**params, "cursor": self.genuine[cursor]} if method == SEARCH and cursor in self.genuine else params
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:

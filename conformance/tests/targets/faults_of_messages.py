@@ -9,7 +9,7 @@ import time
 from contextvars import ContextVar
 from typing import Any, Final
 
-from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, SearchFault, member, without, wrong_error
+from .faults import EXTENSION_ID, SEARCH, Fault, Json, RefusalError, SearchFault, member, without, wrong_error
 
 META: Final = "io.modelcontextprotocol/"
 
@@ -40,7 +40,7 @@ class _Busy(SearchFault):
     """Refuses more than a few searches at once, and says so wrongly."""
 
     most = 20
-    refusal: Refusal
+    refusal: RefusalError
 
     def __init__(self) -> None:
         self.free = threading.Semaphore(self.most)
@@ -57,19 +57,19 @@ class AloneOnly(_Busy):
     """Fails where another search is in flight."""
 
     most = 1
-    refusal = Refusal(-32603, "Internal error", None)
+    refusal = RefusalError(-32603, "Internal error", None)
 
 
 class BusyWithoutData(_Busy):
-    refusal = Refusal(-32603, "Too many searches at once", None)
+    refusal = RefusalError(-32603, "Too many searches at once", None)
 
 
 class BusyWithText(_Busy):
-    refusal = Refusal(-32603, "Too many searches at once", {"retryAfterMs": "20"})
+    refusal = RefusalError(-32603, "Too many searches at once", {"retryAfterMs": "20"})
 
 
 class BusyWithAnotherCode(_Busy):
-    refusal = Refusal(-32000, "Too many searches at once", {"retryAfterMs": 20})
+    refusal = RefusalError(-32000, "Too many searches at once", {"retryAfterMs": 20})
 
 
 class IdDigitsAsNumber(Fault):

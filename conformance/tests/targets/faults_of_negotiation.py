@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from .faults import EXTENSION_ID, SEARCH, Fault, Json, Refusal, member, session, wrong_error
+from .faults import EXTENSION_ID, SEARCH, Fault, Json, RefusalError, member, session, wrong_error
 
 META: Final = "io.modelcontextprotocol/"
 
@@ -172,7 +172,9 @@ class DeclarationClosed(Fault):
         if method == "initialize":
             self.legacy: Json = extensions.get(EXTENSION_ID) or {}
         if method == SEARCH and era != "2026-07-28" and self.legacy:
-            raise Refusal(-32602, "unknown members of the declaration", {"field": "capabilities", "reason": "unknown"})
+            raise RefusalError(
+                -32602, "unknown members of the declaration", {"field": "capabilities", "reason": "unknown"}
+            )
         return params
 
 
@@ -184,7 +186,7 @@ class LegacyGated(Fault):
         if method == "initialize" and EXTENSION_ID in member(member(params, "capabilities"), "extensions"):
             self.declared.add(session.get())
         if method == SEARCH and era != "2026-07-28" and session.get() not in self.declared:
-            raise Refusal(-32021, "declare it", {"requiredCapabilities": {"extensions": {EXTENSION_ID: {}}}})
+            raise RefusalError(-32021, "declare it", {"requiredCapabilities": {"extensions": {EXTENSION_ID: {}}}})
         return params
 
 
@@ -228,4 +230,4 @@ class NameHeaderRequired(Fault):
     def headers(self, message: Json, headers: dict[str, str]) -> None:
         super().headers(message, headers)
         if message.get("method") == SEARCH and "Mcp-Name" not in headers:
-            raise Refusal(-32020, "Mcp-Name is missing", None)
+            raise RefusalError(-32020, "Mcp-Name is missing", None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import unicodedata
 
-from .faults import SEARCH, Json, Refusal, SearchFault, member, without, wrong_params, wrong_result
+from .faults import SEARCH, Json, RefusalError, SearchFault, member, without, wrong_params, wrong_result
 
 
 @wrong_result
@@ -99,7 +99,7 @@ def cursor_unreadable_ignored(params: Json) -> Json:
 @wrong_params
 def cursor_forged_is_internal(params: Json) -> Json:
     if str(params.get("cursor", "")) == "null":
-        raise Refusal(-32603, "Internal server error", None)
+        raise RefusalError(-32603, "Internal server error", None)
     return params
 
 

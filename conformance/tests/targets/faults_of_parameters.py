@@ -6,11 +6,11 @@ import os
 import threading
 from collections.abc import Callable
 
-from .faults import SEARCH, Fault, Json, Refusal, member, wrong_error, wrong_params
+from .faults import SEARCH, Fault, Json, RefusalError, member, wrong_error, wrong_params
 
 
-def refuse(field: str) -> Refusal:
-    return Refusal(-32602, f"invalid {field}", {"field": field, "reason": "invalid"})
+def refuse(field: str) -> RefusalError:
+    return RefusalError(-32602, f"invalid {field}", {"field": field, "reason": "invalid"})
 
 
 @wrong_params
@@ -52,7 +52,7 @@ def query_counted_in_bytes(params: Json) -> Json:
 @wrong_params
 def query_too_long_is_internal(params: Json) -> Json:
     if isinstance(query := params.get("query"), str) and len(query) > 1024:
-        raise Refusal(-32603, "Internal server error", None)
+        raise RefusalError(-32603, "Internal server error", None)
     return params
 
 
@@ -71,14 +71,14 @@ class FirstZeroIsInternal(Fault):
     def request(self, method: str, params: Json, era: str) -> Json:
         if method == SEARCH and params.get("query") == "0" and not self.broken:
             self.broken = True
-            raise Refusal(-32603, "broken", None)
+            raise RefusalError(-32603, "broken", None)
         return params
 
 
 @wrong_params
 def query_huge_is_internal(params: Json) -> Json:
     if len(str(params.get("query"))) > 50_000:
-        raise Refusal(-32603, "Internal server error", None)
+        raise RefusalError(-32603, "Internal server error", None)
     return params
 
 
@@ -186,7 +186,7 @@ def limit_beyond_32_bits_refused(params: Json) -> Json:
 @wrong_params
 def progress_token_refused(params: Json) -> Json:
     if "progressToken" in member(params, "_meta"):
-        raise Refusal(-32603, "Internal server error", None)
+        raise RefusalError(-32603, "Internal server error", None)
     return params
 
 

@@ -22,7 +22,7 @@ import unicodedata
 from pathlib import Path
 from typing import Any, Final
 
-from .faults import Fault, Refusal, find_fault, member
+from .faults import Fault, RefusalError, find_fault, member
 
 EXTENSION_ID: Final = "io.github.tools-search/tools-search"
 MODERN: Final = "2026-07-28"
@@ -45,8 +45,8 @@ def terms(text: str) -> list[str]:
     return "".join(kept).split()
 
 
-def invalid(field: str, reason: str) -> Refusal:
-    return Refusal(-32602, f"invalid {field}: {reason}", {"field": field, "reason": reason})
+def invalid(field: str, reason: str) -> RefusalError:
+    return RefusalError(-32602, f"invalid {field}: {reason}", {"field": field, "reason": reason})
 
 
 def legacy(tool: Json) -> Json:
@@ -87,7 +87,7 @@ class Miniature:
             if era == MODERN:
                 capabilities = self.capabilities_of(meta)
             outcome: Json = {"result": self.serve(method, seen, era, capabilities, session)}
-        except Refusal as refusal:
+        except RefusalError as refusal:
             outcome = {"error": {"code": refusal.code, "message": refusal.message, "data": refusal.data}}
         return {
             "jsonrpc": "2.0",
@@ -99,7 +99,7 @@ class Miniature:
         """Return what a modern request declares, or refuse what it says of itself."""
         if (version := meta[f"{META}protocolVersion"]) != MODERN:
             versions = {"supported": [MODERN, LEGACY], "requested": version}
-            raise Refusal(-32022, "Unsupported protocol version", versions)
+            raise RefusalError(-32022, "Unsupported protocol version", versions)
         if f"{META}clientCapabilities" not in meta:
             raise invalid("_meta", "clientCapabilities are missing")
         return member(meta, f"{META}clientCapabilities")
@@ -118,7 +118,7 @@ class Miniature:
             }
         served = {"tools/list": self.listed, "tools/call": self.called, "tools/search": self.searched}
         if method not in served:
-            raise Refusal(-32601, "Method not found", method)
+            raise RefusalError(-32601, "Method not found", method)
         if method == "tools/search" and era == MODERN:
             self.gate(capabilities)
         result = served[method](params)
@@ -146,7 +146,7 @@ class Miniature:
         extensions: Any = capabilities.get("extensions")
         declared = extensions.get(EXTENSION_ID) if isinstance(extensions, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
         if not isinstance(self.fault.declaration(declared), dict):
-            raise Refusal(-32021, "declare it", {"requiredCapabilities": {"extensions": {EXTENSION_ID: {}}}})
+            raise RefusalError(-32021, "declare it", {"requiredCapabilities": {"extensions": {EXTENSION_ID: {}}}})
 
     def listed(self, params: Json) -> Json:
         start = 0
@@ -160,7 +160,7 @@ class Miniature:
     def called(self, params: Json) -> Json:
         tool = next((tool for tool in self.tools if tool["name"] == params.get("name")), None)
         if tool is None:
-            raise Refusal(-32602, "unknown tool", None)
+            raise RefusalError(-32602, "unknown tool", None)
         echo = {"name": tool["name"], "arguments": member(params, "arguments")}
         result: Json = {"content": [{"type": "text", "text": json.dumps(echo)}]}
         return result | ({"structuredContent": echo} if "outputSchema" in tool else {})

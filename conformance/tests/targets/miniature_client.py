@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from .client_faults import find_client_fault
-from .client_library import Client, Federation, Invalid, Refused
+from .client_library import Client, Federation, InvalidError, RefusedError
 from .miniature_transports import Json, TransportError
 
 FEATURES: Final = ("stdio", "http", "authorization", "federation", "concurrent", "cancel")
@@ -57,7 +57,7 @@ class Driver:
             return {"unsupported": True}
         try:
             return {"ok": operation(request)}
-        except (Refused, Invalid, TransportError) as error:
+        except (RefusedError, InvalidError, TransportError) as error:
             return {"error": {"message": str(error)}}
 
     def do_hello(self, request: Json) -> Json:

@@ -7,7 +7,7 @@ import secrets
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 
-from .faults import Refusal, member
+from .faults import RefusalError, member
 from .faults import session as session_name
 from .miniature import LEGACY, META, MODERN
 
@@ -45,7 +45,7 @@ class _Endpoint(BaseHTTPRequestHandler):
         try:
             self.miniature.fault.headers(message, dict(self.headers.items()))
             response = self.miniature.respond(message, {"token": self._token()})
-        except Refusal as refusal:
+        except RefusalError as refusal:
             response = {
                 "jsonrpc": "2.0",
                 "id": message.get("id"),

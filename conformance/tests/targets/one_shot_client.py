@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from .client_faults import find_client_fault
-from .client_library import Client, Invalid, Refused
+from .client_library import Client, InvalidError, RefusedError
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def main() -> None:
                 client.list_tools()
             case _:
                 sys.exit(1)
-    except (Refused, Invalid):
+    except (RefusedError, InvalidError):
         sys.exit(1)
     finally:
         client.close()

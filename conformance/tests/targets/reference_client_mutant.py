@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mcp import MCPError
-from mcp_ext_tools_search.client import advertisement, iter_pages, pages, search_tools
+from mcp_ext_tools_search.client import iter_pages, search, search_tools
 from mcp_ext_tools_search.types import SearchToolsResult
 from mcp_types import INVALID_PARAMS
 from tools_search_client.federation import federation, merging
@@ -86,7 +86,7 @@ def _reading_on(until: Callable[[SearchToolsResult], bool]) -> None:
             if until(page):
                 return
 
-    replace(pages, "iter_pages", broken)
+    replace(search, "iter_pages", broken)
 
 
 def empty_page_ends() -> None:
@@ -108,7 +108,7 @@ def refused_cursor_ends() -> None:
             if not read or error.code != INVALID_PARAMS:
                 raise
 
-    replace(pages, "iter_pages", broken)
+    replace(search, "iter_pages", broken)
 
 
 def _asking(change: Callable[[str, str], tuple[str, str]]) -> None:
@@ -117,7 +117,7 @@ def _asking(change: Callable[[str, str], tuple[str, str]]) -> None:
             query, cursor = change(query, cursor)
         return await search_tools(target, query, cursor=cursor, **options)
 
-    replace(pages, "search_tools", broken)
+    replace(search, "search_tools", broken)
 
 
 def query_lowered_with_cursor() -> None:
@@ -155,7 +155,7 @@ def failures_unreported() -> None:
 
 
 def empty_settings_are_none() -> None:
-    settings = advertisement.server_settings
+    settings = search.server_settings
 
     def broken(target: Any) -> Any:
         found = settings(target)

@@ -21,7 +21,7 @@ from tools_search_server.__main__ import main as tools_search_server
 from tools_search_server.catalog.catalog_server import catalog_server
 from tools_search_server.programs import catalog
 
-from .faults import Fault, Json, Refusal, find_fault
+from .faults import Fault, Json, RefusalError, find_fault
 
 _searching: ContextVar[bool] = ContextVar("searching", default=False)
 
@@ -51,7 +51,7 @@ class _InFront:
         try:
             seen = self._fault.request(ctx.method, params, era)
             result = await call_next(replace(ctx, params=seen) if seen is not params else ctx)
-        except Refusal as refusal:
+        except RefusalError as refusal:
             return {"error": {"code": refusal.code, "message": refusal.message, "data": refusal.data}}
         except MCPError as error:
             return {"error": {"code": error.code, "message": error.message, "data": error.data}}

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable
 from typing import Any, Final
 
-from .faults import EXTENSION_ID, Fault, Json, Refusal
+from .faults import EXTENSION_ID, Fault, Json, RefusalError
 from .miniature import MAX_LIMIT, MODERN, WHITE_SPACE, Miniature, invalid
 
 _NEAREST: Final = 6
@@ -136,7 +136,7 @@ class Strict(Miniature):
     def serve(self, method: str, params: Json, era: str, capabilities: Json, session: Json) -> Json:
         extensions: Any = params.get("capabilities", {}).get("extensions", {})
         if method == "initialize" and not isinstance(extensions.get(EXTENSION_ID, {}), dict):
-            raise Refusal(-32602, "capabilities are objects", None)
+            raise RefusalError(-32602, "capabilities are objects", None)
         return super().serve(method, params, era, capabilities, session)
 
 
@@ -209,8 +209,8 @@ class AlwaysBusy(Miniature):
         raise _busy(0)
 
 
-def _busy(milliseconds: int) -> Refusal:
-    return Refusal(-32603, "Too many searches at once", {"retryAfterMs": milliseconds})
+def _busy(milliseconds: int) -> RefusalError:
+    return RefusalError(-32603, "Too many searches at once", {"retryAfterMs": milliseconds})
 
 
 @_variant("parameters-first")

@@ -114,7 +114,7 @@ def _with_rarities(drawn: list[JsonObject]) -> list[JsonObject]:
 
 
 def _vast() -> st.SearchStrategy[list[JsonObject]]:
-    """Return catalogs of `VAST` small tools made of a few, of which neighbours differ by the case of their names."""
+    """Return catalogs of `VAST` small tools made of a few, of which neighbors differ by the case of their names."""
     return st.tuples(
         st.lists(_tools(), min_size=3, max_size=3), st.text(string.ascii_lowercase, min_size=1, max_size=8)
     ).map(lambda drawn: [_numbered(number, *drawn) for number in range(VAST)])

@@ -174,7 +174,7 @@ async def busy_refusal(bench: Bench) -> None:
     exchanges = [
         exchange
         for exchange in await bench.server.at_once(burst, seconds=seconds)
-        # A proxy in front of a server may refuse HTTP requests, whatever they ask for.
+        # A proxy in front of a server may refuse any HTTP request.
         if exchange.answer.status not in _REFUSED_BY_HTTP
     ]
     for exchange in (each for each in exchanges if each.replied):

@@ -97,7 +97,7 @@ def _badge(document: Mapping[str, Any]) -> tuple[str, str]:
 def outputs(document: Mapping[str, Any], path: Path) -> str:
     """Return lines `NAME=VALUE` for later steps of a CI job, about the `report.json` at `path`, which is `document`.
 
-    No value has a line break, whatever a target or a path holds, so that none can pass for another output.
+    No value has a line break, not even from a target or a path, so that none can pass for another output.
     """
     passed, total = _must_passed(document)
     values = {

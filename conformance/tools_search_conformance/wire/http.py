@@ -183,7 +183,7 @@ class HttpTransport:
         await self.aclose()
 
     async def request(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
-        """POST a request and take the first response with its id from the body, whatever the HTTP status."""
+        """POST a request and take the first response with its id from the body, for any HTTP status."""
         return await self._post(message, headers, seconds)
 
     async def notify(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:

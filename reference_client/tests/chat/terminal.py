@@ -55,7 +55,7 @@ class Terminal:
         self._seen = 0
 
     def resize(self, columns: int) -> None:
-        """Make it narrower or wider while a line is read, which is drawn anew for that."""
+        """Make it narrower or wider while a line is read, which redraws it."""
         if columns != self._columns:
             self._set_columns(columns)
             self.until_prompt()
@@ -103,7 +103,7 @@ class Terminal:
         return shown
 
     def _read(self, seconds: float = _DEADLINE) -> bool:
-        """Take what was shown in the meantime; tells whether there was anything."""
+        """Take the output since the last call; returns whether there was any."""
         if not select.select([self._ours], [], [], max(0.0, seconds))[0]:
             return False
         try:

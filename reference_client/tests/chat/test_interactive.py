@@ -86,7 +86,7 @@ def running(
         try:
             terminal.until_prompt()
             yield Session(request.param, played, terminal, asked, hangs)
-            terminal.type("\x04")  # Ctrl-D leaves, whatever was before
+            terminal.type("\x04")  # Ctrl-D leaves at any time
             assert terminal.until_end()[0] == 0
         finally:
             terminal.close()

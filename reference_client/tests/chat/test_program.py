@@ -1,4 +1,4 @@
-"""One question from a script: the answer on standard output, everything else beside it, and an exit code."""
+"""One question from a script: the answer on standard output, everything else on standard error, and an exit code."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_stats_show_the_cost_of_listing_and_the_savings_of_finding_on_demand(
     assert list(servers) == ["many", "plain"]  # the dearest first
     for count in ("definitions", "tokens"):
         assert first["listed"][count] == servers["many"][count] + servers["plain"][count]
-    # `search_tools`, and beside it the tools of the server that is not deferred.
+    # `search_tools`, and the tools of the server that is not deferred.
     assert first["asConfigured"]["definitions"] == servers["plain"]["definitions"] + 1
     assert first["onDemand"]["definitions"] == 1
     assert first["onDemand"]["tokens"] < first["asConfigured"]["tokens"] < first["listed"]["tokens"]

@@ -80,7 +80,7 @@ class Talk:
 
     @property
     def description(self) -> str:
-        """What the model is told of `search_tools`."""
+        """The description of `search_tools`."""
         return next(one.description for one in self.state.offer().tools if one.name == "search_tools")
 
     async def call(self, name: str, /, **arguments: Any) -> Reply | Forward:

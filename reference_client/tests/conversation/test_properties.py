@@ -1,4 +1,4 @@
-"""What holds whatever a model, its user and the servers do, in whatever order."""
+"""Invariants under any actions of model, user and servers, in any order."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def found(name: str) -> FederatedSearch:
 
 
 class Gateway:
-    """A gateway that says what it is told to say."""
+    """A gateway with scripted answers."""
 
     def __init__(self, said: str = "done", *, is_error: bool = False) -> None:
         self.result = CallToolResult(content=[TextContent(text=said)], is_error=is_error)

@@ -1,4 +1,4 @@
-"""Many real servers as one: whoever fails loses only its own tools."""
+"""Many real servers as one: a failing server loses only its own tools."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The endpoint of a model's provider, scripted: it answers requests one after the other, and refuses what is wrong.
 
 It speaks chat completions (also streamed), Anthropic's Messages (also streamed), OpenAI's Responses and Gemini's
-generateContent, each at its own path, and tells from the path which one is meant.
+generateContent, each at its own path, chosen by the path.
 """
 
 from __future__ import annotations

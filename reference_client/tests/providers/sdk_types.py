@@ -41,7 +41,7 @@ def _closed(schema: Any) -> Any:
 
 
 def _is_open(schema: dict[str, Any]) -> bool:
-    """Tell whether the SDK's own type allows any member."""
+    """Return whether the SDK's own type allows any member."""
     config: dict[str, Any] = schema.get("config") or {}
     return "allow" in (schema.get("extra_behavior"), config.get("extra_fields_behavior"))
 

@@ -1,4 +1,4 @@
-"""What holds of every request, whatever tools there are, and whatever a model, its user and the servers do."""
+"""Invariants of every request, with any tools and any actions of model, user and servers."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def parts(body: dict[str, Any]) -> tuple[list[str], list[str], str]:
 
 
 def visible(provider: str, body: dict[str, Any]) -> list[tuple[str, str, list[str]]]:
-    """Return name, description and arguments of the tools that a model sees; not those that are told of in words."""
+    """Return name, description and arguments of the tools that a model sees; not of those only described in words."""
     match provider:
         case "ChatCompletions":
             tools = [one["function"] for one in body.get("tools", [])]

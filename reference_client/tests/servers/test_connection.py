@@ -1,4 +1,4 @@
-"""One connection: what it raises, what it quotes, what its observer is told."""
+"""One connection: what it raises, what it quotes, what its observer gets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Notes:
-    """An observer that writes down what it is told."""
+    """An observer that records everything."""
 
     def __init__(self) -> None:
         self.sent_methods: list[str] = []

@@ -134,7 +134,7 @@ class KnownTools:
 
     Args:
         tools: Each with a name of its own.
-        ranker: Ranks all of them together, whatever their server.
+        ranker: Ranks the tools of all servers together.
     """
 
     def __init__(self, tools: Iterable[FoundTool], ranker: Ranker) -> None:

@@ -1,4 +1,4 @@
-"""Definitions, calls and replies that pass between a host, its model and a conversation, whatever the provider."""
+"""Definitions, calls and replies that pass between a host, its model and a conversation, for any provider."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Definition:
         return cls(name or tool.name, own.description or own.title or "", own.input_schema, own.annotations, tool)
 
     def is_like(self, other: Definition) -> bool:
-        """Return whether a user or a model would read the same in both, under whatever name."""
+        """Return whether a user or a model would read the same in both, under any name."""
         mine, others = ((one.description, one.input_schema, one.annotations) for one in (self, other))
         return mine == others
 

@@ -45,7 +45,7 @@ class ToolDiscovery:
     """Without it every tool is loaded, and nothing else here counts."""
 
     defer_all: bool = False
-    """Whether every server is deferred, whatever its own `defer_loading` says."""
+    """Whether every server is deferred, regardless of its own `defer_loading`."""
 
     max_search_results: int = 5
     """The most tools that one search by query loads."""

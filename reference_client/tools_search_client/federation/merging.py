@@ -68,7 +68,7 @@ def merge(
         answers: Each server's own, best first, under names among servers.
         limit: Upper bound of the result.
         ranker: Ranks the candidates of several servers together; one server's order is left as it is.
-        together: Tools that were ranked as if they were one server's, best first, whatever their servers.
+        together: Tools that were ranked as if they were one server's, best first, over all servers.
     """
     candidates: dict[_Key, FoundTool] = {}
     by_target: dict[int, list[_Key]] = {}

@@ -130,7 +130,7 @@ async def test_a_token_shows_over_http_what_its_toolset_shows_on_stdio(
             page = await search_tools(owner, "branch", limit=1)
             with pytest.raises(MCPError):
                 await search_tools(reader, "branch", limit=1, cursor=page.next_cursor)
-            # Numbers that vary by caller are not told, and nothing is shared between callers.
+            # Numbers that vary by caller are not published, and nothing is shared between callers.
             told = [server_settings(reader), server_settings(owner), server_settings(local)]
             assert [one.catalog_size for one in told if one] == [None, None, 2]
             if mode == "auto":

@@ -1,4 +1,4 @@
-"""What a caller learns when the server itself is at fault: a fixed text, whatever the method and the era."""
+"""What a caller learns when the server itself is at fault: one fixed text for every method and era."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ async def test_a_key_that_a_server_repeats_reaches_no_log_no_error_and_no_progre
     assert failed.structured_content == {"key": "…"}
     assert passed_on == ["half of …"]
     assert "Connected with …." in (said or "")
-    # What was asked for is the caller's, whatever it says.
+    # What was asked for is the caller's, in any wording.
     assert [block.model_dump()["text"] for block in answered.content] == [f"401 for {SECRET}"]
     assert SECRET[:8] not in log.read_text()
     assert transport != "stdio" or "telling: asked with …" in log.read_text()

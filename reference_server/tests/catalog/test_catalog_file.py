@@ -1,4 +1,4 @@
-"""Catalog files: read exactly, or refused with the place and the mend."""
+"""Catalog files: read exactly, or refused with the place and the remedy."""
 
 from __future__ import annotations
 

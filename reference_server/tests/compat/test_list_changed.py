@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Told:
-    """Counts the list changes that a client is told of."""
+    """Counts the list changes that a client receives."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -176,7 +176,7 @@ async def hosts_see_a_short_honest_list(client: Client) -> None:
     assert caller is not None
     assert (caller.read_only_hint, caller.destructive_hint, caller.open_world_hint) == (False, True, True)
     assert all(one is not None and one.read_only_hint and not one.destructive_hint for one in hints.values())
-    # About 1,100 tokens, whatever the number of tools behind them.
+    # About 1,100 tokens for any number of tools behind them.
     assert sum(len(tool.model_dump_json(exclude_none=True)) for tool in listed) < 5000
 
 

@@ -1,4 +1,4 @@
-"""What a host learns of a gateway stays short, however many servers there are and whatever they say."""
+"""What a host learns of a gateway stays short, with any number of servers and any texts of theirs."""
 
 from __future__ import annotations
 

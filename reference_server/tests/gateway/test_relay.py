@@ -189,4 +189,4 @@ async def test_an_error_with_a_code_of_the_sdk_stays_the_answer_of_a_server_that
             after = await client.session.call_tool("shop__plain", {})
     assert message in refused.value.message
     assert refused.value.code == (INTERNAL_ERROR if code == -32600 else code)
-    assert text_of(before) == text_of(after)  # which tells the process that answered
+    assert text_of(before) == text_of(after)  # which names the process that answered

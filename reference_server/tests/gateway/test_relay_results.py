@@ -1,4 +1,4 @@
-"""A result that its protocol revision does not allow is never an empty success, whoever speaks which revision."""
+"""A result that its protocol revision does not allow is never an empty success, in any pair of revisions."""
 
 from __future__ import annotations
 

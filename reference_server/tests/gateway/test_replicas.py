@@ -105,7 +105,7 @@ class Replica:
 
 @pytest.fixture
 def replica(configuration: Any, raw: Any, redis: RedisServer, tmp_path: Path) -> Any:
-    """Run a gateway whose upstream server is one program among several that have one list, and tells only this one."""
+    """Run a gateway whose upstream is one of several programs with one list, and notifies only this gateway."""
     file = configuration(growing=raw("growing", tmp_path))
 
     @asynccontextmanager
@@ -156,7 +156,7 @@ async def test_a_change_that_one_replica_hears_of_reaches_the_list_and_the_subsc
                 await until(lambda: "growing__marmalade" in deaf.gateway.tools)
                 assert await deaf.names() == await hearing.names() == before | {"growing__marmalade"}
                 assert hearing.told["modern"] > 0
-                # One says that its server has told it, each that its list has changed, and perhaps that it has started.
+                # One says that its server has notified it, each that its list has changed, and maybe its start.
                 with anyio.move_on_after(1):
                     await anyio.sleep_forever()
                 said = [message["data"] for _ in range(10) if (message := channel.get_message()) is not None]

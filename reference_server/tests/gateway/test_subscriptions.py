@@ -1,4 +1,4 @@
-"""Changes of resources and of lists, from servers of both eras to callers of both, each told once and in order."""
+"""Changes of resources and of lists, from servers of both eras to callers of both, each sent once and in order."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def library(era: str, name: str) -> dict[str, Any]:
 
 
 class Told:
-    """What a client was told, as short words."""
+    """The notifications of a client, as short words."""
 
     def __init__(self) -> None:
         self._send, self._receive = anyio.create_memory_object_stream[str](100)

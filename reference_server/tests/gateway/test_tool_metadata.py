@@ -1,4 +1,4 @@
-"""What an operator says of tools: read with every mistake told, and merged with what servers publish."""
+"""What an operator says of tools: read with every mistake reported, and merged with what servers publish."""
 
 from __future__ import annotations
 

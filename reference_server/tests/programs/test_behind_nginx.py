@@ -1,4 +1,4 @@
-"""Replicas behind the nginx of Debian, configured as the example says: any of them answers whatever it can."""
+"""Replicas behind the nginx of Debian, configured as the example says: any of them answers all that it can."""
 
 from __future__ import annotations
 

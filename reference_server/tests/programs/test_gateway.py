@@ -259,7 +259,7 @@ async def test_an_http_server_comes_back_after_a_restart(
             await start()
             if era == "modern":  # its subscription ended with it
                 await wait_for_echo(client)
-            else:  # nothing told that the session is gone: the next call finds out, and is sent again
+            else:  # no notice that the session is gone: the next call finds out, and is sent again
                 assert await has_echo(client)
             again: Any = await client.session.call_tool("web__count", {})
     assert not again.is_error, again.content

@@ -1,4 +1,4 @@
-"""What operators see of a gateway: its health, its status, what a check tells, and its log."""
+"""What operators see of a gateway: its health, its status, the output of a check, and its log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stopping: in every mode, by every signal, with whatever is open, the program exits with 0 and leaves no process."""
+"""Stopping: in every mode, by every signal, with anything open, the program exits with 0 and leaves no process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output goes to whoever reads as fast as they read, and never holds up the event loop."""
+"""Output goes out as fast as it is read, and never holds up the event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An MCP server without an SDK that answers what it is told to: `answering.py modern|legacy [LISTS]`.
+"""An MCP server without an SDK with scripted answers: `answering.py modern|legacy [LISTS]`.
 
 The result of a call is its argument `result`; of a prompt and a completion, the JSON in their argument; of a resource,
 the JSON in its URI. LISTS are pages, in JSON, by the method that asks for them, in place of the ordinary ones.

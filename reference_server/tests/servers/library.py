@@ -1,6 +1,6 @@
 """An MCP server without an SDK that offers more than tools: `library.py modern|legacy NAME [mute]`.
 
-A mute one never answers what its lists hold beside tools. Standard library only.
+A mute one never answers requests for lists other than tools. Standard library only.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def announce(what: str) -> None:
         method, params, wanted = f"notifications/{what}/list_changed", dict[str, Any](), f"{what}ListChanged"
     else:
         method, params, wanted = "notifications/resources/updated", {"uri": what}, what
-    if not IS_MODERN:  # and careless: it tells of resources that nobody has asked for
+    if not IS_MODERN:  # and careless: it notifies of resources without subscribers
         send(method=method, params=params)
         return
     for stream, chosen in streams.items():
@@ -125,7 +125,7 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def ask(request: dict[str, Any], params: dict[str, Any]) -> dict[str, Any] | None:
-    """Ask in as many rounds as wanted, and tell in the end what was answered."""
+    """Ask in as many rounds as wanted, and return the answers in the end."""
     kind, rounds = params["arguments"]["kind"], params["arguments"].get("rounds", 1)
     method, question = QUESTIONS[kind]
     if not IS_MODERN:

@@ -1,4 +1,4 @@
-"""A legacy MCP server without an SDK, good or bad: `raw.py BEHAVIOUR [FOLDER]`. Standard library only."""
+"""A legacy MCP server without an SDK, good or bad: `raw.py BEHAVIOR [FOLDER]`. Standard library only."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-BEHAVIOUR = sys.argv[1]
+BEHAVIOR = sys.argv[1]
 TOOL: dict[str, Any] = {"name": "plain", "description": "A plain tool", "inputSchema": {"type": "object"}}
 
-if BEHAVIOUR == "crashing":
+if BEHAVIOR == "crashing":
     sys.exit("I always crash")
-if BEHAVIOUR != "named" and len(sys.argv) > 2:
+if BEHAVIOR != "named" and len(sys.argv) > 2:
     (Path(sys.argv[2]) / "pid").write_text(str(os.getpid()))
-if BEHAVIOUR == "stubborn":
+if BEHAVIOR == "stubborn":
     # It ignores that it is to stop, as does what it starts: a process in a session of its own, and a daemon, whose
     # parent has ended.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -30,17 +30,17 @@ if BEHAVIOUR == "stubborn":
 
 
 def listing(params: dict[str, Any]) -> dict[str, Any]:
-    if BEHAVIOUR == "untidy":
+    if BEHAVIOR == "untidy":
         odd = [{"name": "headless"}, 7, {"name": "plain", "inputSchema": {"type": "object", "x": 1}}]
         long = TOOL | {"name": "a name with spaces / and much more than sixty-four characters in it"}
         return {"tools": [TOOL, *odd, long]}
-    if BEHAVIOUR == "endless":
+    if BEHAVIOR == "endless":
         return {"tools": [TOOL | {"name": f"t{params.get('cursor', '')}"}], "nextCursor": "again"}
-    if BEHAVIOUR == "turning" and (Path(sys.argv[2]) / "turned").exists():
+    if BEHAVIOR == "turning" and (Path(sys.argv[2]) / "turned").exists():
         return {"tools": "none"}
-    if BEHAVIOUR == "named":
+    if BEHAVIOR == "named":
         return {"tools": [TOOL | {"name": sys.argv[2]}]}
-    if BEHAVIOUR == "growing":
+    if BEHAVIOR == "growing":
         grown = (Path(sys.argv[2]) / "grown").read_text().split() if (Path(sys.argv[2]) / "grown").exists() else []
         return {"tools": [TOOL, *(TOOL | {"name": name} for name in grown)]}
     return {"tools": [TOOL]}
@@ -49,20 +49,20 @@ def listing(params: dict[str, Any]) -> dict[str, Any]:
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     if method == "initialize":
         tools: dict[str, Any] = (
-            {} if BEHAVIOUR == "toolless" else {"tools": {"listChanged": BEHAVIOUR in ("growing", "turning")}}
+            {} if BEHAVIOR == "toolless" else {"tools": {"listChanged": BEHAVIOR in ("growing", "turning")}}
         )
         info = {"name": "raw", "version": "0"}
         return {"protocolVersion": params["protocolVersion"], "capabilities": tools, "serverInfo": info}
     if method == "tools/list":
         return listing(params)
-    if method == "tools/call" and BEHAVIOUR in {"mute", "stubborn"}:
+    if method == "tools/call" and BEHAVIOR in {"mute", "stubborn"}:
         return None
-    if method == "tools/call" and BEHAVIOUR == "growing" and params.get("arguments"):
-        # Others that were started with the same folder list the new tool as well, but tell nobody.
+    if method == "tools/call" and BEHAVIOR == "growing" and params.get("arguments"):
+        # Others that were started with the same folder list the new tool as well, but send no notification.
         with (Path(sys.argv[2]) / "grown").open("a") as grown:
             grown.write(params["arguments"]["name"] + "\n")
         send({"method": "notifications/tools/list_changed"})
-    if method == "tools/call" and BEHAVIOUR == "turning":
+    if method == "tools/call" and BEHAVIOR == "turning":
         send({"method": "notifications/tools/list_changed"})
     return {"content": [{"type": "text", "text": f"{method} by {os.getpid()}"}]}
 
@@ -72,19 +72,19 @@ def send(message: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-if BEHAVIOUR == "untidy":
+if BEHAVIOR == "untidy":
     sys.stdout.write("this is no JSON\n")
 for line in sys.stdin:
     message = json.loads(line)
-    if BEHAVIOUR == "hanging":
+    if BEHAVIOR == "hanging":
         time.sleep(3600)
     if "id" not in message:
         continue
     if message["method"] == "server/discover":
         send({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
-    elif BEHAVIOUR == "refusing" and (error := message.get("params", {}).get("arguments")):
+    elif BEHAVIOR == "refusing" and (error := message.get("params", {}).get("arguments")):
         send({"id": message["id"], "error": error})
     elif (result := answer(message["method"], message.get("params", {}))) is not None:
         send({"id": message["id"], "result": result})
-if BEHAVIOUR == "stubborn":
+if BEHAVIOR == "stubborn":
     time.sleep(999)

@@ -1,6 +1,6 @@
 """A legacy MCP server that searches its own tools, without an SDK: `vast.py FOLDER`. Standard library only.
 
-How it behaves stands in the file `behaviour` in the folder, which it reads before each answer.
+How it behaves stands in the file `behavior` in the folder, which it reads before each answer.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def tool(number: int) -> dict[str, Any]:
 TOOLS = [tool(number) for number in range(40)] + [tool(40) | {"name": "name with spaces"}]
 
 
-def behaviour() -> str:
-    file = FOLDER / "behaviour"
+def behavior() -> str:
+    file = FOLDER / "behavior"
     return file.read_text() if file.exists() else "good"
 
 
@@ -50,9 +50,9 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         tools = {"tools": {"listChanged": True}, "experimental": {ID: {"catalogSize": len(TOOLS), "maxLimit": 4}}}
         info = {"name": "vast", "version": "0"}
         return {"protocolVersion": params["protocolVersion"], "capabilities": tools, "serverInfo": info}
-    if method in ("tools/list", "tools/search") and behaviour() == "hung":
+    if method in ("tools/list", "tools/search") and behavior() == "hung":
         return None
-    if method in ("tools/list", "tools/search") and behaviour() == "lying":
+    if method in ("tools/list", "tools/search") and behavior() == "lying":
         odd = [7, {"name": "headless"}, TOOLS[0], TOOLS[0] | {"description": "again"}]
         return {"tools": odd, "nextCursor": "again", "total": 4}
     if method == "tools/search":
@@ -74,7 +74,7 @@ for line in sys.stdin:
     if message["method"] == "server/discover":
         send({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
         continue
-    if message["method"] == "tools/call" and behaviour() == "changing":
+    if message["method"] == "tools/call" and behavior() == "changing":
         send({"method": "notifications/tools/list_changed"})
     result = answer(message["method"], message.get("params", {}))
     if result is not None:

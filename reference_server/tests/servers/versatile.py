@@ -1,6 +1,6 @@
 """An MCP server on the SDK that does what servers do: `versatile.py FOLDER [[--legacy] --http PORT]`.
 
-What its tools did is told by files in FOLDER.
+Files in FOLDER record the effects of its tools.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An answer that cannot be read fails its request at once and says why, however it comes and whatever was asked."""
+"""An answer that cannot be read fails its request at once and says why, on any transport and for any method."""
 
 from __future__ import annotations
 

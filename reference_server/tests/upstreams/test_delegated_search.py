@@ -46,9 +46,9 @@ def vast(tmp_path: Path) -> dict[str, Any]:
 def behave(tmp_path: Path) -> Callable[[str], None]:
     """Let the vast server behave differently from now on."""
 
-    def write(behaviour: str) -> None:
-        (tmp_path / "new").write_text(behaviour)
-        (tmp_path / "new").rename(tmp_path / "behaviour")
+    def write(behavior: str) -> None:
+        (tmp_path / "new").write_text(behavior)
+        (tmp_path / "new").rename(tmp_path / "behavior")
 
     return write
 

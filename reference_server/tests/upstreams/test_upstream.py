@@ -135,14 +135,14 @@ async def test_what_is_no_tool_and_what_comes_twice_is_left_out_and_reported(
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "offered"),
+    ("behavior", "offered"),
     [("endless", {"odd__t", "odd__tagain"}), ("toolless", set[str]())],
 )
 async def test_a_strange_listing_ends_and_gives_what_can_be_used(
-    gateway: Any, raw: Any, behaviour: str, offered: set[str]
+    gateway: Any, raw: Any, behavior: str, offered: set[str]
 ) -> None:
     with anyio.fail_after(60):
-        async with gateway("auto", odd=raw(behaviour)) as client:
+        async with gateway("auto", odd=raw(behavior)) as client:
             assert await names(client) == offered
 
 

@@ -32,7 +32,7 @@ class Limits:
     """Tools on one page of `tools/search` at most, for any `limit` in the request."""
 
     cursor_key: bytes | None = None
-    """Shared by replicas, so that each honours the others' cursors; `None` for a key of this process alone."""
+    """Shared by replicas, so that each honors the others' cursors; `None` for a key of this process alone."""
 
     ranker: Ranker | None = None
     """The ranker of searches; `None` for the default."""

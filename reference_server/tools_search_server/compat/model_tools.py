@@ -174,8 +174,8 @@ class ModelTools:
             for other, common in sorted(sharing.items(), key=lambda item: (-len(item[1]), item[0]))
         ]
         known = {name, *explicit, *sharing}
-        neighbours = self.categories.get(category_of(tool), ())
-        return found + [{"name": other, "relation": "same_category"} for other in neighbours if other not in known]
+        neighbors = self.categories.get(category_of(tool), ())
+        return found + [{"name": other, "relation": "same_category"} for other in neighbors if other not in known]
 
     def _explicitly_related(self, name: str) -> list[str]:
         """Return the visible tools that a tool names as related, by its server's names for them or by public ones."""

@@ -33,7 +33,7 @@ from tools_search_hosts.toolsets import Toolset
 from tools_search_server.access.principals import name_of_caller
 from tools_search_server.gateway.gateway import Gateway
 from tools_search_server.gateway.redis_channel import LIST_EVENTS
-from tools_search_server.gateway.subscriptions import ResourceSubscriptions
+from tools_search_server.gateway.subscriptions import CallerSubscriptions
 from tools_search_server.gateway.views import View, Views
 from tools_search_server.upstreams.upstream import Upstream
 
@@ -119,7 +119,7 @@ class ViewNotifier:
         self._views = views
         self._endpoint = endpoint
         self._listed = listed
-        self._subscriptions = ResourceSubscriptions(views)
+        self._subscriptions = CallerSubscriptions(views)
         self._sessions = LegacySessions()
         self._audiences: dict[str, _Audience] = {}
         for toolset in self._access.toolsets:

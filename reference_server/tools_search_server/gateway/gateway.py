@@ -61,7 +61,7 @@ class GatewayOptions:
     """Number of tools up to which a server with `tools/search` is indexed here all the same."""
 
     laziness: Laziness | None = field(default_factory=Laziness)
-    """Which servers run only while they are used; `None` for none, whatever their entries say."""
+    """Which servers run only while they are used; `None` for none, regardless of their entries."""
 
     max_message_bytes: int = MAX_MESSAGE_BYTES
     """Limit on one decoded message of a server, and on all its lists together."""

@@ -4,7 +4,7 @@
   mentions a tool, the name is replaced, so that a model can call what it reads about.
 * A resource or template is known by `gateway://SERVER/URI`, which is unique, does not depend on the other servers, and
   leads back to its upstream on every replica, listed or not. Filling in a public template gives a public URI.
-* Web addresses stay as they are: a client may fetch them itself, and they mean the same whoever lists them.
+* Web addresses stay as they are: a client may fetch them itself, and they mean the same on every server.
 """
 
 from __future__ import annotations

@@ -200,7 +200,7 @@ class RedisChannel:
             began = anyio.current_time()
             try:
                 await self._stay_connected(receive, missed)
-            except Exception as error:  # the boundary: whatever Redis does, the gateway serves on
+            except Exception as error:  # the boundary: the gateway keeps serving through any fault of Redis
                 logger.debug("the connection to Redis failed", exc_info=error)
                 self._fail(first_error(error))
             if anyio.current_time() - began > _STEADY_SECONDS:

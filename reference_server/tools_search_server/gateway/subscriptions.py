@@ -54,7 +54,7 @@ class _Subscription:
     """The URI in the caller's request."""
 
 
-class ResourceSubscriptions:
+class CallerSubscriptions:
     """The subscriptions to resources at one endpoint.
 
     Args:

@@ -100,7 +100,7 @@ class Upstream:
         client_info: Who is asking.
         index_at_most: Returns how many tools of a server that can be searched itself are read; `None` for all.
         on_notification: Called with its name and each change of a list that the server announces.
-        laziness: Which servers run only while they are used; `None` for none, whatever their entries say.
+        laziness: Which servers run only while they are used; `None` for none, regardless of their entries.
     """
 
     def __init__(

@@ -36,7 +36,7 @@ KINDS: Final[tuple[tuple[str, float], ...]] = (
 _NAME, _TITLE, _SENTENCE, _DESCRIPTION, _SCHEMA, _ANNOTATED, _LABELS, _CATEGORY = range(len(KINDS))
 
 LONGEST_TEXT: Final = 20_000
-"""Characters of one text that are read: what comes later can neither help a tool nor hurt its neighbours."""
+"""Characters of one text that are read: what comes later can neither help a tool nor hurt its neighbors."""
 
 DEEPEST_SCHEMA: Final = 12
 """Levels of an input schema that are read."""

@@ -170,7 +170,7 @@ def trigram_overlap(left: str, right: str) -> float:
 
 
 def may_be_misspelt(word: str) -> bool:
-    """Whether `word` is long enough for a slip in it to be told from another word, and no number."""
+    """Whether `word` is long enough for a slip in it to differ from other words, and is no number."""
     return len(word) >= _SHORTEST_CORRECTED and not word.isdigit()
 
 

@@ -42,8 +42,8 @@ class ToolsSearch(Extension):
     """Serves `tools/search` over what each caller's own `tools/list` shows.
 
     One line makes a server searchable: `ToolsSearch().install(server)`. `MCPServer(extensions=[search])` followed by
-    `search.install(server)` is the same; without `install` every search is refused, since an extension alone is not
-    told what the caller may see.
+    `search.install(server)` is the same; without `install` every search is refused, since an extension alone does not
+    know what the caller may see.
 
     Args:
         ranker: Orders the tools; by default a `SimpleRanker`, which suits catalogs of hundreds of tools. Its indexes
@@ -188,7 +188,7 @@ class _SearchMiddleware:
     Args:
         server: The server in whose chain it stands.
         settings: Asked for what is advertised, each time.
-        read: Raises for a search that is refused whatever else is under way.
+        read: Raises for a search that is refused regardless of the load.
         most_searches: Searches that are answered at the same time.
     """
 

@@ -1,7 +1,7 @@
 """The caller's own `tools/list`: the set that a search may return (draft: Response).
 
 Everything a search returns comes from here, so that it is a subset of the caller's list and equal to it member by
-member, whatever filters, authorizes or rewrites listings on this server.
+member, with everything that filters, authorizes or rewrites listings on this server.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def as_object(result: HandlerResult) -> dict[str, Any]:
 
 
 def advertise_in(method: str, result: HandlerResult, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the result of `method` with `settings` at each of its places, and with `tools` declared beside them."""
+    """Return the result of `method` with `settings` at each of its places, and with `tools` declared next to them."""
     answer = as_object(result)
     capabilities = _member(answer, "capabilities")
     for place in PLACES[method]:

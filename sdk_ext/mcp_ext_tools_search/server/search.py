@@ -33,7 +33,7 @@ _KEPT_INDEXES: Final = 8
 """Listings whose index is kept: callers that see different tools have different listings."""
 
 _SCORE_STEPS: Final = 10_000
-"""Scores from 0 to 1 that can be told apart: four digits are plenty to compare."""
+"""Scores from 0 to 1 with enough digits to differ: four are plenty to compare."""
 
 _THREAD_FROM_TOOLS: Final = 200
 """Number of tools from which on ranking leaves the event loop for a thread."""
@@ -73,7 +73,7 @@ class _KeptIndex:
 
 
 class ListingSearch:
-    """Searches the caller's own `tools/list`, read anew through every middleware of the server.
+    """Searches the caller's own `tools/list`, read again for each search through every middleware of the server.
 
     Indexes are kept by the content of the listing, so none is ever stale.
 

@@ -54,7 +54,7 @@ def era(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def connect(era: str) -> Connect:
-    """A client of the era under test, that declares the extension unless told otherwise."""
+    """A client of the era under test, that declares the extension by default."""
 
     @asynccontextmanager
     async def connected(target: Any, *, declares: bool = True, **options: Any) -> AsyncGenerator[Client]:
@@ -134,7 +134,7 @@ def serve_http() -> ServeHttp:
     @asynccontextmanager
     async def served(app: Starlette) -> AsyncGenerator[str]:
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            # The socket listens from here on: whoever connects before uvicorn accepts waits in its backlog.
+            # The socket listens from here on: a connection before uvicorn accepts waits in its backlog.
             server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none", lifespan="on"))
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(server.serve, [listener])

@@ -1,4 +1,4 @@
-"""Names over many servers, whatever servers and tools are called."""
+"""Names over many servers, for any names of servers and tools."""
 
 from __future__ import annotations
 

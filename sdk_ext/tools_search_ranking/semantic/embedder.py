@@ -1,6 +1,6 @@
 """Models that turn texts into vectors, the texts that they read, and their weights for confidence.
 
-Words alone cannot tell a request that says it in other words from one that does not belong here. So two signs of
+Words alone cannot distinguish a request in other words from one that does not belong here. So two signs of
 meaning join the signs of words (`confidence.py`) in one logistic regression, fitted in the same way
 (`benchmarks/nothing`). The cosines of two models are not alike, so the weights belong to a model.
 """

@@ -1,7 +1,7 @@
 """The ranker by words and meaning.
 
 Both kinds of score become z-scores over the visible tools (Fox and Shaw's fusion by sums, "Combination of Multiple
-Searches", 1994, with standard scores): a query that words tell apart well is ranked by its words, any other by its
+Searches", 1994, with standard scores): a query whose words discriminate well is ranked by its words, any other by its
 meaning. All sums are of whole numbers, so that they are the same in any order of the tools.
 """
 

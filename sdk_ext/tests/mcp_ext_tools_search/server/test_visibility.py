@@ -1,4 +1,4 @@
-"""A search finds what the caller's own `tools/list` shows and nothing else, whoever filters it from wherever."""
+"""A search finds what the caller's own `tools/list` shows and nothing else, behind any filter."""
 
 from __future__ import annotations
 

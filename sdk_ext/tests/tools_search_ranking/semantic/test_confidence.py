@@ -1,4 +1,4 @@
-"""Words and meaning together say that nothing fits; where meaning cannot tell it, words alone do."""
+"""Words and meaning together say that nothing fits; where meaning gives no sign, words alone do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tools_search_ranking.semantic.index import SemanticIndex
 from .conftest import SECONDS
 
 _NEAR_ALONE = (-5.0, SemanticSigns(0, 0, 0, 0, 0, 0, 0, cosine=10, sentences=0))
-"""Even from a cosine of one half on, whatever the words are."""
+"""Even from a cosine of one half on, for any words."""
 
 _NEVER = (-50.0, _NEAR_ALONE[1])
 _UNFIT = "Which parts of the manual should I read this week?"

@@ -1,4 +1,4 @@
-"""However an index came about, and whatever is hidden, an answer depends on the visible tools and the query alone."""
+"""For any history of an index and any hidden tools, an answer depends on the visible tools and the query alone."""
 
 from __future__ import annotations
 
