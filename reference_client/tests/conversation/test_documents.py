@@ -756,10 +756,10 @@ ELSEWHERE: Mapping[str, str] = {
         "reference_client/tests/conversation/test_sources.py::test_what_a_host_tells_a_server_beside_a_call_arrives"
     ),
     "scope, PRD and guide: token-overlap where the idf of rank-bm25 is zero": (
-        "sdk_ext/tests/ranking/test_plain.py::test_words_are_counted_where_their_idf_is_zero"
+        "sdk_ext/tests/mcp_ext_tools_search/ranking/test_simple.py::test_words_are_counted_where_their_idf_is_zero"
     ),
     "scope, PRD and guide: tools with a status column only when discovery is on": (
-        "reference_client/tests/test_commands.py::"
+        "reference_client/tests/cli/test_show.py::"
         "test_tools_are_shown_as_loaded_or_deferred_where_they_are_loaded_on_demand"
     ),
     "scope, PRD and guide: a chat service is an application around a client: a host in 100 lines shows one": (
