@@ -1,4 +1,4 @@
-"""The origin documents' own servers, and conversations about them."""
+"""Four small servers, and conversations about them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""`search_tools`: every combination of parameters, every answer, every mistake.
-
-Each row is named after the document of the project's origin that asks for it and the heading there. Where the two
-documents differ the guide wins.
-"""
+"""`search_tools`: every combination of parameters, every answer, every mistake."""
 
 from __future__ import annotations
 
@@ -32,18 +28,11 @@ pytestmark = pytest.mark.anyio
 
 Start = Callable[..., Any]
 
-GUIDE_MODES = "guide, The search_tools Tool"
-GUIDE_EDGES = "guide, Edge Cases and Expected Behavior"
-PRD_TOOL = "PRD 2.3, The search_tools Meta-Tool"
-PRD_EDGES = "PRD 5, Edge Cases"
-DESIGN = "design, Layer 3"
-
 
 @dataclass(frozen=True)
 class Row:
-    """One call, and what comes of it."""
+    """One call and its answer."""
 
-    heading: str
     case: str
     arguments: dict[str, Any]
     loads: list[str] = field(default_factory=list[str])
@@ -57,85 +46,73 @@ WEATHER = ["weather__get_current_weather", "weather__get_forecast", "weather__ge
 
 ROWS = [
     Row(
-        PRD_TOOL,
         "query alone searches all deferred tools",
         {"query": "lights"},
         LIGHTS,
         ["Found 2 tools:", "- home-automation:get_lights\n  Tell which lights are on.\n  Parameters: none"],
     ),
     Row(
-        GUIDE_MODES,
         "query returns at most max_search_results, best first",
         {"query": "create a page of the archive"},
         ["notion__create_page"],
         ["Found 3 tools:"],
     ),
-    Row(PRD_TOOL, "server_name alone returns all tools of the server", {"server_name": "weather"}, WEATHER),
-    Row(PRD_TOOL, "tool_names alone loads exactly these", {"tool_names": ["get_alerts"]}, WEATHER[2:]),
+    Row("server_name alone returns all tools of the server", {"server_name": "weather"}, WEATHER),
+    Row("tool_names alone loads exactly these", {"tool_names": ["get_alerts"]}, WEATHER[2:]),
     Row(
-        PRD_TOOL,
         "server_name with query searches within the server",
         {"server_name": "home-automation", "query": "tell"},
         ["home-automation__get_lights"],
         not_a_word_of=["weather"],
     ),
     Row(
-        PRD_TOOL,
         "server_name with tool_names looks up within the server",
         {"server_name": "weather", "tool_names": ["get_alerts"]},
         WEATHER[2:],
     ),
     Row(
-        GUIDE_MODES,
         "server_name with a name of another server: not found there, and where it is",
         {"server_name": "weather", "tool_names": ["get_lights"]},
         says=["Error: Not found in server 'weather': get_lights."],
         is_error=True,
     ),
     Row(
-        GUIDE_MODES,
         "tool_names goes before query",
         {"query": "lights", "tool_names": ["get_alerts"]},
         WEATHER[2:],
         not_a_word_of=["lights"],
     ),
     Row(
-        PRD_TOOL,
         "query is the fallback where no name exists",
         {"query": "lights", "tool_names": ["illuminate"]},
         LIGHTS,
         ["Not found: illuminate.", "These are the results of the query instead."],
     ),
     Row(
-        PRD_TOOL,
         "all three: the names within the server, else the query within the server",
         {"server_name": "home-automation", "query": "lights", "tool_names": ["get_alerts"]},
         LIGHTS,
         ["Not found in server 'home-automation': get_alerts."],
     ),
     Row(
-        GUIDE_MODES,
         "names that were not found are reported beside those that were",
         {"tool_names": ["get_alerts", "get_warnings"]},
         WEATHER[2:],
         ["Not found: get_warnings.", "Found 1 tool:"],
     ),
     Row(
-        PRD_TOOL,
         "at least one parameter has to be given",
         {},
         says=["Error: Provide at least one of: query, server_name, or tool_names."],
         is_error=True,
     ),
     Row(
-        PRD_TOOL,
         "empty and null parameters count as left out",
         {"query": "  ", "server_name": None, "tool_names": [], "detail": None},
         says=["Provide at least one of"],
         is_error=True,
     ),
     Row(
-        "PRD 2.5, Search Result Format",
         "server, description, parameters with type and whether required, and that it can be called now",
         {"tool_names": ["create_page", "create_comment"]},
         ["notion__create_page", "notion__create_comment"],
@@ -149,72 +126,62 @@ ROWS = [
         ],
     ),
     Row(
-        GUIDE_EDGES,
         "empty search results",
         {"query": "zebra"},
         says=["No tools found matching 'zebra'. Try a different query"],
     ),
     Row(
-        PRD_EDGES,
         "search returns no results within a server",
         {"query": "zebra", "server_name": "weather"},
         says=["No tools found matching 'zebra' in server 'weather'. Try a different query"],
     ),
     Row(
-        PRD_EDGES,
         "server name does not exist",
         {"server_name": "whether"},
         says=["Error: Unknown server 'whether'. Valid servers: files, weather, home-automation, notion."],
         is_error=True,
     ),
     Row(
-        PRD_EDGES,
         "server name does not exist, beside a query that would find something",
         {"server_name": "whether", "query": "lights"},
         says=["Error: Unknown server 'whether'."],
         is_error=True,
     ),
     Row(
-        PRD_EDGES,
         "tool name does not exist",
         {"tool_names": ["get_forcast"]},
         says=["Error: Not found: get_forcast. Closest matches: weather__get_forecast"],
         is_error=True,
     ),
     Row(
-        PRD_EDGES,
         "all that fits is loaded already",
         {"query": "disk"},
         says=["No tools found matching 'disk'.", "Already loaded: files__read_file, files__write_file."],
     ),
     Row(
-        DESIGN,
         "a server that is loaded anyway is browsed",
         {"server_name": "files"},
         says=["Found 2 tools:", "Already loaded: files__read_file, files__write_file."],
     ),
-    Row(DESIGN, "names as server__tool", {"tool_names": ["weather__get_alerts"]}, WEATHER[2:]),
-    Row(DESIGN, "names as answers show them", {"tool_names": ["weather:get_alerts"]}, WEATHER[2:]),
+    Row("names as server__tool", {"tool_names": ["weather__get_alerts"]}, WEATHER[2:]),
+    Row("names as answers show them", {"tool_names": ["weather:get_alerts"]}, WEATHER[2:]),
     Row(
-        DESIGN,
         "names in one text, as the manifest shows them",
         {"tool_names": "get_alerts, get_forecast"},
         WEATHER[1:],
     ),
-    Row(DESIGN, "names in one text that is JSON", {"tool_names": '["get_alerts"]'}, WEATHER[2:]),
-    Row(DESIGN, "names in one text that is nearly JSON", {"tool_names": "[get_alerts]"}, WEATHER[2:]),
-    Row(DESIGN, "the case of a server's name", {"server_name": "Weather"}, WEATHER),
-    Row(DESIGN, "an exact name as query comes first", {"query": "search"}, ["notion__search"]),
-    Row(DESIGN, "an exact full name as query comes first", {"query": "weather__get_alerts"}, WEATHER[2:]),
+    Row("names in one text that is JSON", {"tool_names": '["get_alerts"]'}, WEATHER[2:]),
+    Row("names in one text that is nearly JSON", {"tool_names": "[get_alerts]"}, WEATHER[2:]),
+    Row("the case of a server's name", {"server_name": "Weather"}, WEATHER),
+    Row("an exact name as query comes first", {"query": "search"}, ["notion__search"]),
+    Row("an exact full name as query comes first", {"query": "weather__get_alerts"}, WEATHER[2:]),
     Row(
-        DESIGN,
         "detail minimal: names alone",
         {"query": "lights", "detail": "minimal"},
         LIGHTS,
         ["\n\n- home-automation:get_lights\n\n- home-automation:set_lights\n\nThese tools are now loaded"],
     ),
     Row(
-        DESIGN,
         "detail full: the whole definition",
         {"tool_names": ["get_current_weather"], "detail": "full"},
         WEATHER[:1],
@@ -224,22 +191,19 @@ ROWS = [
         ],
     ),
     Row(
-        DESIGN,
         "another detail",
         {"query": "lights", "detail": "everything"},
         says=["Error: detail must be one of minimal, brief, full."],
         is_error=True,
     ),
-    Row(DESIGN, "a query that is no text", {"query": 5}, says=["Error: query must be a text."], is_error=True),
+    Row("a query that is no text", {"query": 5}, says=["Error: query must be a text."], is_error=True),
     Row(
-        DESIGN,
         "names that are no list of texts",
         {"tool_names": {"name": "get_alerts"}},
         says=["Error: tool_names must be a list of names."],
         is_error=True,
     ),
     Row(
-        DESIGN,
         "more names than anyone needs",
         {"tool_names": [f"n{number}" for number in range(101)]},
         says=["give at most 100 at once"],
@@ -248,7 +212,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.heading}: {row.case}")
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.case)
 async def test_a_call_of_search_tools_is_answered_as_the_documents_say(row: Row, start: Any):
     talk = start(discovery={"max_search_results": 3})
     await talk.state.begin_turn()

@@ -57,7 +57,7 @@ def test_tool_discovery_is_kept_for_hosts(tmp_path: Path):
     assert configuration.tool_discovery == ToolDiscovery(enabled=True, defer_all=True, max_search_results=7)
 
 
-def test_the_guides_own_example_is_read_as_written(tmp_path: Path):
+def test_a_configuration_with_tool_discovery_is_read_as_written(tmp_path: Path):
     document = {
         "clients": {"openai": {"provider": "openai"}},
         "models": {"gpt-4.1": {"client": "openai", "model": "gpt-4.1"}},
@@ -77,7 +77,7 @@ def test_the_guides_own_example_is_read_as_written(tmp_path: Path):
     assert configuration.tool_discovery == ToolDiscovery(enabled=True)
 
 
-def test_the_prds_own_toolset_is_read_as_written(tmp_path: Path):
+def test_a_toolset_with_descriptions_is_read_as_written(tmp_path: Path):
     servers = {name: {"command": name} for name in ("weather", "words", "fetch", "math")}
     research = {
         "description": "Research tools for weather and words",

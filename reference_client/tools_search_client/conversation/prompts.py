@@ -1,7 +1,6 @@
 """Every sentence that a model reads from a conversation, in one place.
 
-The wording is that of the project's two origin documents. What comes from servers is put on one line and shortened, so
-that a description cannot pass for an answer of the host.
+Text of servers is put on one line and shortened, so that a description cannot pass for an answer of the host.
 
 Notices and the remarks of a search may reach the model in the user's role, so they are made of words of this module, of
 numbers, of the names of configured servers, and of names of tools in the characters that names may have.

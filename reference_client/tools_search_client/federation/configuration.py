@@ -5,7 +5,7 @@ Besides its servers the file may say how tools are loaded on demand:
     "tool_discovery": {"enabled": true, "defer_all": false, "max_search_results": 5},
     "tool_sets": {"research": {"description": "Look things up", "servers": {"weather": true, "words": ["define"]}}}
 
-The first three members and the toolsets are those of the origin documents; the others are described at `ToolDiscovery`.
+All members are described at `ToolDiscovery`.
 """
 
 from __future__ import annotations

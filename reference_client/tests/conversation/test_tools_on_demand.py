@@ -1,15 +1,10 @@
-"""Every row of the client's scope, and every rule of the two documents of origin, by document and heading.
-
-What a call of `search_tools` answers has a table of its own (`test_search_tools.py`), what a configuration may say
-another (`../federation/test_configuration.py`); the file that a row names holds the rest of it.
-"""
+"""Tools on demand in a conversation: what is deferred, manifest, search, loading, toolsets, limits, statistics."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,23 +27,11 @@ from tools_search_client import (
 
 pytestmark = pytest.mark.anyio
 
-Proof = Callable[[Any], Awaitable[None]]
-
-ROWS: dict[str, Proof] = {}
-
 EAGER = ["files__read_file", "files__write_file"]
 
 
-def row(document: str, heading: str, case: str) -> Callable[[Proof], Proof]:
-    def add(proof: Proof) -> Proof:
-        ROWS[f"{document}, {heading}: {case}"] = proof
-        return proof
-
-    return add
-
-
 class Rooms:
-    """What a row needs: conversations, tools, toolsets."""
+    """Conversations, tools and toolsets for one test."""
 
     def __init__(self, start: Any, servers: dict[str, list[Tool]], make_tool: Any, toolset: Any) -> None:
         self.start, self.servers, self.make_tool, self.toolset = start, servers, make_tool, toolset
@@ -59,11 +42,7 @@ def rooms(start: Any, servers: Any, make_tool: Any, toolset: Any) -> Rooms:
     return Rooms(start, servers, make_tool, toolset)
 
 
-# --- scope: the client PRD and guide ---------------------------------------------------------------------------------
-
-
-@row("scope", "PRD and guide", "tool_discovery and defer_loading choose what is deferred")
-async def _(rooms: Rooms) -> None:
+async def test_tool_discovery_and_defer_loading_choose_what_is_deferred(rooms: Rooms) -> None:
     talk = rooms.start(deferred=["notion"])
     await talk.state.begin_turn()
     names = talk.names
@@ -71,12 +50,7 @@ async def _(rooms: Rooms) -> None:
     assert {name.split("__")[0] for name in names[:-1]} == {"files", "weather", "home-automation"}
 
 
-@row("scope", "PRD and guide", "partition after toolsets")
-@row("guide", "Interaction with Toolsets", "toolset filtering is applied before partitioning")
-@row("PRD", "2.6 Toolset Compatibility", "the manifest and the index hold only what the toolset shows")
-@row("PRD", "5 Edge Cases, toolset", "partially excludes tools from a deferred server")
-@row("guide", "Interaction with Toolsets", "only the included tools of a deferred server can be discovered")
-async def _(rooms: Rooms) -> None:
+async def test_toolsets_are_applied_before_tools_are_deferred(rooms: Rooms) -> None:
     talk = rooms.start()
     await talk.state.begin_turn(
         toolset=rooms.toolset(files=True, weather=["get_alerts"], home_automation={"lock_door"})
@@ -89,9 +63,7 @@ async def _(rooms: Rooms) -> None:
     assert (await talk.search(server_name="weather")).loaded == ("weather__get_alerts",)
 
 
-@row("PRD", "5 Edge Cases, toolset", "excludes a deferred server entirely")
-@row("guide", "Interaction with Toolsets", "no tool of an excluded server is deferred or loaded")
-async def _(rooms: Rooms) -> None:
+async def test_a_toolset_may_exclude_a_deferred_server_entirely(rooms: Rooms) -> None:
     talk = rooms.start()
     await talk.state.begin_turn(toolset=rooms.toolset(weather=True))
     assert talk.names == ["search_tools"]
@@ -99,8 +71,7 @@ async def _(rooms: Rooms) -> None:
     assert "No tool is named 'notion__search'" in (await talk.reply("notion__search")).text
 
 
-@row("PRD", "5 Edge Cases, toolset", "no toolset specified")
-async def _(rooms: Rooms) -> None:
+async def test_without_a_toolset_every_server_is_offered(rooms: Rooms) -> None:
     talk = rooms.start()
     await talk.state.begin_turn()
     assert [line.split(" (")[0] for line in talk.state.manifest.splitlines() if line.startswith("- ")] == [
@@ -110,9 +81,7 @@ async def _(rooms: Rooms) -> None:
     ]
 
 
-@row("scope", "PRD and guide", "the toolset may change from turn to turn")
-@row("PRD", "2.6 Toolset Compatibility", "different toolsets produce different manifests")
-async def _(rooms: Rooms) -> None:
+async def test_the_toolset_may_change_from_turn_to_turn(rooms: Rooms) -> None:
     talk = rooms.start()
     await talk.state.begin_turn()
     await talk.search(tool_names=["get_alerts", "lock_door"])
@@ -127,8 +96,7 @@ async def _(rooms: Rooms) -> None:
     assert sorted(talk.names) == sorted(one.name for one in before.tools)
 
 
-@row("scope", "PRD and guide", "tool_sets are chosen by name, turn by turn")
-async def _(rooms: Rooms) -> None:
+async def test_tool_sets_are_chosen_by_name_turn_by_turn(rooms: Rooms) -> None:
     talk = rooms.start(tool_sets={"outside": rooms.toolset(weather=True)})
     await talk.state.begin_turn(toolset="outside")
     assert "notion" not in talk.description
@@ -136,9 +104,7 @@ async def _(rooms: Rooms) -> None:
         await talk.state.begin_turn(toolset="outsid")
 
 
-@row("scope", "PRD and guide", "tools of an unknown server are loaded eagerly")
-@row("guide", "Edge Cases", "unknown server in tool name resolution")
-async def _(rooms: Rooms) -> None:
+async def test_tools_of_an_unknown_server_are_loaded_eagerly(rooms: Rooms) -> None:
     tools = [rooms.make_tool(name) for name in ("weather_now", "mail_server_send", "mail_read", "stray")]
     source = ListedSource.by_prefix(
         tools, ["weather", "mail", "mail_server"], deferred=["weather", "mail", "mail_server"]
@@ -150,10 +116,7 @@ async def _(rooms: Rooms) -> None:
     assert isinstance(await state.take(ToolCall("stray")), Forward)
 
 
-@row("scope", "PRD and guide", "discovery off changes nothing")
-@row("guide", "Edge Cases", "discovery disabled")
-@row("PRD", "6 Success Criteria", "no regression where the feature is off")
-async def _(rooms: Rooms) -> None:
+async def test_discovery_off_changes_nothing(rooms: Rooms) -> None:
     talk = rooms.start(discovery={"enabled": False, "defer_all": True, "max_tools": 3})
     await talk.state.begin_turn("switch on the lights")
     assert talk.names == [f"{server}__{tool.name}" for server, tools in rooms.servers.items() for tool in tools]
@@ -162,10 +125,7 @@ async def _(rooms: Rooms) -> None:
     assert talk.state.statistics.discovery is None
 
 
-@row("scope", "PRD and guide", "manifest: four of more than ten names, a line of 80 characters")
-@row("guide", "Manifest Format", "servers, counts, names, summary")
-@row("PRD", "2.2 Server Manifest", "servers with more than ten tools are summarized")
-async def _(rooms: Rooms) -> None:
+async def test_the_manifest_names_four_of_more_than_ten_tools_in_a_line_of_80_characters(rooms: Rooms) -> None:
     talk = rooms.start()
     await talk.state.begin_turn()
     assert talk.state.manifest.splitlines() == [
@@ -179,10 +139,7 @@ async def _(rooms: Rooms) -> None:
     assert all(len(line) <= 82 for line in talk.state.manifest.splitlines()[1::2])
 
 
-@row("scope", "PRD and guide", "search_tools: definition with the three parameters and detail")
-@row("PRD", "2.3 The search_tools Meta-Tool", "the definition with the manifest in its description")
-@row("guide", "How It Works", "search_tools is injected when there is anything deferred")
-async def _(rooms: Rooms) -> None:
+async def test_search_tools_is_defined_with_three_parameters_and_detail(rooms: Rooms) -> None:
     talk = rooms.start()
     await talk.state.begin_turn()
     definition = talk.state.offer().tools[-1]
@@ -205,10 +162,7 @@ async def _(rooms: Rooms) -> None:
     assert definition.annotations.read_only_hint is True
 
 
-@row("scope", "PRD and guide", "calling a deferred tool too early")
-@row("guide", "Edge Cases", "calling a deferred tool without searching first")
-@row("PRD", "5 Edge Cases", "LLM calls a deferred tool without searching first")
-async def _(rooms: Rooms) -> None:
+async def test_a_deferred_tool_called_too_early_is_answered_with_how_to_find_it(rooms: Rooms) -> None:
     talk = rooms.start()
     await talk.state.begin_turn()
     for name in ("weather__get_alerts", "get_alerts"):
@@ -228,8 +182,7 @@ async def _(rooms: Rooms) -> None:
     )
 
 
-@row("scope", "PRD and guide", "the plain rank-bm25 ranker can be put in")
-async def _(rooms: Rooms) -> None:
+async def test_the_ranker_can_be_replaced(rooms: Rooms) -> None:
     talk = rooms.start(ranker=SimpleRanker())
     await talk.state.begin_turn()
     assert set((await talk.search(query="lights")).loaded) == {
@@ -238,10 +191,7 @@ async def _(rooms: Rooms) -> None:
     }
 
 
-@row("scope", "PRD and guide", "synthetic-tool protocol and registry; a result carries newly loaded tools")
-@row("PRD", "2.8 Synthetic Tool Pattern", "name, definition, execute; the registry goes before the servers")
-@row("guide", "Key Design Patterns", "synthetic tools are dispatched before MCP tools")
-async def _(rooms: Rooms) -> None:
+async def test_a_synthetic_tools_result_carries_newly_loaded_tools(rooms: Rooms) -> None:
     source = ListedSource.of(rooms.servers, deferred=rooms.servers)
     lock = next(tool for offer in source.offers for tool in offer.tools or () if tool.tool.name == "lock_door")
 
@@ -262,8 +212,7 @@ async def _(rooms: Rooms) -> None:
     assert state.statistics.calls_by_server == {"_synthetic": 1, "home-automation": 1}
 
 
-@row("PRD", "2.8 Synthetic Tool Pattern", "a synthetic tool goes before a server's tool of the same name")
-async def _(rooms: Rooms) -> None:
+async def test_a_synthetic_tool_goes_before_a_servers_tool_of_the_same_name(rooms: Rooms) -> None:
     class Own:
         name = "read_file"
         definition = Definition("read_file", "Ours.", {"type": "object"})
@@ -280,10 +229,7 @@ async def _(rooms: Rooms) -> None:
     assert await state.take(ToolCall("read_file")) == Reply(ToolCall("read_file"), "ours")
 
 
-@row("scope", "PRD and guide", "a rebuild keeps what is loaded")
-@row("guide", "Edge Cases", "tool cache refresh mid-session")
-@row("PRD", "5 Edge Cases", "tool cache refreshes mid-session: index and manifest are rebuilt, loaded tools stay")
-async def _(rooms: Rooms) -> None:
+async def test_a_rebuild_keeps_what_is_loaded(rooms: Rooms) -> None:
     talk = rooms.start()
     await talk.state.begin_turn()
     await talk.search(tool_names=["get_alerts"])
@@ -301,9 +247,7 @@ async def _(rooms: Rooms) -> None:
     assert talk.state.offer().notices == ()
 
 
-@row("scope", "PRD and guide", "statistics: searches, tools discovered, calls per tool and server, token usage")
-@row("guide", "How It Works", "5. Statistics Tracking")
-async def _(rooms: Rooms) -> None:
+async def test_statistics_count_searches_found_tools_calls_and_tokens(rooms: Rooms) -> None:
     talk = rooms.start()
     await talk.state.begin_turn()
     assert talk.names
@@ -321,9 +265,7 @@ async def _(rooms: Rooms) -> None:
     assert json.loads(json.dumps(counts)) == counts
 
 
-@row("scope", "PRD and guide", "target: more than half of the definition tokens saved with ten deferred tools")
-@row("PRD", "6 Success Criteria", "token reduction on first call")
-async def _(rooms: Rooms) -> None:
+async def test_ten_deferred_tools_save_more_than_half_of_the_definition_tokens(rooms: Rooms) -> None:
     servers = {"files": rooms.servers["files"], "big": [_typical(rooms, number) for number in range(10)]}
     talk = rooms.start(servers, ["big"])
     await talk.state.begin_turn()
@@ -341,20 +283,16 @@ def _typical(rooms: Rooms, number: int) -> Tool:
     return made
 
 
-# --- scope: the search RFC, as far as the conversation is concerned ---------------------------------------------------
-
-
-@row("scope", "search RFC", "text that primes a model to search is exported")
-async def _(rooms: Rooms) -> None:
+async def test_text_that_primes_a_model_to_search_is_exported(rooms: Rooms) -> None:
     assert "search_tools" in SYSTEM_PROMPT_LINE
     talk = rooms.start()
     await talk.state.begin_turn()
     assert talk.description.startswith(SEARCH_DESCRIPTION)
 
 
-@row("scope", "search RFC", "search when listing is too big for the context, with the threshold in the configuration")
-@row("design", "Layer 3", "automatic mode loads everything under a share of the context window")
-async def _(rooms: Rooms) -> None:
+async def test_tools_are_deferred_where_listing_exceeds_the_configured_share_of_the_context(
+    rooms: Rooms,
+) -> None:
     servers = {"big": [_typical(rooms, number) for number in range(20)]}  # about 3,000 tokens
     for window, share, is_loaded in ((128_000, 0.05, True), (32_000, 0.05, False), (32_000, 0.5, True)):
         discovery = {"auto": True, "context_window": window, "context_share": share}
@@ -364,17 +302,14 @@ async def _(rooms: Rooms) -> None:
             assert len(talk.names) == (20 if is_loaded else 1)
 
 
-@row("design", "Layer 3", "automatic mode above its share defers what is configured to be deferred")
-async def _(rooms: Rooms) -> None:
+async def test_automatic_mode_above_its_share_defers_what_is_configured_to_be_deferred(rooms: Rooms) -> None:
     servers = {"files": rooms.servers["files"], "big": [_typical(rooms, number) for number in range(20)]}
     talk = rooms.start(servers, ["big"], discovery={"auto": True, "context_window": 1000})
     await talk.state.begin_turn()
     assert talk.names == [*EAGER, "search_tools"]
 
 
-@row("scope", "search RFC", "search before every model call, by a function of the caller")
-@row("design", "Layer 3", "delegated mode: found before the model is called")
-async def _(rooms: Rooms) -> None:
+async def test_the_caller_may_choose_what_is_searched_before_every_model_call(rooms: Rooms) -> None:
     async def delegate(text: str) -> list[str]:
         assert text == "It is dark and someone may come in."
         return ["switch lights", "lock door"]
@@ -388,9 +323,7 @@ async def _(rooms: Rooms) -> None:
     )
 
 
-@row("scope", "search RFC", "per-server delegate: turn")
-@row("design", "Layer 3", "delegated mode: only servers that are switched on get the turn's own text")
-async def _(rooms: Rooms) -> None:
+async def test_a_server_may_be_searched_at_every_turn(rooms: Rooms) -> None:
     talk = rooms.start()
     talk.source.offers = tuple(
         replace(offer, delegate="turn" if offer.name == "weather" else None) for offer in talk.source.offers
@@ -401,8 +334,7 @@ async def _(rooms: Rooms) -> None:
     assert (await talk.state.begin_turn("hm " * 400 + "current conditions of one place")).loaded == ()
 
 
-@row("design", "Layer 3", "delegated mode alone: without search_tools nothing is promised")
-async def _(rooms: Rooms) -> None:
+async def test_delegated_mode_without_search_tools_promises_nothing(rooms: Rooms) -> None:
     talk = rooms.start(discovery={"search_tool": False})
     await talk.state.begin_turn()
     assert talk.names == EAGER
@@ -411,9 +343,7 @@ async def _(rooms: Rooms) -> None:
     )
 
 
-@row("scope", "search RFC", "host limits on the number of tools: a cap, that of the provider unless set")
-@row("design", "Layer 3", "the cap is never exceeded: what was wanted longest ago makes room")
-async def _(rooms: Rooms) -> None:
+async def test_the_providers_limit_on_tools_is_the_cap_unless_one_is_set(rooms: Rooms) -> None:
     assert KNOWN_TOOL_LIMITS["openai"] == 128
     talk = rooms.start(discovery={"max_tools": 7, "max_search_results": 4})
     await talk.state.begin_turn()
@@ -431,8 +361,7 @@ async def _(rooms: Rooms) -> None:
     assert "is not yet loaded" in (await talk.reply("home-automation__get_lights")).text
 
 
-@row("design", "Layer 3", "what is called in a turn stays, and what does not fit beside it is said")
-async def _(rooms: Rooms) -> None:
+async def test_a_tool_called_in_a_turn_stays_and_those_without_room_are_named(rooms: Rooms) -> None:
     talk = rooms.start(discovery={"max_tools": 5, "max_search_results": 1})
     await talk.state.begin_turn()
     await talk.search(tool_names=["get_alerts", "get_lights"])
@@ -446,8 +375,7 @@ async def _(rooms: Rooms) -> None:
     assert (await talk.search(tool_names=["get_forecast"])).loaded == ("weather__get_forecast",)
 
 
-@row("design", "Layer 3", "a limit of the provider holds where nothing is loaded on demand: the rest is found")
-async def _(rooms: Rooms) -> None:
+async def test_a_limit_of_the_provider_holds_without_loading_on_demand_and_the_rest_is_found(rooms: Rooms) -> None:
     talk = rooms.start(deferred=[], discovery={"enabled": False})
     talk.state.limit(10)
     begun = await talk.state.begin_turn()
@@ -465,8 +393,7 @@ async def _(rooms: Rooms) -> None:
     assert (await talk.state.begin_turn()).problems == ()
 
 
-@row("design", "Layer 3", "a limit that is stated late holds at once")
-async def _(rooms: Rooms) -> None:
+async def test_a_limit_that_is_stated_late_holds_at_once(rooms: Rooms) -> None:
     talk = rooms.start()
     await talk.state.begin_turn()
     await talk.search(server_name="notion")
@@ -476,8 +403,7 @@ async def _(rooms: Rooms) -> None:
     assert talk.names[-1] == "notion__restore_view"
 
 
-@row("design", "Layer 3", "more eager tools than the cap allows: the last ones are deferred")
-async def _(rooms: Rooms) -> None:
+async def test_eager_tools_beyond_the_cap_are_deferred(rooms: Rooms) -> None:
     talk = rooms.start(deferred=[], discovery={"max_tools": 6, "max_search_results": 2})
     await talk.state.begin_turn()
     assert talk.names == [*EAGER, "weather__get_current_weather", "search_tools"]
@@ -485,12 +411,7 @@ async def _(rooms: Rooms) -> None:
     assert len(talk.names) == 6
 
 
-# --- the guide --------------------------------------------------------------------------------------------------------
-
-
-@row("guide", "Edge Cases", "no deferred tools")
-@row("PRD", "5 Edge Cases", "enabled, but no server has defer_loading")
-async def _(rooms: Rooms) -> None:
+async def test_without_deferred_tools_nothing_is_added(rooms: Rooms) -> None:
     talk = rooms.start(deferred=[])
     await talk.state.begin_turn()
     assert "search_tools" not in talk.names
@@ -498,17 +419,13 @@ async def _(rooms: Rooms) -> None:
     assert talk.state.statistics.to_json()["discovery"] == {"search_calls": 0, "tools_discovered": 0}
 
 
-@row("guide", "Edge Cases", "defer_all: true")
-@row("PRD", "2.1 Configuration", "defer_all overrides the servers; search_tools is always loaded")
-async def _(rooms: Rooms) -> None:
+async def test_defer_all_defers_every_server(rooms: Rooms) -> None:
     talk = rooms.start(deferred=[], discovery={"defer_all": True})
     await talk.state.begin_turn()
     assert talk.names == ["search_tools"]
 
 
-@row("guide", "How It Works", "4. tools found are added for all later calls of the session")
-@row("PRD", "1.2 Proposed Solution", "once discovered, tools stay loaded for the remainder of the session")
-async def _(rooms: Rooms) -> None:
+async def test_found_tools_stay_loaded_for_the_rest_of_the_session(rooms: Rooms) -> None:
     talk = rooms.start()
     await talk.state.begin_turn()
     await talk.search(tool_names=["get_alerts"])
@@ -519,9 +436,7 @@ async def _(rooms: Rooms) -> None:
     assert talk.names == [*EAGER, "search_tools"]
 
 
-@row("guide", "The search_tools Tool", "tools of an earlier search are marked as already loaded")
-@row("PRD", "5 Edge Cases", "all deferred tools already loaded")
-async def _(rooms: Rooms) -> None:
+async def test_tools_of_an_earlier_search_are_marked_as_already_loaded(rooms: Rooms) -> None:
     talk = rooms.start(deferred=["weather"])
     await talk.state.begin_turn()
     assert len((await talk.search(server_name="weather")).loaded) == 3
@@ -531,20 +446,14 @@ async def _(rooms: Rooms) -> None:
         assert (reply.loaded, reply.is_error) == ((), False)
 
 
-@row("guide", "CLI Support", "each tool is loaded or deferred")
-async def _(rooms: Rooms) -> None:
+async def test_each_tool_is_loaded_or_deferred(rooms: Rooms) -> None:
     talk = rooms.start(deferred=["weather"])
     await talk.state.begin_turn()
     assert talk.state.definition("files__read_file")
     assert not talk.state.definition("weather__get_alerts")
 
 
-# --- the PRD ----------------------------------------------------------------------------------------------------------
-
-
-@row("PRD", "2.5 Search Result Format", "the full definitions go into the list of the next request")
-@row("PRD", "2.7 Tool Loop Integration", "a search is answered here; what it found is in the next request")
-async def _(rooms: Rooms) -> None:
+async def test_the_full_definitions_go_into_the_list_of_the_next_request(rooms: Rooms) -> None:
     talk = rooms.start()
     await talk.state.begin_turn()
     reply = await talk.search(tool_names=["create_page"])
@@ -555,22 +464,13 @@ async def _(rooms: Rooms) -> None:
     assert [(one.names, one.call_id) for one in talk.state.additions] == [(("notion__create_page",), "call-1")]
 
 
-@row("PRD", "2.7 Tool Loop Integration", "search_tools comes after the tools that are loaded from the start")
-async def _(rooms: Rooms) -> None:
+async def test_search_tools_comes_after_the_tools_that_are_loaded_from_the_start(rooms: Rooms) -> None:
     talk = rooms.start()
     await talk.state.begin_turn()
     assert talk.names == [*EAGER, "search_tools"]
 
 
-# --- the design of layer 3 --------------------------------------------------------------------------------------------
-
-
-@row(
-    "design",
-    "Layer 3",
-    "a tool that vanished upstream answers clearly, until it is back",
-)
-async def _(rooms: Rooms) -> None:
+async def test_a_tool_that_vanished_upstream_answers_clearly_until_it_is_back(rooms: Rooms) -> None:
     talk = rooms.start()
     await talk.state.begin_turn()
     await talk.search(tool_names=["get_alerts"])
@@ -593,8 +493,7 @@ async def _(rooms: Rooms) -> None:
     assert "weather__get_alerts" not in talk.names
 
 
-@row("design", "Layer 3", "a definition that changed upstream is told, and given when the model asks for it")
-async def _(rooms: Rooms) -> None:
+async def test_a_changed_definition_is_announced_and_given_when_the_model_asks_for_it(rooms: Rooms) -> None:
     talk = rooms.start()
     await talk.state.begin_turn()
     await talk.search(tool_names=["get_alerts"])
@@ -622,8 +521,7 @@ async def _(rooms: Rooms) -> None:
     assert (await talk.state.begin_turn()).changed == ()
 
 
-@row("design", "Layer 3", "a definition that changes at every turn is told once")
-async def _(rooms: Rooms) -> None:
+async def test_a_definition_that_changes_at_every_turn_is_announced_once(rooms: Rooms) -> None:
     talk = rooms.start()
     await talk.state.begin_turn()
     await talk.search(tool_names=["get_alerts"])
@@ -636,8 +534,7 @@ async def _(rooms: Rooms) -> None:
     assert len(told) == 1
 
 
-@row("design", "Layer 3", "a definition that changed is sent at once where there is no search to ask for it")
-async def _(rooms: Rooms) -> None:
+async def test_a_definition_that_changed_is_sent_at_once_where_there_is_no_search_to_ask_for_it(rooms: Rooms) -> None:
     talk = rooms.start(discovery={"enabled": False})
     await talk.state.begin_turn()
     before = talk.state.offer()
@@ -651,8 +548,7 @@ async def _(rooms: Rooms) -> None:
     assert "county" in definition.input_schema["properties"]
 
 
-@row("design", "Layer 3", "a server that fails for a moment keeps its tools")
-async def _(rooms: Rooms) -> None:
+async def test_a_server_that_fails_for_a_moment_keeps_its_tools(rooms: Rooms) -> None:
     talk = rooms.start()
     await talk.state.begin_turn()
     await talk.search(tool_names=["get_alerts"])
@@ -670,12 +566,7 @@ async def _(rooms: Rooms) -> None:
     assert "Not reachable at present: weather (the connection ended)." in told
 
 
-@row(
-    "design",
-    "Layer 3",
-    "what comes up later is appended, and search_tools where it is needed then",
-)
-async def _(rooms: Rooms) -> None:
+async def test_what_comes_up_later_is_appended_and_search_tools_where_it_is_needed_then(rooms: Rooms) -> None:
     talk = rooms.start({"files": rooms.servers["files"]})
     await talk.state.begin_turn()
     assert talk.names == EAGER
@@ -684,16 +575,14 @@ async def _(rooms: Rooms) -> None:
     assert talk.names == [*EAGER, "files__move_file", "search_tools"]
 
 
-@row("design", "Layer 3", "a definition that no model should read is left out, and the operator is told")
-async def _(rooms: Rooms) -> None:
+async def test_a_definition_that_no_model_should_read_is_left_out_and_logged(rooms: Rooms) -> None:
     talk = rooms.start({"bad": [rooms.make_tool("bomb", "x" * 300_000), rooms.make_tool("fine")]}, [])
     begun = await talk.state.begin_turn()
     assert talk.names == ["bad__fine"]
     assert begun.problems == ("tool 'bad__bomb' is left out: its definition is too large",)
 
 
-@row("design", "Layer 3", "many long descriptions together stay within a bound")
-async def _(rooms: Rooms) -> None:
+async def test_many_long_descriptions_together_stay_within_a_bound(rooms: Rooms) -> None:
     long = [rooms.make_tool(f"tool_{number}", "word " * 2_000) for number in range(50)]
     talk = rooms.start({"long": long}, ["long"])
     await talk.state.begin_turn()
@@ -703,8 +592,7 @@ async def _(rooms: Rooms) -> None:
     assert "- long:tool_49\n\nThese tools" in reply.text
 
 
-@row("design", "Layer 3", "a name that no tool has is answered with the closest")
-async def _(rooms: Rooms) -> None:
+async def test_a_name_that_no_tool_has_is_answered_with_the_closest(rooms: Rooms) -> None:
     talk = rooms.start()
     await talk.state.begin_turn()
     reply = await talk.reply("files__raed_file")
@@ -712,8 +600,7 @@ async def _(rooms: Rooms) -> None:
     assert reply.text.startswith("Error: No tool is named 'files__raed_file'. Closest matches: files__read_file")
 
 
-@row("design", "Layer 3", "a loaded tool is called by its bare name as well, where only one has it")
-async def _(rooms: Rooms) -> None:
+async def test_a_loaded_tool_is_called_by_its_bare_name_as_well_where_only_one_has_it(rooms: Rooms) -> None:
     talk = rooms.start()
     await talk.state.begin_turn()
     called = await talk.call("read_file")
@@ -721,8 +608,7 @@ async def _(rooms: Rooms) -> None:
     assert called.definition.name == "files__read_file"
 
 
-@row("design", "Layer 3", "a server without a prefix may have a search_tools of its own")
-async def _(rooms: Rooms) -> None:
+async def test_a_server_without_a_prefix_may_have_a_search_tools_of_its_own(rooms: Rooms) -> None:
     talk = rooms.start(
         {"": [rooms.make_tool("search_tools"), *rooms.servers["weather"]]}, [], discovery={"defer_all": True}
     )
@@ -732,55 +618,3 @@ async def _(rooms: Rooms) -> None:
     assert "- get_alerts\n" in reply.text
     assert reply.loaded == ("search_tools", "get_alerts")
     assert isinstance(await talk.call("search_tools"), Forward)
-
-
-# --- rows whose proof stands elsewhere --------------------------------------------------------------------------------
-
-ELSEWHERE: Mapping[str, str] = {
-    "scope, PRD and guide: mcpServers and servers spellings, read as written": (
-        "reference_client/tests/federation/test_configuration.py::test_the_guides_own_example_is_read_as_written"
-    ),
-    "scope, PRD and guide: tool_sets with descriptions, read as written": (
-        "reference_client/tests/federation/test_configuration.py::test_the_prds_own_toolset_is_read_as_written"
-    ),
-    "scope, PRD and guide: tool cache with a lifetime where the server states none": (
-        "reference_client/tests/servers/test_discovery.py::test_a_legacy_listing_is_kept_for_a_while"
-    ),
-    "scope, PRD and guide: a lifetime of 0 means until changed": (
-        "reference_client/tests/servers/test_discovery.py::test_a_listing_can_be_kept_until_it_changes"
-    ),
-    "scope, PRD and guide: remote servers by url, with transport http, streamable-http or sse": (
-        "reference_client/tests/federation/test_federation.py::test_every_http_transport_is_spoken"
-    ),
-    "scope, PRD and guide: meta of a call is passed to the tool": (
-        "reference_client/tests/conversation/test_sources.py::test_what_a_host_tells_a_server_beside_a_call_arrives"
-    ),
-    "scope, PRD and guide: token-overlap where the idf of rank-bm25 is zero": (
-        "sdk_ext/tests/mcp_ext_tools_search/ranking/test_simple.py::test_words_are_counted_where_their_idf_is_zero"
-    ),
-    "scope, PRD and guide: tools with a status column only when discovery is on": (
-        "reference_client/tests/cli/test_show.py::"
-        "test_tools_are_shown_as_loaded_or_deferred_where_they_are_loaded_on_demand"
-    ),
-    "scope, PRD and guide: a chat service is an application around a client: a host in 100 lines shows one": (
-        "examples/tests/test_host_in_100_lines.py::"
-        "test_a_model_that_searches_and_calls_gets_what_the_user_or_the_operator_allows"
-    ),
-    "scope, search RFC: top-k over many servers with a combined score; re-ranking": (
-        "reference_client/tests/federation/test_federation.py::test_a_reranker_has_the_last_say"
-    ),
-    "guide, Edge Cases: configuration with mistakes": (
-        "reference_client/tests/federation/test_configuration.py::test_a_mistake_in_the_file_is_named_with_its_remedy"
-    ),
-}
-
-
-@pytest.mark.parametrize("name", ELSEWHERE)
-def test_a_row_that_is_proved_elsewhere_is_proved_there(name: str):
-    file, _, function = ELSEWHERE[name].partition("::")
-    assert f"def {function}(" in (Path(__file__).parents[3] / file).read_text()
-
-
-@pytest.mark.parametrize("name", ROWS, ids=list(ROWS))
-async def test_what_the_documents_ask_for_holds(name: str, rooms: Rooms):
-    await ROWS[name](rooms)
