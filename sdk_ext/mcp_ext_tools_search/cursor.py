@@ -11,14 +11,14 @@ note of that to the cursor, and finds it again there.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
+import math
 import re
 import secrets
 import struct
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, NamedTuple
 
 MIN_KEY_BYTES: Final = 32
 """Shortest key that is accepted: as many bytes as the output of SHA-256."""
@@ -53,6 +53,28 @@ def answer_digest(shown: Iterable[str], count: int) -> bytes:
     digest = hashlib.sha256(struct.pack(f">QQ{len(names)}Q", count, len(names), *map(len, names)))
     digest.update("".join(names).encode("utf-8", "surrogatepass"))
     return digest.digest()[:_DIGEST_BYTES]
+
+
+class Continuation(NamedTuple):
+    """The content of a cursor."""
+
+    position: int
+    """Where the next page begins."""
+
+    answer: bytes
+    """The digest of the answer at that position."""
+
+    note: str
+    """What else the answer depends on; empty where nothing was noted."""
+
+    def require(self, answer: bytes) -> None:
+        """Check that the answer is what it was when the cursor was issued.
+
+        Raises:
+            InvalidCursorError: It has changed since.
+        """
+        if not hmac.compare_digest(self.answer, answer):
+            raise InvalidCursorError("has expired because the catalog changed: search again without a cursor")
 
 
 class CursorKey:
@@ -92,41 +114,25 @@ class CursorKey:
         token = base64.urlsafe_b64encode(body + self._mac(body, query, note)).decode("ascii")
         return f"{token}.{note}" if note else token
 
-    def note(self, cursor: str, query: str) -> str:
-        """Return the note of a cursor, empty where it has none.
+    def read(self, cursor: str, query: str) -> Continuation:
+        """Return the content of a cursor.
 
         Raises:
             InvalidCursorError: It was not issued with this key for this query.
         """
-        return self._opened(cursor, query)[1]
-
-    def position(self, cursor: str, query: str) -> int:
-        """Return the position at which the answer has to be as it was, for `read` to accept the cursor.
-
-        Raises:
-            InvalidCursorError: It was not issued with this key for this query.
-        """
-        body, _ = self._opened(cursor, query)
-        return _BODY.unpack(body)[1]
-
-    def read(self, cursor: str, query: str, answer: bytes) -> int:
-        """Return the position that `cursor` stands for.
-
-        Raises:
-            InvalidCursorError: It was not issued with this key for this query, or the answer has changed since.
-        """
-        body, _ = self._opened(cursor, query)
-        version, position, digest = _BODY.unpack(body)
-        if version != _VERSION or not hmac.compare_digest(digest, answer):
-            raise InvalidCursorError("has expired because the catalog changed: search again without a cursor")
-        return position
-
-    def _opened(self, cursor: str, query: str) -> tuple[bytes, str]:
-        body, mac, note = _split(cursor)
-        # The query is authenticated and not stored: a cursor of another query fails exactly as a forged one does.
-        if not hmac.compare_digest(mac, self._mac(body, query, note)):
-            raise InvalidCursorError("was not issued by this server for this query")
-        return body, note
+        text, dot, note = cursor.partition(".")
+        try:
+            if len(text) != _TOKEN_CHARS or (dot and not _NOTE.fullmatch(note)):
+                raise ValueError
+            token = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
+            body, mac = token[: _BODY.size], token[_BODY.size :]
+            version, position, answer = _BODY.unpack(body)
+            # The query is authenticated and not stored: a cursor of another query fails exactly as a forged one does.
+            if not hmac.compare_digest(mac, self._mac(body, query, note)) or version != _VERSION:
+                raise ValueError
+        except ValueError as error:
+            raise InvalidCursorError("was not issued by this server for this query") from error
+        return Continuation(position, answer, note)
 
     def _mac(self, body: bytes, query: str, note: str) -> bytes:
         # A note ends where the query begins, for any query: it holds no NUL.
@@ -135,12 +141,20 @@ class CursorKey:
         return hmac.digest(self._key, message, "sha256")[:_MAC_BYTES]
 
 
-def _split(cursor: str) -> tuple[bytes, bytes, str]:
-    text, dot, note = cursor.partition(".")
-    if len(text) != _TOKEN_CHARS or (dot and not _NOTE.fullmatch(note)):
-        raise InvalidCursorError("was not issued by this server for this query")
-    try:
-        token = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
-    except (UnicodeEncodeError, binascii.Error) as error:
-        raise InvalidCursorError("was not issued by this server for this query") from error
-    return token[: _BODY.size], token[_BODY.size :], note
+async def follow_cursors(read_page: Callable[[str | None], Awaitable[str | None]], max_pages: float = math.inf) -> str:
+    """Read the pages of a listing in order; return why its end is not believed in, or an empty text.
+
+    Args:
+        read_page: Reads the page at a cursor, or the first, and returns the next cursor, or `None` to end the loop.
+        max_pages: How many pages are read.
+    """
+    cursor: str | None = None
+    used: set[str] = set()
+    while len(used) < max_pages:
+        cursor = await read_page(cursor)
+        if cursor is None:
+            return ""
+        if cursor in used:
+            return "repeats a cursor: its pages go round in a circle"
+        used.add(cursor)
+    return f"has no end after {max_pages} pages"

@@ -9,18 +9,11 @@ it. Section names in docstrings are those of the draft, `spec/draft/tools-search
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, cast
 
-from mcp_types import (
-    CacheableResult,
-    PaginatedRequestParams,
-    PaginatedResult,
-    Request,
-    ResultType,
-    Tool,
-)
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
+from mcp_types import CacheableResult, PaginatedRequestParams, PaginatedResult, Request, ResultType, Tool
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr, ValidationError
 from pydantic.alias_generators import to_camel
 
 EXTENSION_ID: Final = "io.github.tools-search/tools-search"
@@ -48,6 +41,17 @@ def published_metadata(meta: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", published) if isinstance(published, dict) else {}
 
 
+def valid_tools(definitions: Iterable[Mapping[str, Any]]) -> list[Tool]:
+    """Return the definitions that are valid tools: rankers take no others."""
+    tools: list[Tool] = []
+    for definition in definitions:
+        try:
+            tools.append(Tool.model_validate(definition, by_name=False))
+        except ValidationError:
+            continue
+    return tools
+
+
 def _sendable(text: str) -> str:
     """Refuse unpaired surrogates, which no JSON in UTF-8 can carry."""
     try:
@@ -65,12 +69,10 @@ def _not_blank(query: str) -> str:
 
 def _json_integer(value: object) -> object:
     """Admit what JSON Schema calls an integer: `3` and `3.0`, but neither `true` nor `"3"` nor `null`."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError("must be an integer")
-    if isinstance(value, float):
-        if not value.is_integer():
-            raise ValueError("must be an integer")
+    if isinstance(value, float) and value.is_integer():
         return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError("must be an integer")
     return value
 
 

@@ -66,6 +66,8 @@ class BoundedHttp:
         on_excess: Called with a description of an answer or event that is more than that.
         on_malformed: Called with the flaw of each message that cannot be read.
         answers_in_body: Whether the response to a POST holds the answer, as it does but for the old HTTP+SSE transport.
+        explain: Returns the error that the status and the headers of a response stand for, without its body; `None`
+            where the body counts.
     """
 
     def __init__(
@@ -75,7 +77,9 @@ class BoundedHttp:
         on_excess: Callable[[str], None],
         on_malformed: Callable[[str], None],
         answers_in_body: bool = True,
+        explain: Callable[[httpx2.Response], ErrorData | None] = lambda _: None,
     ) -> None:
+        self._explain = explain
         self._max_bytes = max_bytes
         self._on_excess = on_excess
         self._on_malformed = on_malformed
@@ -97,7 +101,11 @@ class BoundedHttp:
         content_type = response.headers.get("content-type", "").lower()
         asked = _request_id(response.request) if self._answers_in_body else None
         body = _decoded(response.stream, is_compressed=encoding == ACCEPTED_ENCODING)
-        if content_type.startswith("text/event-stream") and not response.is_error:
+        error = None if asked is None else self._explain(response)
+        if error is not None:
+            response.headers["content-type"] = "application/json"  # so that the transport reads it
+            pieces = self._failure(response, cast("RequestId", asked))
+        elif content_type.startswith("text/event-stream") and not response.is_error:
             pieces = self._events(body, asked)
         else:
             is_answer = content_type.startswith("application/json")
@@ -122,6 +130,11 @@ class BoundedHttp:
                 message = failed_answer(cast("RequestId", item.message.id), "too much was waiting to be read")
             cast("JSONRPCResponse | JSONRPCError", message).id = cast("Any", item.message.id)
         return item if message is None else SessionMessage(message, item.metadata)
+
+    async def _failure(self, response: httpx2.Response, asked: RequestId) -> AsyncGenerator[bytes]:
+        # Explained only now: an authorization that failed may have learned why.
+        error = self._explain(response) or ErrorData(code=INTERNAL_ERROR, message="it refuses the request")
+        yield self._stand_in(JSONRPCError(jsonrpc="2.0", id=asked, error=error), _SMALL_BYTES)
 
     async def _whole(
         self, body: AsyncGenerator[bytes], asked: RequestId | None, *, is_error: bool
@@ -300,7 +313,7 @@ async def _decoded(stream: Any, *, is_compressed: bool) -> AsyncGenerator[bytes]
 
 def _request_id(request: httpx2.Request) -> RequestId | None:
     """Return the id of the JSON-RPC request that is to be answered in the response to an HTTP request."""
-    if request.method != "POST":
-        return None
+    if request.method != "POST" or not request.headers.get("content-type", "").startswith("application/json"):
+        return None  # a form asks an authorization server
     sent = from_json(request.content)
     return sent.get("id") if "method" in sent else None

@@ -102,12 +102,18 @@ async def child_streams(
         OSError: It cannot be started.
     """
     family = Descendants()
-    process = await _start(target, family, errors)
+    process = await anyio.open_process(
+        [target.command, *target.args],
+        env={**get_default_environment(), **inherited_environment(), **target.env, **family.environment},
+        cwd=target.cwd,
+        stderr=subprocess.PIPE if callable(errors) else errors or subprocess.DEVNULL,
+        start_new_session=True,
+    )
     try:
         ended.is_suspended = partial(_is_suspended, process.pid, group=process.pid)
         to_us, incoming = anyio.create_memory_object_stream[_Incoming]()
         outgoing, to_it = anyio.create_memory_object_stream[SessionMessage]()
-        async with _listening(process, errors):
+        async with errors(process.stderr) if callable(errors) and process.stderr else nullcontext():
             try:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(_read, process, to_us, ended, on_malformed, max_line_bytes, errors_are)
@@ -121,21 +127,6 @@ async def child_streams(
     finally:
         with anyio.move_on_after(_GRACE_SECONDS, shield=True):
             await process.aclose()
-
-
-async def _start(target: StdioTarget, family: Descendants, errors: TextIO | _Listen | None) -> Process:
-    is_read = callable(errors)
-    return await anyio.open_process(
-        [target.command, *target.args],
-        env={**get_default_environment(), **inherited_environment(), **target.env, **family.environment},
-        cwd=target.cwd,
-        stderr=subprocess.PIPE if is_read else errors or subprocess.DEVNULL,
-        start_new_session=True,
-    )
-
-
-def _listening(process: Process, errors: TextIO | _Listen | None) -> AbstractAsyncContextManager[None]:
-    return errors(process.stderr) if callable(errors) and process.stderr is not None else nullcontext()
 
 
 async def _read(
@@ -167,17 +158,14 @@ async def _read(
             # Before the messages end, so that a waiting reader knows why none comes.
             ended.set(f"it sent {error}", is_excess=True)
         except anyio.EndOfStream:
-            ended.set(await _how_it_ended(process, errors_are))
+            if not await _exits_within(process, _LAST_MOMENTS_SECONDS):
+                ended.set("it closed its standard output")
+                return
+            code = process.returncode or 0
+            how = f"it was killed by signal {-code}" if code < 0 else f"it ended with exit code {code}"
+            ended.set(f"{how}; its last words are {errors_are}" if errors_are else how)
         else:
             ended.set(f"it sent {stray} lines in a row that are no messages of the protocol")
-
-
-async def _how_it_ended(process: Process, errors_are: str) -> str:
-    if not await _exits_within(process, _LAST_MOMENTS_SECONDS):
-        return "it closed its standard output"
-    code = process.returncode or 0
-    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return f"it {how}; its last words are {errors_are}" if errors_are else f"it {how}"
 
 
 def _is_suspended(pid: int, *, group: int) -> bool:
@@ -214,23 +202,19 @@ async def _write(process: Process, messages: MemoryObjectReceiveStream[SessionMe
     with messages, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
         async for message in messages:
             text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-            await _pipe_to(process).send(text.encode() + b"\n")
+            await cast("ByteSendStream", process.stdin).send(text.encode() + b"\n")
 
 
 async def _stop(process: Process, family: Descendants) -> None:
     """End a server as the protocol says (standard input first, then signals), and every process that it started."""
     family.find()
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-        await _pipe_to(process).aclose()
+        await cast("ByteSendStream", process.stdin).aclose()
     if not await _exits_within(process, _GRACE_SECONDS):
         _signal_group(process, signal.SIGTERM)
     await family.end(_GRACE_SECONDS)
     await _exits_within(process, _GRACE_SECONDS)  # where its descendants cannot be found
     _signal_group(process, signal.SIGKILL)
-
-
-def _pipe_to(process: Process) -> ByteSendStream:
-    return cast("ByteSendStream", process.stdin)  # piped, by _start
 
 
 def _signal_group(process: Process, number: signal.Signals) -> None:

@@ -1,9 +1,9 @@
 """The configuration file of hosts, which names the MCP servers.
 
-Read are `mcpServers` (most hosts) and `servers` (VS Code and others), each server with `command`, `args`, `env`,
-`envFile`, `cwd` or with `url`, `headers`, and `type` or `transport`. `startup_timeout_sec`, `tool_timeout_sec` and
-`timeout` bound its start and its calls; `disabled` and `enabled` switch it off. Members that only other hosts know are
-ignored, unless one is nearly spelled like a known one.
+Read are `mcpServers` (most hosts), `servers` (VS Code and others), and what `formats` brings into that form: each
+server with `command`, `args`, `env`, `envFile`, `cwd` or with `url`, `headers`, and `type` or `transport`.
+`startup_timeout_sec`, `tool_timeout_sec` and `timeout` bound its start and its calls; `disabled` and `enabled` switch
+it off. Members that only other hosts know are ignored, unless one is nearly spelled like a known one.
 
 A mistake in the entry of one server costs that server alone, which is then known with the reason; one in the shape of
 the file, or a file without any server that can be used, refuses the whole.
@@ -12,8 +12,6 @@ the file, or a file without any server that can be used, refuses the whole.
 from __future__ import annotations
 
 import io
-import json
-import math
 import os
 import re
 import stat
@@ -21,12 +19,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 from dotenv import dotenv_values
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
+from pydantic_core import ErrorDetails
 
-from tools_search_hosts.targets import HttpTarget, ServerEntry, StdioTarget, Target, UnusableTarget
-from tools_search_hosts.variables import AskForInput, UnresolvedVariableError, Variables, read_inputs
+from tools_search_hosts.formats import in_common_form, projects_with_servers, read_document
+from tools_search_hosts.targets import HttpTarget, ServerEntry, StdioTarget, UnusableTarget
+from tools_search_hosts.variables import AskForInput, Variables, read_inputs
 
 _SERVER_MEMBERS: Final = ("mcpServers", "servers")
 
@@ -46,32 +47,19 @@ _TRANSPORTS: Final[Mapping[str, Literal["stdio", "streamable-http", "sse"]]] = {
 _ADDRESSES: Final = ("url", "httpUrl", "serverUrl")
 """The address of a server, in the spellings of hosts."""
 
-_ALLOWANCES: Final = ("alwaysAllow", "autoApprove")
-"""The list of tools that need no consent, in the spellings of hosts."""
+_EDITOR_FOLDERS: Final = frozenset({".vscode", ".cursor", ".zed", ".codex"})
+"""Folders of a project that hold configuration; the project itself is the folder around them."""
+
+_ADD_ONE: Final = "add one under `mcpServers`"
 
 _TIMES: Final = ("startup_timeout_sec", "startup_timeout_ms", "tool_timeout_sec", "timeout")
 """Hosts have others of nearly these names, so one that is unknown is no mistake."""
-
-_KNOWN: Final = frozenset(
-    (
-        *("command", "args", "env", "envFile", "cwd", "headers", "type", "transport", "trust"),
-        *("disabled", "enabled", "defer_loading", "lazy", "delegate"),
-        *_ADDRESSES,
-        *_ALLOWANCES,
-        *_TIMES,
-    )
-)
 
 _LEAST_MILLISECONDS: Final = 1000
 """A `timeout` below this is in seconds: hosts differ in its unit, and none lets a call run for so short."""
 
 _NEAR: Final = 0.8
 """Likeness of two names from which on one is taken for a misspelling of the other."""
-
-_STRING: Final = r'("(?:[^"\\]+|\\.?)*"?)'
-# Every character belongs to one match, and no match is looked for twice: hostile texts take no longer than others.
-_COMMENT: Final = re.compile(rf"{_STRING}|(//[^\n]*|/\*.*?\*/)|/\*.*", re.DOTALL)
-_TRAILING_COMMA: Final = re.compile(rf"{_STRING}|,(?=\s*[}}\]])", re.DOTALL)
 
 
 class ConfigurationError(Exception):
@@ -114,14 +102,17 @@ def load_host_file(
     environment: Mapping[str, str] | None = None,
     ask: AskForInput | None = None,
     problems: list[str] | None = None,
+    workspace: Path | None = None,
 ) -> HostFile:
     """Read the file at `path`.
 
     Args:
-        path: JSON in UTF-8; comments and trailing commas are allowed, as editors do.
+        path: TOML (`.toml`), YAML (`.yaml`, `.yml`), or else JSON, in which comments and trailing commas are allowed,
+            as in editors; in UTF-8.
         environment: Where `${NAME}` is looked up; that of the process unless given.
         ask: Asks the user for the value of an `${input:key}` that no variable holds.
         problems: Takes the problems in the shape of the file, for a caller who has more to say and raises then.
+        workspace: The folder of the project, `${workspaceFolder}`; the one that the file lies in unless given.
 
     Raises:
         ConfigurationError: It cannot be read or used; the message lists every problem.
@@ -130,30 +121,23 @@ def load_host_file(
         text = path.read_text(encoding="utf-8")
         if not text.strip():
             raise ConfigurationError(str(path), ['it is empty: write {"mcpServers": {…}} with your servers into it'])
-        document = load_lenient_json(text)
+        document = read_document(path, text)
     except OSError as error:
         raise ConfigurationError(str(path), [f"it cannot be read: {error.strerror or error}"]) from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(str(path), [f"it is not UTF-8 text: {error}"]) from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigurationError(str(path), [f"it is not JSON: {error}"]) from error
+    except ValueError as error:
+        raise ConfigurationError(str(path), [str(error)]) from error
     folder = path.resolve().parent
     return parse_host_file(
-        document, source=str(path), folder=folder, environment=environment, ask=ask, problems=problems
+        document,
+        source=str(path),
+        folder=folder,
+        environment=environment,
+        ask=ask,
+        problems=problems,
+        workspace=workspace,
     )
-
-
-def load_lenient_json(text: str) -> Any:
-    """Parse JSON as people keep it in the settings of editors: with comments, trailing commas and a byte order mark.
-
-    Raises:
-        ValueError: It is not JSON even so, or a name occurs twice in one object, where one of two servers would
-            silently be lost. Positions in the message are those of the original text.
-    """
-    # Comments and commas give way to white space of the same shape, so that positions stay true.
-    text = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[2]) if match[2] else match[0], text)
-    text = _TRAILING_COMMA.sub(lambda match: match[1] or " ", text)
-    return json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_unique_names)
 
 
 def writers_warning(path: Path) -> str | None:
@@ -179,16 +163,18 @@ def parse_host_file(
     environment: Mapping[str, str] | None = None,
     ask: AskForInput | None = None,
     problems: list[str] | None = None,
+    workspace: Path | None = None,
 ) -> HostFile:
     """Turn a parsed file into a configuration.
 
     Args:
         document: The JSON value.
         source: Names the file in errors.
-        folder: Of the file; `${workspaceFolder}` is derived from it.
+        folder: Of the file; `${workspaceFolder}` is derived from it unless that is given.
         environment: As for `load_host_file`.
         ask: As for `load_host_file`.
         problems: As for `load_host_file`.
+        workspace: As for `load_host_file`.
 
     Raises:
         ConfigurationError: It cannot be used; the message lists every problem.
@@ -197,16 +183,20 @@ def parse_host_file(
     members: dict[str, Any] = {}
     servers: list[ServerEntry] = []
     if isinstance(document, dict):
-        members = understood(cast("dict[str, Any]", document), _OUR_MEMBERS, faults)
-        faults += misspelled([name for name in members if name not in _SERVER_MEMBERS], _OUR_MEMBERS)
         variables = os.environ if environment is None else environment
-        values = Variables(variables, folder, read_inputs(members.get("inputs")), ask)
-        servers = _servers(_server_objects(members, faults), values, faults)
+        workspace = workspace or (folder.parent if folder.name in _EDITOR_FOLDERS else folder)
+        members = understood(cast("dict[str, Any]", document), _OUR_MEMBERS, faults)
+        members = in_common_form(members, kept=_OUR_MEMBERS, environment=variables, workspace=workspace)
+        faults += misspelled([name for name in members if name not in _SERVER_MEMBERS], _OUR_MEMBERS)
+        values = Variables(variables, workspace, read_inputs(members.get("inputs")), ask)
+        servers = _servers(members, values, faults)
     else:
         faults.append("it must be an object with `mcpServers` (or `servers`)")
     file = HostFile(tuple(servers), members)
     if not faults and not servers:
-        faults.append("it names no server that is switched on: add one under `mcpServers`")
+        elsewhere = ", ".join(projects_with_servers(cast("dict[str, Any]", document)))
+        remedy = f"those of its projects count in their own folders: {elsewhere}" if elsewhere else _ADD_ONE
+        faults.append(f"it names no server that is switched on: {remedy}")
     if problems is not None:
         problems += faults
     elif faults or all(isinstance(server.target, UnusableTarget) for server in servers):
@@ -240,194 +230,197 @@ def misspelled(members: Collection[str], known: Collection[str]) -> list[str]:
     return lines
 
 
-def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in members:
-            raise ValueError(f"the name {name!r} occurs twice in one object")
-        members[name] = value
-    return members
+@dataclass
+class _Expansion:
+    """The variables of a file, and the values of those that one entry has referred to."""
+
+    variables: Variables
+    expanded: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def _server_objects(members: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+def _expand(text: str, info: ValidationInfo) -> str:
+    expansion = cast("_Expansion", info.context)
+    return expansion.variables.expand(text, expansion.expanded)
+
+
+def _number_as_text(value: object) -> object:
+    """Return an integer as text, as editors allow."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+_Text: TypeAlias = Annotated[str, AfterValidator(_expand)]
+_TextMap: TypeAlias = dict[str, Annotated[str, BeforeValidator(_number_as_text), AfterValidator(_expand)]]
+_Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class _Entry(BaseModel):
+    """The object of one server, without what says how it is reached."""
+
+    model_config = ConfigDict(strict=True)
+
+    disabled: bool = False
+    enabled: bool = True
+    defer_loading: bool = False
+    lazy: bool | None = None
+    delegate: Literal["turn"] | None = None
+    startup_timeout_sec: _Seconds | None = None
+    startup_timeout_ms: _Seconds | None = None
+    tool_timeout_sec: _Seconds | None = None
+    timeout: _Seconds | None = None
+    trust: bool = False
+    # The list of tools that need no consent, in the spellings of hosts.
+    always_allow: list[_Text] = Field(default=[], alias="alwaysAllow")
+    auto_approve: list[_Text] = Field(default=[], alias="autoApprove")
+
+
+class _StartedEntry(_Entry):
+    command: _Text
+    args: list[_Text] = []
+    env_file: _Text = Field(default="", alias="envFile")
+    env: _TextMap = {}
+    cwd: _Text = ""
+
+    def target(self, expansion: _Expansion) -> StdioTarget:
+        env = self.env
+        if self.env_file:  # from the workspace where its path is relative
+            try:
+                text = Path(expansion.variables.workspace, self.env_file).read_text(encoding="utf-8-sig")
+            except (OSError, ValueError) as error:
+                reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+                problem = f"`envFile` cannot be read ({reason}): name a file of lines like NAME=value"
+                raise ValueError(problem) from error
+            read = dotenv_values(stream=io.StringIO(text), interpolate=False)
+            env = {name: value for name, value in read.items() if value is not None} | env
+        return StdioTarget(self.command, tuple(self.args), env, self.cwd or None, expansion.expanded)
+
+
+class _RemoteEntry(_Entry):
+    url: _Text
+    headers: _TextMap = {}
+
+
+_KNOWN: Final = frozenset(
+    (
+        *(own.alias or name for model in (_StartedEntry, _RemoteEntry) for name, own in model.model_fields.items()),
+        *("type", "transport", *_ADDRESSES),
+    )
+)
+
+
+def _servers(members: Mapping[str, Any], variables: Variables, problems: list[str]) -> list[ServerEntry]:
     named = [member for member in _SERVER_MEMBERS if member in members]
     if len(named) != 1:
         near = [] if named else misspelled(members, _SERVER_MEMBERS)
         fault = "it has neither `mcpServers` nor `servers`" if not named else "it has both `mcpServers` and `servers`"
         problems.append("; ".join([f"{fault}: exactly one of them must name the servers", *near]))
-        return {}
-    servers = members[named[0]]
-    if not isinstance(servers, dict):
+        return []
+    stated = members[named[0]]
+    if not isinstance(stated, dict):
         problems.append(f"`{named[0]}` must be an object from names to servers")
-        return {}
-    return cast("dict[str, Any]", servers)
-
-
-def _servers(entries: Mapping[str, Any], variables: Variables, problems: list[str]) -> list[ServerEntry]:
+        return []
     servers: list[ServerEntry] = []
-    for name, members in entries.items():
+    for name, entry in cast("dict[str, Any]", stated).items():
         if not name.strip():
             problems.append("a server has an empty name")
-        elif not isinstance(members, dict):
+        elif not isinstance(entry, dict):
             servers.append(ServerEntry(name, UnusableTarget(("must be an object",))))
         else:
-            entry = _EntryReader(name, cast("dict[str, Any]", members), variables).read()
-            servers += [entry] if entry else []
+            faults: list[str] = []
+            own = understood(cast("dict[str, Any]", entry), _KNOWN, faults)
+            if own.get("disabled") is True or own.get("enabled") is False:
+                continue
+            server = _server(name, own, _Expansion(variables), faults)
+            faults += misspelled(own, _KNOWN.difference(_TIMES))
+            unusable = ServerEntry(name, UnusableTarget(tuple(faults)))
+            servers.append(unusable if faults or server is None else server)
     return servers
 
 
-class _EntryReader:
-    """Reads the object of one server, with every problem collected instead of the first."""
-
-    def __init__(self, name: str, members: Mapping[str, Any], variables: Variables) -> None:
-        self._name = name
-        self._variables = variables
-        self._problems: list[str] = []
-        self._expanded: dict[str, str] = {}
-        """Values of the variables that were referred to."""
-        self._members = understood(members, _KNOWN, self._problems)
-
-    def read(self) -> ServerEntry | None:
-        """Return the server, which is an `UnusableTarget` where there are problems; `None` where it is switched off."""
-        if self._flag("disabled") or not self._flag("enabled", default=True):
-            return None
-        entry: ServerEntry | None = None
-        try:
-            entry = self._entry(self._target())
-        except ValueError as error:
-            self._problems.append(str(error))
-        self._problems += misspelled(self._members, _KNOWN.difference(_TIMES))
-        if entry is None or self._problems:
-            return ServerEntry(self._name, UnusableTarget(tuple(self._problems)))
-        return entry
-
-    def _entry(self, target: Target) -> ServerEntry:
-        delegate = self._members.get("delegate")
-        if delegate not in (None, "turn"):
-            self._problems.append('`delegate` must be "turn" (search with the user\'s own text), or be left out')
-        every = ("*",) if self._flag("trust") else ()
-        return ServerEntry(
-            self._name,
-            target,
-            self._flag("defer_loading"),
-            self._flag("lazy") if "lazy" in self._members else None,
-            start_seconds=self._number("startup_timeout_sec") or self._number("startup_timeout_ms", per_second=1000),
-            call_seconds=self._number("tool_timeout_sec") or self._timeout(),
-            delegate="turn" if delegate == "turn" else None,
-            always_allow=frozenset((*every, *(name for member in _ALLOWANCES for name in self._texts(member)))),
-        )
-
-    def _target(self) -> Target:
-        transport = self._transport()
-        address = next((member for member in _ADDRESSES if member in self._members), None)
-        if address is not None and "command" in self._members:
-            raise ValueError(f"has both `command` and `{address}`: keep the one that is meant")
-        if address is None and "command" not in self._members:
-            raise ValueError("needs `command` (to start it) or `url` (to reach it)")
+def _server(name: str, members: Mapping[str, Any], expansion: _Expansion, problems: list[str]) -> ServerEntry | None:
+    """Return the server that `members` describe, or nothing where one of the problems makes that impossible."""
+    address = next((member for member in _ADDRESSES if member in members), None)
+    try:
+        transport = _transport(members, address)
         if address is None:
-            if transport not in (None, "stdio"):
-                raise ValueError(f"is of type {transport!r}, which needs `url` rather than `command`")
-            env = {**self._env_file(), **self._text_map("env")}
-            return StdioTarget(
-                self._text("command"), self._texts("args"), env, self._text("cwd") or None, self._expanded
-            )
-        if transport == "stdio":
-            raise ValueError("is of type 'stdio', which needs `command` rather than `url`")
-        headers = self._text_map("headers")
-        return HttpTarget(self._text(address), headers, transport or "streamable-http", self._expanded)
-
-    def _transport(self) -> Literal["stdio", "streamable-http", "sse"] | None:
-        named = self._members.get("transport", self._members.get("type"))
-        if named is None:
-            return None
-        if not isinstance(named, str) or named not in _TRANSPORTS:
-            raise ValueError(f"has the unknown transport {named!r}: use stdio, http, streamable-http or sse")
-        return _TRANSPORTS[named]
-
-    def _flag(self, member: str, *, default: bool = False) -> bool:
-        value = self._members.get(member, default)
-        if not isinstance(value, bool):
-            self._problems.append(f"`{member}` must be true or false, not {_kind(value)}")
-            return default
-        return value
-
-    def _timeout(self) -> float | None:
-        stated = self._number("timeout")
-        return stated / 1000 if stated and stated >= _LEAST_MILLISECONDS else stated
-
-    def _number(self, member: str, *, per_second: float = 1) -> float | None:
-        """Return seconds, or `None` where none are stated."""
-        value = self._members.get(member)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-            self._problems.append(f"`{member}` must be a number above 0, without quotes")
-            return None
-        return value / per_second
-
-    def _env_file(self) -> dict[str, str]:
-        """Return the variables of the file that `envFile` names, from the workspace where its path is relative."""
-        named = self._text("envFile")
-        if not named:
-            return {}
-        try:
-            text = Path(self._variables.workspace, named).read_text(encoding="utf-8-sig")
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            self._problems.append(f"`envFile` cannot be read ({reason}): name a file of lines like NAME=value")
-            return {}
-        variables = dotenv_values(stream=io.StringIO(text), interpolate=False)
-        return {name: value for name, value in variables.items() if value is not None}
-
-    def _text(self, member: str) -> str:
-        value = self._members.get(member, "")
-        if not isinstance(value, str):
-            self._problems.append(f"`{member}` must be a text, not {_kind(value)}")
-            return ""
-        return self._expand(member, value)
-
-    def _texts(self, member: str) -> tuple[str, ...]:
-        value = self._members.get(member, [])
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in cast("list[Any]", value)):
-            self._problems.append(f"`{member}` must be a list of texts, each in quotes")
-            return ()
-        return tuple(self._expand(f"{member}[{i}]", item) for i, item in enumerate(cast("list[str]", value)))
-
-    def _text_map(self, member: str) -> dict[str, str]:
-        value = self._members.get(member, {})
-        if not isinstance(value, dict):
-            self._problems.append(f"`{member}` must be an object of texts, not {_kind(value)}")
-            return {}
-        read: dict[str, str] = {}
-        for name, text in cast("dict[str, Any]", value).items():
-            if isinstance(text, str):
-                read[name] = self._expand(f"{member}.{name}", text)
-            elif isinstance(text, int) and not isinstance(text, bool):  # as editors allow
-                read[name] = str(text)
-            else:
-                self._problems.append(f"`{member}.{name}` must be a text: write it in quotes")
-        return read
-
-    def _expand(self, member: str, text: str) -> str:
-        try:
-            return self._variables.expand(text, self._expanded)
-        except UnresolvedVariableError as error:
-            self._problems.append(f"`{member}`: {error}")
-            return text
+            entry = _StartedEntry.model_validate(members, context=expansion)
+            target = entry.target(expansion)
+        else:
+            entry = _RemoteEntry.model_validate({**members, "url": members[address]}, context=expansion)
+            target = HttpTarget(entry.url, entry.headers, transport or "streamable-http", expansion.expanded)
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+        problems += dict.fromkeys(_problem(detail, address or "url") for detail in found)
+        return None
+    except ValueError as error:
+        problems.append(str(error))
+        return None
+    timeout = entry.timeout
+    if timeout and timeout >= _LEAST_MILLISECONDS:
+        timeout /= 1000
+    return ServerEntry(
+        name,
+        target,
+        entry.defer_loading,
+        entry.lazy,
+        start_seconds=entry.startup_timeout_sec or (entry.startup_timeout_ms and entry.startup_timeout_ms / 1000),
+        call_seconds=entry.tool_timeout_sec or timeout,
+        delegate=entry.delegate,
+        always_allow=frozenset((*(("*",) if entry.trust else ()), *entry.always_allow, *entry.auto_approve)),
+    )
 
 
-def _kind(value: object) -> str:
-    """Return the JSON type of a value, and not the value: it may be a key that stands in the wrong place."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true or false"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a text"
-        case list():
-            return "a list"
+def _transport(members: Mapping[str, Any], address: str | None) -> Literal["streamable-http", "sse"] | None:
+    """Return how the server at `address` is reached, if that is stated; one without address is started.
+
+    Raises:
+        ValueError: The entry contradicts itself.
+    """
+    named = members.get("transport", members.get("type"))
+    if named is not None and (not isinstance(named, str) or named not in _TRANSPORTS):
+        raise ValueError(f"has the unknown transport {named!r}: use stdio, http, streamable-http or sse")
+    transport = None if named is None else _TRANSPORTS[named]
+    if address is not None and "command" in members:
+        raise ValueError(f"has both `command` and `{address}`: keep the one that is meant")
+    if address is None and "command" not in members:
+        raise ValueError("needs `command` (to start it) or `url` (to reach it)")
+    if address is None and transport not in (None, "stdio"):
+        raise ValueError(f"is of type {transport!r}, which needs `url` rather than `command`")
+    if transport != "stdio":
+        return transport
+    if address is not None:
+        raise ValueError("is of type 'stdio', which needs `command` rather than `url`")
+    return None
+
+
+def _problem(error: ErrorDetails, address: str) -> str:
+    """Return a problem in one line. It names the JSON type of a value, not the value, which may be a misplaced key."""
+    member, *inner = error["loc"]
+    member = address if member == "url" else member
+    kind = next((kind for types, kind in _KINDS if isinstance(error["input"], types)), "an object")
+    match error["type"], inner:
+        case "value_error", _:
+            steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in inner)
+            return f"`{member}{steps}`: {error.get('ctx', {}).get('error')}"
+        case "bool_type", _:
+            return f"`{member}` must be true or false, not {kind}"
+        case "dict_type", _:
+            return f"`{member}` must be an object of texts, not {kind}"
+        case ("list_type", _) | ("string_type", [int()]):
+            return f"`{member}` must be a list of texts, each in quotes"
+        case "string_type", [str(name)]:
+            return f"`{member}.{name}` must be a text: write it in quotes"
+        case "string_type", _:
+            return f"`{member}` must be a text, not {kind}"
+        case "literal_error", _:
+            return f'`{member}` must be "turn" (search with the user\'s own text), or be left out'
         case _:
-            return "an object"
+            return f"`{member}` must be a number above 0, without quotes"
+
+
+_KINDS: Final = (
+    (type(None), "null"),
+    (bool, "true or false"),
+    (int | float, "a number"),
+    (str, "a text"),
+    (list, "a list"),
+)

@@ -16,8 +16,6 @@ import anyio
 from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT
 
-__all__ = ["Ending", "connection_ended", "malformed", "timed_out"]
-
 _ENDED: Final = re.compile(r"Connection closed\Z|SSE stream (?:failed|ended)\b")
 _MALFORMED: Final = re.compile(r"its answer is malformed: ")
 _TIMED_OUT: Final = re.compile(r"Request '[^']*' timed out\Z|Timed out after ")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Final, cast
 
@@ -27,7 +28,7 @@ MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 """Decoded bytes of one message unless said otherwise: a listing of 10,000 tools is about 8 MB."""
 
 _BYTES_OF_A_VALUE: Final = 32
-"""At least, on the average of a message: each takes up to 200 bytes of memory, and may be 2 bytes of the message."""
+"""At least, on average over a message: each takes up to 200 bytes of memory, and may be 2 bytes of the message."""
 
 _TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[{}\[\],:]|[^\s"{}\[\],:]++', re.DOTALL)
 """Strings, signs and everything else, also where the text as a whole is no JSON; it never looks at a byte twice."""
@@ -75,8 +76,12 @@ def read_message(data: bytes | bytearray, max_bytes: int = MAX_MESSAGE_BYTES) ->
     if len(data) > max_bytes:
         raise MessageTooLargeError(f"a message of more than {mebibytes(max_bytes)}")
     max_values = max_bytes // _BYTES_OF_A_VALUE
-    if data.count(b",") + data.count(b"[") + data.count(b"{") > max_values and _has_more_values(data, max_values):
-        raise MessageTooLargeError(f"a message of more than {max_values:,} values")
+    if data.count(b",") + data.count(b"[") + data.count(b"{") > max_values:
+        found = 0  # signs within strings are none
+        for number, match in enumerate(_TOKEN.finditer(data)):
+            found += match[0] in _SEPARATING
+            if found > max_values or number > _TOKENS_OF_A_VALUE * max_values:
+                raise MessageTooLargeError(f"a message of more than {max_values:,} values")
     try:
         parsed = _parsed(data)
     except ValueError as error:
@@ -178,16 +183,6 @@ def _as_id(value: object) -> RequestId | None:
     return value if isinstance(value, int | str) and not isinstance(value, bool) else None
 
 
-def _has_more_values(data: bytes | bytearray, most: int) -> bool:
-    """Return whether there are more values than are read, signs within strings being none."""
-    found = 0
-    for number, match in enumerate(_TOKEN.finditer(data)):
-        found += match[0] in _SEPARATING
-        if found > most or number > _TOKENS_OF_A_VALUE * most:
-            return True
-    return False
-
-
 def _skimmed(data: bytes | bytearray) -> tuple[RequestId | None, bool]:
     """Return which request a text that is no JSON was to answer, as far as that can be seen, and whether it may."""
     depth, name, answers = 0, b"", None
@@ -199,17 +194,12 @@ def _skimmed(data: bytes | bytearray) -> tuple[RequestId | None, bool]:
             name = previous
             names.add(name)
         elif depth == 1 and name == b'"id"' and previous == b":":
-            answers = _id_of(token)
+            answers = None
+            with suppress(ValueError):
+                answers = _as_id(json.loads(token))
         depth += (token in _OPENING) - (token in _CLOSING)
         previous = token
     is_answer = b'"method"' not in names
     is_complete = depth == 0 and previous == b"}"
     says_so = bool(names & {b'"result"', b'"error"'}) or is_complete
     return (answers if is_answer and says_so else None), is_answer
-
-
-def _id_of(token: bytes) -> RequestId | None:
-    try:
-        return _as_id(json.loads(token))
-    except ValueError:
-        return None

@@ -1,8 +1,8 @@
 """Variables in configuration values, in the spellings that hosts use.
 
 `${NAME}` and `${env:NAME}` stand for an environment variable, `${NAME:-default}` for one that may be missing;
-`${userHome}`, `${workspaceFolder}`, `${/}` and `${input:key}` are those of editors. A lone `$NAME` is left as it is:
-arguments may mean it literally.
+`${userHome}`, `${workspaceFolder}`, `${workspaceFolderBasename}`, `${pathSeparator}` (or `${/}`) and `${input:key}`
+are those of editors. A lone `$NAME` is left as it is: arguments may mean it literally.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any, Final, TypeAlias, cast
 
 _REFERENCE: Final = re.compile(r"\$\{([^{}]*)\}")
 _VARIABLE: Final = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
-_EDITOR_FOLDERS: Final = frozenset({".vscode", ".cursor"})
 _NOT_IN_VARIABLES: Final = re.compile(r"[^A-Z0-9]+")
 
 
@@ -50,8 +49,8 @@ class Variables:
     """The values that the references in one configuration file stand for."""
 
     environment: Mapping[str, str]
-    folder: Path
-    """Of the file."""
+    workspace: Path
+    """The folder that editors call `${workspaceFolder}`."""
 
     inputs: Mapping[str, Input]
     """The inputs that the file describes, by key."""
@@ -72,13 +71,14 @@ class Variables:
         """
         return _REFERENCE.sub(lambda match: self._value(match[1], expanded), text)
 
-    @property
-    def workspace(self) -> Path:
-        """The folder that editors call `${workspaceFolder}`."""
-        return self.folder.parent if self.folder.name in _EDITOR_FOLDERS else self.folder
-
     def _value(self, reference: str, expanded: dict[str, str]) -> str:
-        predefined = {"userHome": str(Path.home()), "workspaceFolder": str(self.workspace), "/": os.sep}
+        predefined = {
+            "userHome": str(Path.home()),
+            "workspaceFolder": str(self.workspace),
+            "workspaceFolderBasename": self.workspace.name,
+            "pathSeparator": os.sep,
+            "/": os.sep,
+        }
         if reference in predefined:
             return predefined[reference]
         kind, _, key = reference.partition(":")
@@ -116,12 +116,11 @@ def read_inputs(stated: Any) -> dict[str, Input]:
 
     The member is the editor's, so unknown content is skipped.
     """
-    objects = cast("list[Any]", stated) if isinstance(stated, list) else []
-    inputs = [_read_input(cast("dict[str, Any]", one)) for one in objects if isinstance(one, dict)]
-    return {one.key: one for one in inputs}
-
-
-def _read_input(stated: Mapping[str, Any]) -> Input:
-    texts = {name: value for name, value in stated.items() if isinstance(value, str)}
-    is_secret = stated.get("password") is True
-    return Input(texts.get("id", ""), texts.get("description", ""), is_secret, texts.get("default"))
+    inputs: dict[str, Input] = {}
+    for one in cast("list[Any]", stated) if isinstance(stated, list) else []:
+        if isinstance(one, dict):
+            members = cast("dict[str, Any]", one)
+            texts = {name: value for name, value in members.items() if isinstance(value, str)}
+            key, is_secret = texts.get("id", ""), members.get("password") is True
+            inputs[key] = Input(key, texts.get("description", ""), is_secret, texts.get("default"))
+    return inputs

@@ -1,10 +1,17 @@
 """The ranking engine: an index of weighted fields for thousands of tools, with language and confidence."""
 
-from tools_search_ranking.ranker import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, default_ranker, never_silent
+from tools_search_ranking.ranker import (
+    DEFAULT_LEAST_CONFIDENCE,
+    FieldedRanker,
+    UpdatableIndex,
+    default_ranker,
+    never_silent,
+)
 
 __all__ = [
     "DEFAULT_LEAST_CONFIDENCE",
     "FieldedRanker",
+    "UpdatableIndex",
     "default_ranker",
     "never_silent",
 ]

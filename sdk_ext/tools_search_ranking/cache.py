@@ -19,13 +19,13 @@ from typing import Any, Final, TypeAlias
 
 import anyio
 import anyio.to_thread
-from mcp_ext_tools_search.ranking import Hit, Ranker, SlowRanker, ToolIndex, UpdatableIndex
+from mcp_ext_tools_search.ranking import Hit, Ranker, SlowRanker, ToolIndex, distinct_hits
 from mcp_ext_tools_search.ranking.floor import floored
-from mcp_types import Tool
-from pydantic import ValidationError
+from mcp_ext_tools_search.types import valid_tools
 from pydantic_core import to_json
 
 from tools_search_ranking.hits import LazyHits
+from tools_search_ranking.ranker import UpdatableIndex
 
 _KEPT_INDEXES: Final = 8
 """Listings whose index is kept: callers that see different tools have different listings."""
@@ -55,9 +55,6 @@ class Part:
     """Names of the tools; `None` for all."""
 
 
-WHOLE: Final = Part(None)
-
-
 class CatalogSnapshot:
     """All tools of a server in which callers see different parts of one catalog. It never changes.
 
@@ -68,7 +65,7 @@ class CatalogSnapshot:
 
     def __init__(self, tools: Definitions, *, after: CatalogSnapshot | None = None) -> None:
         self.tools = tools
-        self._parts: dict[int, tuple[Definitions, Part]] = {}
+        self._parts: dict[int, tuple[Definitions, Part]] = {id(tools): (tools, Part(None))}
         """By identity, and holding the listing so that its identity stays its own."""
         self._read: tuple[Definitions, Mapping[str, bytes]] = ({}, {})
         if after is not None:
@@ -78,43 +75,36 @@ class CatalogSnapshot:
     @cached_property
     def digests(self) -> Mapping[str, bytes]:
         """The digest of the content of each definition."""
-        tools, digests = self._read
-        own = {name: digests[name] if tools.get(name) is tool else _digest(tool) for name, tool in self.tools.items()}
-        self._read = {}, {}
-        return own
+        (tools, digests), self._read = self._read, ({}, {})
+        return {
+            name: digests[name] if tools.get(name) is tool else hashlib.sha256(to_json(tool)).digest()
+            for name, tool in self.tools.items()
+        }
 
     @cached_property
     def digest(self) -> bytes:
         """The digest of the whole content."""
         return hashlib.sha256(b"".join(self.digests.values())).digest()
 
-    @property
-    def is_digested(self) -> bool:
-        """Whether `digest` is there and takes no time."""
-        return "digest" in self.__dict__
-
-    def known_part(self, listing: Definitions) -> Part | None:
-        """Return the part that `part` has found for this very object before, without comparing any definition."""
-        if listing is self.tools:
-            return WHOLE
-        known = self._parts.get(id(listing))
-        return None if known is None else known[1]
+    def knows(self, listing: Definitions) -> bool:
+        """Whether nothing has to be read, neither of this very listing nor of the catalog."""
+        return id(listing) in self._parts and "digest" in self.__dict__
 
     def part(self, listing: Definitions) -> Part | None:
         """Return which part a listing is, or `None` where not every definition is here and is the same here.
 
         A listing that holds the very definitions of this catalog is known again, as it may not change either.
         """
-        if (known := self.known_part(listing)) is not None:
-            return known
+        if (known := self._parts.get(id(listing))) is not None:
+            return known[1]
         is_own = all(self.tools.get(name) is tool for name, tool in listing.items())
         if not is_own and any(self.tools.get(name) != tool for name, tool in listing.items()):
             return None
-        part = WHOLE if len(listing) == len(self.tools) else Part(frozenset(listing))
+        part = Part(None if len(listing) == len(self.tools) else frozenset(listing))
         if is_own:
-            if len(self._parts) >= _KEPT_PARTS:
-                self._parts = {}  # another one, as other threads may be looking at this one
-            self._parts[id(listing)] = listing, part
+            known_parts = self._parts if len(self._parts) <= _KEPT_PARTS else {}
+            # Another one, as other threads may be looking at this one.
+            self._parts = {**known_parts, id(self.tools): (self.tools, Part(None)), id(listing): (listing, part)}
         return part
 
 
@@ -157,32 +147,32 @@ class IndexCache:
             catalog: Searched instead, with `tools` as its visible part, if it covers them. The answer is the same; all
                 parts of a catalog share one index.
         """
-        if max(len(tools), 0 if catalog is None else len(catalog.tools)) < self._thread_from:
+        if self._is_quick(tools, catalog):
             return self._rank(tools, query, catalog)
-        if self._thread_from and (quick := self._quick(tools, catalog)) is not None:
-            return _searched(quick[0], tools, query, quick[1])
         return await anyio.to_thread.run_sync(self._rank, tools, query, catalog, limiter=self._limiter)
 
-    def _quick(self, tools: Definitions, catalog: CatalogSnapshot | None) -> tuple[_Indexed, Part] | None:
-        """Return the index of these tools, if they are known as a part of a catalog whose last search was quick.
-
-        None of them is compared for that.
-        """
-        if catalog is None or not catalog.is_digested or (part := catalog.known_part(tools)) is None:
-            return None
+    def _is_quick(self, tools: Definitions, catalog: CatalogSnapshot | None) -> bool:
+        """Return whether there are few tools, or the last search in their index was quick and nothing is to be read."""
+        if max(len(tools), 0 if catalog is None else len(catalog.tools)) < self._thread_from:
+            return True
+        if not self._thread_from or catalog is None or not catalog.knows(tools):
+            return False
         with self._lock:
             pending = self._indexes.get(catalog.digest)
-            if pending is None or not pending.done() or pending.exception():
-                return None
-            self._indexes.move_to_end(catalog.digest)
-        kept = pending.result()
-        return (kept, part) if kept.last_seconds < _QUICK_SECONDS else None
+        if pending is None or not pending.done() or pending.exception():
+            return False
+        return pending.result().last_seconds < _QUICK_SECONDS
 
     def _rank(self, tools: Definitions, query: str, catalog: CatalogSnapshot | None) -> Sequence[Hit]:
         part = None if catalog is None else catalog.part(tools)
         if catalog is None or part is None:
-            catalog, part = CatalogSnapshot(tools), WHOLE
-        return _searched(self._indexed(catalog), tools, query, part)
+            catalog, part = CatalogSnapshot(tools), Part(None)
+        kept = self._indexed(catalog)
+        began = thread_time()
+        hits = kept.index.search(query, visible=part.names)
+        kept.last_seconds = thread_time() - began
+        # Those of the default ranker are visible by construction, and none is there twice.
+        return hits if isinstance(hits, LazyHits) else distinct_hits(hits, tools.keys())
 
     def _indexed(self, catalog: CatalogSnapshot) -> _Indexed:
         key = catalog.digest
@@ -218,42 +208,10 @@ def _index(catalog: CatalogSnapshot, ranker: Ranker, others: Iterable[_Indexed])
         if (size := max(len(removed), len(added))) < most:
             changes.append((size, removed, added, other.index, old))
     if not changes:
-        tools = _parsed(catalog.tools.values())
+        tools = valid_tools(catalog.tools.values())
         return _Indexed(ranker(tools), {tool.name: new[tool.name] for tool in tools})
     _, removed, added, index, old = min(changes, key=lambda change: change[0])
-    tools = _parsed(catalog.tools[name] for name in added)
+    tools = valid_tools(catalog.tools[name] for name in added)
     digests = {name: digest for name, digest in old.items() if name not in removed}
     digests |= {tool.name: new[tool.name] for tool in tools}
     return _Indexed(index.updated(removed, tools), digests)
-
-
-def _searched(kept: _Indexed, tools: Definitions, query: str, part: Part) -> Sequence[Hit]:
-    """Search an index, and note how long that takes."""
-    began = thread_time()
-    hits = kept.index.search(query, visible=part.names)
-    kept.last_seconds = thread_time() - began
-    if isinstance(hits, LazyHits):
-        return hits  # from the default ranker: by construction each is visible, and none there twice
-    # A ranker may be anyone's. A name that it repeats, or that the caller does not see, is not another match.
-    if len(tools.keys() & {hit.name for hit in hits}) == len(hits):
-        return hits
-    first: dict[str, Hit] = {}
-    for hit in hits:
-        if hit.name in tools:
-            first.setdefault(hit.name, hit)
-    return list(first.values())
-
-
-def _parsed(tools: Iterable[dict[str, Any]]) -> list[Tool]:
-    """Return the definitions that are valid tools: rankers take no others."""
-    parsed: list[Tool] = []
-    for tool in tools:
-        try:
-            parsed.append(Tool.model_validate(tool, by_name=False))
-        except ValidationError:
-            continue
-    return parsed
-
-
-def _digest(tool: dict[str, Any]) -> bytes:
-    return hashlib.sha256(to_json(tool)).digest()

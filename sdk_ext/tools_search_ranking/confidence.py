@@ -2,7 +2,7 @@
 
 Every lexical ranking finds something for any request. Whether it fits shows in how much of the request the tools cover,
 where, and with which words: a logistic regression of seven such signs. Its weights are fitted to requests of public
-sets, and to requests that were put to another set's tools (`benchmarks/nothing`).
+sets, and to requests that were put to another set's tools (`python -m benchmarks.retrieval --fit`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from mcp_ext_tools_search.ranking.fields import STEPS
-from numpy.typing import NDArray
 
+from tools_search_ranking.postings import steps_of
 from tools_search_ranking.query import WeighedQuery
-from tools_search_ranking.score import Scores
+from tools_search_ranking.score import Answer
 from tools_search_ranking.statistics import Statistics
 
 COMPARED: Final = 5
@@ -86,7 +86,10 @@ def confidence(found: tuple[float, ...] | None, weights: tuple[float, tuple[floa
 
 
 def least_signs(query: WeighedQuery, statistics: Statistics, *, score: float = 0.0, said: float = 0.0) -> Signs | None:
-    """Return the signs of a query that has nothing in common with any visible tool; nothing where it has no words."""
+    """Return the signs of a query that has nothing in common with any visible tool; nothing where it has no words.
+
+    With the score and the said part of the first tool they are those of an answer but for its evidence.
+    """
     if query.size is None:
         return None
     return Signs(
@@ -100,37 +103,30 @@ def least_signs(query: WeighedQuery, statistics: Statistics, *, score: float = 0
     )
 
 
-def signs_at_least(query: WeighedQuery, scores: Scores, first: int, statistics: Statistics) -> Signs | None:
-    """Return the signs without evidence, which speaks for a tool if anything, for a fraction of what all of them cost.
+def signs(answer: Answer, *, with_evidence: bool = True) -> Signs | None:
+    """Read the signs of an answer; only visible tools count.
 
-    Most answers are sure enough by these alone.
-    """
-    score = float(scores.total[first]) / statistics.rarest_of_distinct
-    return least_signs(query, statistics, score=score, said=float(scores.said[first]))
-
-
-def signs(query: WeighedQuery, scores: Scores, best: NDArray[np.integer], statistics: Statistics) -> Signs | None:
-    """Read the signs of one answer; only visible tools count.
-
-    Args:
-        query: The query in terms.
-        scores: Its scores.
-        best: Slots of the first tools of the answer, best first: one at least.
-        statistics: The counts over the visible tools.
+    Evidence speaks for a tool if anything, and most answers are sure enough without it, for a fraction of the cost.
 
     Returns:
         Nothing where the signs cannot be read, or need not be: the query has words of a script without spaces or mere
         stop words, or a tool has all of its words, so that the matching floor may hold it.
     """
-    first = int(best[0])
-    least = signs_at_least(query, scores, first, statistics)
-    if least is None or _most(scores.share, statistics) >= _WHOLE:
+    statistics, first = answer.statistics, answer.first
+    if first is None:
         return None
-    evidence = np.array(query.evidence).repeat(scores.covering)
-    slots = scores.slots[: len(evidence)]
+    score = float(answer.total[first]) / statistics.rarest_of_distinct
+    least = least_signs(answer.query, statistics, score=score, said=float(answer.said[first]))
+    if least is None or not with_evidence:
+        return least
+    share = answer.share if statistics.visible is None else answer.share[statistics.visible]
+    if share.max() >= _WHOLE:
+        return None
+    evidence = np.array(answer.query.evidence).repeat(answer.covering)
+    slots = answer.slots[: len(evidence)]
     own = np.flatnonzero(slots == first)
-    strong = own[scores.steps[own] >= STEPS]
-    of_best = np.bincount(slots, evidence, len(scores.total)).take(best[:COMPARED])
+    strong = own[steps_of(answer.postings[own]) >= STEPS]
+    of_best = np.bincount(slots, evidence, len(answer.total)).take(answer.best(COMPARED))
     return least._replace(
         evidence=log(_LITTLE + float(of_best.max())),
         strong_evidence=log(_LITTLE + float(evidence.take(strong).sum())),
@@ -138,5 +134,6 @@ def signs(query: WeighedQuery, scores: Scores, best: NDArray[np.integer], statis
     )
 
 
-def _most(by_slot: NDArray[np.float64], statistics: Statistics) -> float:
-    return float((by_slot if statistics.visible is None else by_slot[statistics.visible]).max())
+def is_sure(answer: Answer, least: float) -> bool:
+    """Return whether it is at least so likely that a tool serves the query of an answer."""
+    return confidence(signs(answer, with_evidence=False)) >= least or confidence(signs(answer)) >= least

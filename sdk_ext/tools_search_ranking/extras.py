@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["install_command"]
-
 
 def install_command(extra: str) -> str:
     """Return a sentence with the command that adds `extra` to the environment of this very program.

@@ -2,7 +2,7 @@
 
 In the default ranking this almost always holds by construction: a tool that has every term of a query has any one of
 them, so it is found where one of them was looked up. The exceptions are queries of which nothing was looked up, or
-whose answer was held back, and terms that are no words of the ranking, which the index keeps next to its words.
+whose answer was held back, and terms that are not words of the ranking, which the index keeps next to its words.
 """
 
 from __future__ import annotations
@@ -11,73 +11,81 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import numpy as np
-from mcp_ext_tools_search.ranking.fields import MEMBERS, members_in
+from mcp_ext_tools_search.ranking.fields import MEMBERS
 from mcp_ext_tools_search.ranking.floor import led_by
 from mcp_ext_tools_search.ranking.interface import Hit
 from mcp_ext_tools_search.ranking.language import wholes
 from mcp_ext_tools_search.ranking.terms import terms, trimmed
 from numpy.typing import NDArray
 
-from tools_search_ranking.hits import none_of
 from tools_search_ranking.index import Documents
+from tools_search_ranking.postings import members_in, slots_of
+from tools_search_ranking.score import Answer
 from tools_search_ranking.vocabulary import lookup_key, term_key
 
 _MEMBERS: Final = sum(1 << MEMBERS.index(member) for member in ("name", "title", "description"))
 """The members that the floor looks at, as bits."""
 
 
-def keep_floor(
-    documents: Documents,
-    query: str,
-    hits: Sequence[Hit],
-    looked_up: Collection[int],
-    visible: NDArray[np.bool_] | None,
+def hits_over_floor(
+    documents: Documents, query: str, answer: Answer | None, visible: NDArray[np.bool_] | None
 ) -> Sequence[Hit]:
-    """Return `hits` with the floor under them: the same object where nothing is missing.
+    """Return the hits of an answer, if there is one, with the floor under them.
 
     Args:
         documents: The index.
         query: The query that was searched.
-        hits: The hits of the default ranking, best first.
-        looked_up: Numbers of terms; all visible tools that have one of them are among the hits.
+        answer: The answer of the ranking.
         visible: By slot, the tools that may be found.
     """
-    missing = dict(_having_all(documents, dict.fromkeys(terms(query)), looked_up, visible))
-    if missing and (names := none_of(sorted(missing), hits)):
-        score = hits[-1].score if hits else 1.0
-        hits = [*hits, *(Hit(name, score, missing[name]) for name in names)]
+    hits: Sequence[Hit] = () if answer is None else answer.hits()
+    if ways := _ways(documents, query, () if answer is None else answer.query.terms):
+        slots, members = _having_all(documents, ways)
+        is_missing = np.ones(len(slots), np.bool_) if answer is None else answer.total[slots] == 0
+        if visible is not None:
+            is_missing &= visible[slots]
+        if is_missing.any():
+            score = hits[-1].score if hits else 1.0
+            names, bits = documents.roster.names_of(slots[is_missing]), members[is_missing].tolist()
+            hits = [*hits, *sorted(Hit(name, score, members_in(own)) for name, own in zip(names, bits, strict=True))]
     exact = trimmed(query)
     slot = documents.roster.slot(exact)
     return hits if slot is None or (visible is not None and not visible[slot]) else led_by(exact, hits)
 
 
-def _having_all(
-    documents: Documents, wanted: Iterable[str], looked_up: Collection[int], visible: NDArray[np.bool_] | None
-) -> Iterable[tuple[str, tuple[str, ...]]]:
-    """Return the tools that have all terms, none of them by a word that was looked up, with the members that match."""
-    ways: list[list[list[int]]] = []  # for each term, the sets of words and terms that have it
-    for term in wanted:
+def _ways(documents: Documents, query: str, looked_up: Collection[int]) -> list[list[list[int]]]:
+    """Return for each term of a query the sets of words and terms of which a tool that has all has the term.
+
+    Nothing where a term has none: no tool has it, but by a word that was looked up.
+    """
+    ways: list[list[list[int]]] = []
+    for term in dict.fromkeys(terms(query)):
         words = _numbers(documents, map(lookup_key, wholes(term)), looked_up)
         own = _numbers(documents, [term_key(term)], looked_up)
+        if words is None and own is None:
+            return []
         ways.append([numbers for numbers in (words, own) if numbers is not None])
-        if not ways[-1]:
-            return ()
-    if not ways:
-        return ()
+    return ways
+
+
+def _having_all(
+    documents: Documents, ways: Sequence[Sequence[Sequence[int]]]
+) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    """Return the slots that have each of one or more terms in one of its ways, with the members that have them."""
     # From the rarest on, looking up the slots that are left: the postings of common terms are not even read.
     containing = documents.containing
-    ways.sort(key=lambda own: sum(int(containing[numbers].min()) for numbers in own))
-    slots = documents.postings.slots_of([min(numbers, key=containing.__getitem__) for numbers in ways[0]])
-    if visible is not None:
-        slots = slots[visible[slots]]
-    matched = np.zeros(len(slots), dtype=np.uint8)
+    rarest, *_ = ways = sorted(ways, key=lambda own: sum(int(containing[numbers].min()) for numbers in own))
+    found = documents.postings.of([min(numbers, key=containing.__getitem__) for numbers in rarest])
+    parts = [slots_of(part) for own in found for part in own.parts]
+    slots = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *parts]))
+    members = np.zeros(len(slots), dtype=np.uint32)
     for own in ways:
-        bits = np.zeros(len(slots), dtype=np.uint8)
+        bits = np.zeros(len(slots), dtype=np.uint32)
         for numbers in own:
-            rows = np.array([found.members_in(slots) for found in documents.postings.of(numbers)]) & _MEMBERS
+            rows = np.array([one.members_in(slots) for one in documents.postings.of(numbers)]) & _MEMBERS
             bits |= np.where(rows.all(axis=0), np.bitwise_or.reduce(rows, axis=0), 0)
-        slots, matched = slots[bits > 0], (matched | bits)[bits > 0]
-    return zip(documents.roster.names_of(slots), map(members_in, matched.tolist()), strict=True)
+        slots, members = slots[bits > 0], (members | bits)[bits > 0]
+    return slots, members
 
 
 def _numbers(documents: Documents, keys: Iterable[str], looked_up: Collection[int]) -> list[int] | None:

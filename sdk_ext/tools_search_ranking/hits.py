@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Final, cast, overload
 
@@ -10,9 +10,6 @@ from mcp_ext_tools_search.ranking.interface import Hit
 
 _HITS_PER_NAME: Final = 32
 """Hits for each name that is wanted from which on it pays to make the hits of these names alone."""
-
-_MAX_SINGLE: Final = 64
-"""Names that are looked up one by one; for more it pays to read those of all hits."""
 
 
 class LazyHits(Sequence[Hit]):
@@ -22,7 +19,6 @@ class LazyHits(Sequence[Hit]):
         count: Number of hits.
         names: Returns the names of the tools found, best first and none twice.
         hits_at: Makes the hits at some places; called again for each look.
-        finds: Returns whether the tool of a name is among them, for less than reading all names.
         scores: Returns the scores of all hits, for less than making the hits.
     """
 
@@ -31,14 +27,11 @@ class LazyHits(Sequence[Hit]):
         count: int,
         names: Callable[[], Sequence[str]],
         hits_at: Callable[[range], Sequence[Hit]],
-        *,
-        finds: Callable[[str], bool] | None = None,
         scores: Callable[[], Sequence[float]] | None = None,
     ) -> None:
         self._count = count
         self._names = names
         self._hits_at = hits_at
-        self.finds = finds
         self.scores = scores
 
     @cached_property
@@ -77,18 +70,3 @@ class LazyHits(Sequence[Hit]):
 def names_of(hits: Sequence[Hit]) -> Sequence[str]:
     """Return the names of the tools in `hits`, in order, without making a hit that was not looked at."""
     return hits.names if isinstance(hits, LazyHits) else [hit.name for hit in hits]
-
-
-def scores_of(hits: Sequence[Hit]) -> Sequence[float]:
-    """Return the scores of `hits`, in order."""
-    return hits.scores() if isinstance(hits, LazyHits) and hits.scores is not None else [hit.score for hit in hits]
-
-
-def none_of(names: Collection[str], hits: Sequence[Hit]) -> list[str]:
-    """Return those of `names` that no hit has, in their order."""
-    if not names:
-        return []
-    if isinstance(hits, LazyHits) and hits.finds is not None and len(names) <= _MAX_SINGLE:
-        return [name for name in names if not hits.finds(name)]
-    found = frozenset(names_of(hits))
-    return [name for name in names if name not in found]

@@ -20,18 +20,21 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from mcp_ext_tools_search.ranking.fields import KINDS, LONGEST_TEXT, MEMBERS, STEPS, fields
-from mcp_ext_tools_search.ranking.language import (
-    LONGEST_WORD,
-    runs,
-    wholes,
-    words,
-    words_of,
-)
+from mcp_ext_tools_search.ranking.language import LONGEST_WORD, runs, wholes, words, words_of
 from mcp_ext_tools_search.ranking.terms import terms
 from mcp_types import Tool
 from numpy.typing import NDArray
 
-from tools_search_ranking.postings import MOST, TERM_BITS, Entries, Postings, Segment, joined, ragged
+from tools_search_ranking.postings import (
+    MOST_SLOTS,
+    MOST_TERMS,
+    TERM_BITS,
+    Postings,
+    Segment,
+    entries_of,
+    joined,
+    ragged,
+)
 from tools_search_ranking.vocabulary import NO_TERM, Vocabulary, term_key
 
 NAME_BIT: Final = 1 << MEMBERS.index("name")
@@ -80,8 +83,8 @@ class Documents:
             ValueError: There are more tools, or more words, than one index can hold.
         """
         vocabulary, none = Vocabulary(), np.zeros(0, dtype=np.int32)
-        postings = Postings(vocabulary.stems)
-        empty = cls(vocabulary, Roster.of([]), postings, np.zeros(0), none, none, none.astype(np.int64))
+        roster, postings = Roster([], none, none, none > 0), Postings(vocabulary.stems)
+        empty = cls(vocabulary, roster, postings, np.zeros(0), none, none, none.astype(np.int64))
         return empty.updated([], sorted(tools, key=lambda tool: tool.name))
 
     def updated(self, removed: Collection[str], added: Sequence[Tool]) -> Documents:
@@ -92,12 +95,21 @@ class Documents:
         """
         slots = [slot for name in removed if (slot := self.roster.slot(name)) is not None]
         first = len(self.roster.names)
-        if first + len(added) > MOST:
-            raise ValueError(f"one index holds at most {MOST} tools")
+        if first + len(added) > MOST_SLOTS:
+            if slots or len(self.roster) < first:  # some of these slots may be empty
+                return self.updated(removed, [])._tidied(is_full=True).updated([], added)
+            raise ValueError(f"one index holds at most {MOST_SLOTS} tools")
         with self.vocabulary.lock:
             analysis = _Analysis(self.vocabulary)
             parts = [analysis.of(added[at : at + _BATCH], first + at) for at in range(0, len(added), _BATCH)]
         new = joined([part.postings for part in parts])
+        known, containing = len(self.containing), new.containing(len(self.vocabulary))
+        containing[:known] += self.containing
+        if len(slots) > _FEW_REMOVED:
+            containing[:known] -= self.containing_in(np.isin(np.arange(first), slots))
+        else:
+            for slot in slots:
+                containing[self.postings.terms_of(slot)] -= 1
         changed = Documents(
             vocabulary=self.vocabulary,
             roster=self.roster.updated(slots, [tool.name for tool in added]),
@@ -105,7 +117,7 @@ class Documents:
             lengths=np.concatenate((self.lengths, *(part.lengths for part in parts))),
             name_slots=np.concatenate((self.name_slots, *(part.name_slots for part in parts))),
             name_stems=np.concatenate((self.name_stems, *(part.name_stems for part in parts))),
-            containing=self._containing_after(new, slots),
+            containing=containing,
         )
         return changed._tidied()
 
@@ -118,29 +130,16 @@ class Documents:
         """Return by number of a term how many of the tools in the slots of `visible`, all of them there, have it."""
         return self.postings.counts(len(self.containing), visible)
 
-    def _containing_after(self, added: Segment, removed: Sequence[int]) -> NDArray[np.int64]:
-        known = len(self.containing)
-        containing = added.containing(len(self.vocabulary))
-        containing[:known] += self.containing
-        if len(removed) > _FEW_REMOVED:
-            gone = np.zeros(len(self.roster.names), dtype=np.bool_)
-            gone[removed] = True
-            containing[:known] -= self.containing_in(gone)
-        else:
-            for slot in removed:
-                containing[self.postings.terms_of(slot)] -= 1
-        return containing
-
-    def _tidied(self) -> Documents:
-        """Return the index without the rest of removed tools, once that is much.
+    def _tidied(self, *, is_full: bool = False) -> Documents:
+        """Return the index without the rest of removed tools, once that is much or the index is full.
 
         A catalog that changes forever, with new words each time, so wastes no more than half of its memory.
         """
-        terms, used = len(self.containing), int(np.count_nonzero(self.containing))
-        if not self.roster.is_sparse and terms - used <= max(_MIN_TIDIED, used // 2):
+        empty, used = len(self.roster.names) - len(self.roster), int(np.count_nonzero(self.containing))
+        is_sparse = empty > max(_MIN_TIDIED, len(self.roster) // 2)
+        if not is_full and not is_sparse and len(self.containing) - used <= max(_MIN_TIDIED, used // 2):
             return self
-        kept = self.roster.is_present
-        has_tools = self.containing > 0
+        kept, has_tools = self.roster.present, self.containing > 0
         new_slots, new_terms = np.cumsum(kept) - 1, np.cumsum(has_tools) - 1
         vocabulary = self.vocabulary.only(has_tools)
         named = kept[self.name_slots]
@@ -172,27 +171,11 @@ class Roster:
     ranks: NDArray[np.int32]
     """By slot, the place of the tool in that order; anything for an empty slot."""
 
-    present: NDArray[np.bool_] | None
-    """By slot, whether the tool is there; `None` where all are."""
-
-    @classmethod
-    def of(cls, names: Sequence[str]) -> Roster:
-        """Return a roster of these names, each once; slots are given in the order of names."""
-        slots = np.arange(len(names), dtype=np.int32)
-        return cls(sorted(names), slots, slots, None)
+    present: NDArray[np.bool_]
+    """By slot, whether the tool is there."""
 
     def __len__(self) -> int:
         return len(self.by_name)
-
-    @property
-    def is_present(self) -> NDArray[np.bool_]:
-        """By slot, whether the tool is there."""
-        return np.ones(len(self.names), dtype=np.bool_) if self.present is None else self.present
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether so many slots are empty that it pays to drop them."""
-        return len(self.names) - len(self) > max(_MIN_TIDIED, len(self) // 2)
 
     def slot(self, name: str) -> int | None:
         """Return the slot of the tool called `name`, if it is there."""
@@ -208,19 +191,18 @@ class Roster:
         names = [*self.names, *added]
         kept = np.delete(self.by_name, self.ranks[list(removed)])
         new = sorted(range(len(self.names), len(names)), key=names.__getitem__)
-        places = [bisect_left(kept, names[slot], key=names.__getitem__) for slot in new]
-        by_name = np.insert(kept, places, new)
+        by_name = np.insert(kept, [bisect_left(kept, names[slot], key=names.__getitem__) for slot in new], new)
         ranks = np.zeros(len(names), dtype=np.int32)
         ranks[by_name] = np.arange(len(by_name), dtype=np.int32)
-        present = np.append(self.is_present, np.ones(len(added), dtype=np.bool_))
+        present = np.append(self.present, np.ones(len(added), dtype=np.bool_))
         present[list(removed)] = False
-        return Roster(names, by_name, ranks, None if present.all() else present)
+        return Roster(names, by_name, ranks, present)
 
     def compacted(self) -> Roster:
         """Return a roster of the same tools in which no slot is empty; slots keep their order."""
-        left = np.sort(self.by_name)
+        left = np.flatnonzero(self.present)
         by_name = np.searchsorted(left, self.by_name).astype(np.int32)
-        return Roster(self.names_of(left), by_name, self.ranks[left], None)
+        return Roster(self.names_of(left), by_name, self.ranks[left], self.present[left])
 
     def names_of(self, slots: NDArray[np.integer]) -> list[str]:
         """Return the names of the tools in `slots`, in their order."""
@@ -229,8 +211,7 @@ class Roster:
 
     def mask(self, visible: Collection[str]) -> NDArray[np.bool_]:
         """Return by slot which tools are there and named in `visible`."""
-        seen = np.fromiter(map(visible.__contains__, self.names), np.bool_, len(self.names))
-        return seen if self.present is None else seen & self.present
+        return np.fromiter(map(visible.__contains__, self.names), np.bool_, len(self.names)) & self.present
 
 
 class _Analyzed(NamedTuple):
@@ -271,16 +252,24 @@ class _Analysis(dict[str, int]):
         Raises:
             ValueError: There are more words than one index can hold.
         """
-        words, texts = self._words_of(tools)
+        found, texts = self._words_of(tools)
         places, kinds = np.divmod(texts, len(KINDS))
-        stems = np.frombuffer(self._vocabulary.stems[:], dtype=np.int32)
-        has_stem = stems[words] != NO_TERM
+        stem_of = np.frombuffer(self._vocabulary.stems[:], dtype=np.int32)
+        has_stem = stem_of[found] != NO_TERM
         # A word without a stem is grouped by itself.
-        by_word = _Sums.of(places, np.where(has_stem, stems[words], words), words, kinds)
+        by_word = _Sums.of(places, np.where(has_stem, stem_of[found], found), found, kinds)
         by_stem = by_word.over(TERM_BITS)
-        in_name = (by_stem.members & NAME_BIT > 0) & (stems[by_stem.terms] != NO_TERM)
+        in_name = (by_stem.members & NAME_BIT > 0) & (stem_of[by_stem.terms] != NO_TERM)
+        # A posting for each word of a tool, and one more for each stem of which it has several words.
+        several = by_stem.counts > 1
+        owners = np.where(np.repeat(several, by_stem.counts), by_word.terms, np.repeat(by_stem.terms, by_stem.counts))
+        of_words = entries_of(first + (by_word.keys >> 2 * TERM_BITS), by_word.steps, by_word.members)
+        of_stems = entries_of(first + (by_stem.keys >> TERM_BITS), by_stem.steps, by_stem.members)
+        united = by_stem.terms[several]
         return _Analyzed(
-            postings=_postings(by_word, by_stem, first),
+            postings=Segment.of(
+                np.append(owners, united), np.append(by_word.terms, united), np.append(of_words, of_stems[several])
+            ),
             lengths=np.bincount(places, has_stem * _KIND_STEPS[kinds], len(tools)) / STEPS,
             name_slots=(first + (by_stem.keys[in_name] >> TERM_BITS)).astype(np.int32),
             name_stems=by_stem.terms[in_name].astype(np.int32),
@@ -291,7 +280,10 @@ class _Analysis(dict[str, int]):
         numbers, texts, counts = array("q"), array("q"), array("q")
         for place, tool in enumerate(tools):
             read = [(kind, _runs_in(own)) for kind, own in fields(tool)]
-            read += [(kind, unread) for kind, text in _floor_texts(tool) if (unread := _unread_terms(text))]
+            # The texts that the draft's matching floor looks at, each with its kind.
+            for kind, text in (0, tool.name), (1, tool.title or ""), (2, tool.description or ""):
+                if unread := _unread_terms(text):
+                    read.append((kind, unread))
             for kind, own in read:
                 before = len(numbers)
                 numbers.extend(map(self.__getitem__, own))
@@ -300,8 +292,8 @@ class _Analysis(dict[str, int]):
         all_runs, ends = np.array(numbers, dtype=np.int64), np.array(self._ends, dtype=np.int64)
         lengths = ends[all_runs + 1] - ends[all_runs]
         text_of_run = np.repeat(np.array(texts, dtype=np.int64), counts)
-        words = np.array(self._words, dtype=np.int64)[ragged(ends[all_runs], lengths)]
-        return words, np.repeat(text_of_run, lengths)
+        found = np.array(self._words, dtype=np.int64)[ragged(ends[all_runs], lengths)]
+        return found, np.repeat(text_of_run, lengths)
 
 
 def _runs_in(texts: Sequence[str]) -> Iterable[str]:
@@ -310,30 +302,12 @@ def _runs_in(texts: Sequence[str]) -> Iterable[str]:
     return runs(together) if together.isascii() else chain.from_iterable(map(runs, texts))
 
 
-def _floor_texts(tool: Tool) -> Iterable[tuple[int, str]]:
-    """Return the texts that the draft's matching floor looks at, each with its kind."""
-    return (0, tool.name), (1, tool.title or ""), (2, tool.description or "")
-
-
 def _unread_terms(text: str) -> list[str]:
     """Return the keys of the draft's terms in `text` that are not among the words that the ranking reads of it."""
     if text.isascii() and len(text) <= LONGEST_TEXT and _LONG_RUN.search(text) is None:
         return []
     read = frozenset(words(text[:LONGEST_TEXT]))
     return [term_key(term) for term in dict.fromkeys(terms(text)) if not read.issuperset(wholes(term))]
-
-
-def _postings(by_word: _Sums, by_stem: _Sums, first: int) -> Segment:
-    """Return a posting for each word of a tool, and one more for each stem of which it has several words."""
-    several = by_stem.counts > 1
-    words, stems = by_word.terms, by_stem.terms
-    owners = np.where(np.repeat(several, by_stem.counts), words, np.repeat(stems, by_stem.counts))
-    of_words = Entries.of(first + (by_word.keys >> 2 * TERM_BITS), by_word.steps, by_word.members)
-    of_stems = Entries.of(first + (by_stem.keys >> TERM_BITS), by_stem.steps, by_stem.members).take(
-        np.flatnonzero(several)
-    )
-    united = stems[several]
-    return Segment.of(np.append(owners, united), np.append(words, united), Entries.joined([of_words, of_stems]))
 
 
 class _Sums(NamedTuple):
@@ -370,7 +344,7 @@ class _Sums(NamedTuple):
     @property
     def terms(self) -> NDArray[np.int64]:
         """The numbers of the words, or of the stems."""
-        return self.keys & (MOST - 1)
+        return self.keys & (MOST_TERMS - 1)
 
 
 def _distinct(ordered: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp], NDArray[np.int64]]:

@@ -1,8 +1,11 @@
 """An inverted index: which tools have which terms, how often and where.
 
-A posting is one term in one tool. A word is looked up as it is written and by its stem. Most tools have it in one form,
-and then both have the same posting, which is kept once, in a cell that the two share. A tool with several forms has a
-posting for the stem and one for each form. Cells are ordered by stem, so all postings of a stem lie side by side.
+A posting is one term in one tool. It is written as one number of 32 bits: from high to low the slot (the number of the
+tool), the frequency in `STEPS`, and the members of the definition as bits.
+
+A word is looked up as it is written and by its stem. Most tools have it in one form, and then both have the same
+posting, which is kept once, in a cell that the two share. A tool with several forms has a posting for the stem and one
+for each form. Cells are ordered by stem, so all postings of a stem lie side by side.
 
 Postings that are added make a segment of their own, and a segment is joined with the one before it before it reaches an
 eighth of its size: there are few, and a posting is moved a few times at most (O'Neil et al., "The Log-Structured
@@ -13,50 +16,59 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from functools import cache
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
+from mcp_ext_tools_search.ranking.fields import MEMBERS
 from numpy.typing import NDArray
+
+_MEMBER_BITS: Final = 6
+_STEP_BITS: Final = 8
+_SLOT_SHIFT: Final = _STEP_BITS + _MEMBER_BITS
+
+MOST_SLOTS: Final = 1 << (32 - _SLOT_SHIFT)
+"""Slots that one index can hold: a larger catalog is a case for a search engine."""
 
 TERM_BITS: Final = 22
 
-MOST: Final = 1 << TERM_BITS
-"""Slots, and terms, that one index can hold: a catalog of millions is a case for a search engine."""
+MOST_TERMS: Final = 1 << TERM_BITS
+"""Terms that one index can hold."""
 
-_MOST_STEPS: Final = 255
 _RATIO: Final = 8
 
+_AT_A_TIME: Final = 1 << 17
+"""Postings that fit into a processor's cache."""
 
-class Entries(NamedTuple):
-    """Postings of one term or of several, column by column."""
+Entries: TypeAlias = NDArray[np.uint32]
+"""Postings of one term or of several."""
 
-    slots: NDArray[np.int32]
-    """Numbers of the tools."""
 
-    steps: NDArray[np.uint8]
-    """Frequencies, in `STEPS`; more than 255 of them count as 255, which is saturated."""
+def entries_of(slots: NDArray[np.int64], steps: NDArray[np.int64], members: NDArray[np.int64]) -> Entries:
+    """Return a posting for each place of the arrays; frequencies count up to 255 steps, which is saturated."""
+    steps = np.minimum(steps, (1 << _STEP_BITS) - 1)
+    return (slots << _SLOT_SHIFT | steps << _MEMBER_BITS | members).astype(np.uint32)
 
-    members: NDArray[np.uint8]
-    """The members of the definition in which the term occurs, as bits."""
 
-    @classmethod
-    def of(cls, slots: NDArray[np.int64], steps: NDArray[np.int64], members: NDArray[np.int64]) -> Entries:
-        """Return entries, one for each place of the three arrays."""
-        steps = np.minimum(steps, _MOST_STEPS)
-        return cls(slots.astype(np.int32), steps.astype(np.uint8), members.astype(np.uint8))
+def slots_of(entries: Entries) -> NDArray[np.int64]:
+    """Return the slots of the tools."""
+    return np.right_shift(entries, _SLOT_SHIFT, dtype=np.int64)
 
-    @classmethod
-    def joined(cls, parts: Sequence[Entries]) -> Entries:
-        """Return the entries of all parts, one part after another."""
-        empty = np.zeros(0, dtype=np.uint8)
-        if not parts:
-            return cls(empty.astype(np.int32), empty, empty)
-        slots, steps, members = zip(*parts, strict=True)
-        return cls(np.concatenate(slots), np.concatenate(steps), np.concatenate(members))
 
-    def take(self, places: NDArray[np.integer] | slice) -> Entries:
-        """Return the entries at some places."""
-        return Entries(self.slots[places], self.steps[places], self.members[places])
+def steps_of(entries: Entries) -> NDArray[np.uint32]:
+    """Return the frequencies, in `STEPS`."""
+    return entries >> np.uint32(_MEMBER_BITS) & np.uint32((1 << _STEP_BITS) - 1)
+
+
+def members_of(entries: Entries) -> NDArray[np.uint32]:
+    """Return the members of the definitions in which the terms occur, as bits."""
+    return entries & np.uint32((1 << _MEMBER_BITS) - 1)
+
+
+@cache
+def members_in(bits: int) -> tuple[str, ...]:
+    """Return the members whose bits are set: those of `MEMBERS` from the lowest bit on."""
+    return tuple(member for place, member in enumerate(MEMBERS) if bits >> place & 1)
 
 
 class Found(NamedTuple):
@@ -66,12 +78,13 @@ class Found(NamedTuple):
     parts: Sequence[Entries]
     """In no order, but by slot in each part where the term is no stem of other words."""
 
-    def members_in(self, slots: NDArray[np.int32]) -> NDArray[np.uint8]:
+    def members_in(self, slots: NDArray[np.int64]) -> NDArray[np.uint32]:
         """Return for each of `slots` the members that have the term, as bits, where it is no stem of other words."""
-        bits = np.zeros(len(slots), dtype=np.uint8)
+        bits = np.zeros(len(slots), dtype=np.uint32)
         for part in self.parts:
-            places = np.minimum(part.slots.searchsorted(slots), len(part.slots) - 1)
-            bits |= np.where(part.slots[places] == slots, part.members[places], 0)
+            own = slots_of(part)
+            places = np.minimum(own.searchsorted(slots), len(own) - 1)
+            bits |= np.where(own[places] == slots, members_of(part)[places], 0)
         return bits
 
 
@@ -101,33 +114,14 @@ class Segment:
         order = np.argsort(cells, kind="stable")
         cells = cells[order]
         starts = np.flatnonzero(np.diff(cells, prepend=-1))
-        return cls(cells[starts], np.append(starts, len(cells)), entries.take(order))
-
-    def __len__(self) -> int:
-        return len(self.entries.slots)
-
-    def add_to(self, found: Sequence[list[Entries]], terms: NDArray[np.int64], stems: NDArray[np.int64]) -> None:
-        """Add the entries of `terms` to the lists of `found`, one for each: none, its own, and those that it shares.
-
-        Args:
-            found: The lists.
-            terms: Numbers of terms.
-            stems: For each of them the number of its stem, or a negative one where it has none but itself.
-        """
-        own, shared = terms << TERM_BITS, stems << TERM_BITS | terms
-        # A cell that is not there begins and ends at the same place.
-        edges = np.array([own, own + MOST, shared, shared + 1])
-        places: list[list[int]] = self.bounds[self.cells.searchsorted(edges)].tolist()
-        for parts, start, end, shared_start, shared_end in zip(found, *places, strict=True):
-            if start < end:
-                parts.append(self.entries.take(slice(start, end)))
-            if shared_start < shared_end:
-                parts.append(self.entries.take(slice(shared_start, shared_end)))
+        return cls(cells[starts], np.append(starts, len(cells)), entries[order])
 
     def terms_of(self, slot: int) -> NDArray[np.int64]:
         """Return the terms that one slot has, in order."""
-        places = np.flatnonzero(self.entries.slots == slot)
-        cells = self.cells[self.bounds.searchsorted(places, side="right") - 1]
+        starts = range(0, len(self.entries), _AT_A_TIME)
+        parts = [self.entries[start : start + _AT_A_TIME] >> _SLOT_SHIFT for start in starts]
+        places = [np.flatnonzero(slots == slot) + start for start, slots in zip(starts, parts, strict=True)]
+        cells = self.cells[self.bounds.searchsorted(np.concatenate(places), side="right") - 1]
         return np.unique(np.concatenate(_split(cells)))
 
     def containing(self, terms: int, kept: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
@@ -144,14 +138,13 @@ class Segment:
         counts = self._counts_in(kept)
         used = np.flatnonzero(counts)
         terms, forms = _split(self.cells[used])
-        entries = self.entries.take(np.flatnonzero(kept[self.entries.slots]))
-        entries = entries._replace(slots=new_slots[entries.slots].astype(np.int32))
+        left = self.entries[kept[slots_of(self.entries)]]
+        rest = left & (1 << _SLOT_SHIFT) - 1
+        entries = (new_slots[slots_of(left)] << _SLOT_SHIFT | rest).astype(np.uint32)
         return Segment(new_terms[terms] << TERM_BITS | new_terms[forms], _bounds(counts[used]), entries)
 
     def _counts_in(self, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
-        if not len(self.cells):
-            return np.diff(self.bounds)
-        return np.add.reduceat(kept[self.entries.slots], self.bounds[:-1], dtype=np.int64)
+        return np.add.reduceat(kept[slots_of(self.entries)], self.bounds[:-1], dtype=np.int64)
 
 
 def joined(segments: Sequence[Segment]) -> Segment:
@@ -169,14 +162,11 @@ def joined(segments: Sequence[Segment]) -> Segment:
         counts[places] += own
     bounds = _bounds(counts)
     filled = bounds[:-1].copy()
-    total = int(bounds[-1])
-    columns = Entries(np.empty(total, np.int32), np.empty(total, np.uint8), np.empty(total, np.uint8))
+    entries = np.empty(int(bounds[-1]), dtype=np.uint32)
     for segment, places, own in zip(segments, own_places, own_counts, strict=True):
-        at = ragged(filled[places], own)
-        for column, values in zip(columns, segment.entries, strict=True):
-            column[at] = values
+        entries[ragged(filled[places], own)] = segment.entries
         filled[places] += own
-    return Segment(cells, bounds, columns)
+    return Segment(cells, bounds, entries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,31 +177,36 @@ class Postings:
     """By number of a term, the number of its stem, which may be the same, or a negative one where it has none."""
 
     segments: tuple[Segment, ...] = ()
+    """None of them is empty."""
 
     def with_added(self, added: Segment) -> Postings:
         """Return an index that has these postings too, of slots that are greater than those that this one has."""
-        if not len(added):
+        size = len(added.entries)
+        if not size:
             return self
         first = len(self.segments)
-        size = len(added)
-        while first and len(self.segments[first - 1]) < _RATIO * size:
+        while first and len(self.segments[first - 1].entries) < _RATIO * size:
             first -= 1
-            size += len(self.segments[first])
+            size += len(self.segments[first].entries)
         return Postings(self.stems, (*self.segments[:first], joined([*self.segments[first:], added])))
 
     def of(self, terms: Sequence[int]) -> list[Found]:
-        """Return the postings of each of `terms`."""
+        """Return the postings of each of `terms`: its own, and those that it shares with its stem."""
         numbers = np.array(terms, dtype=np.int64)
         stems = np.array([self.stems[term] for term in terms], dtype=np.int64)
         stems[stems == numbers] = -1
+        own, shared = numbers << TERM_BITS, stems << TERM_BITS | numbers
+        # A cell that is not there begins and ends at the same place.
+        edges = np.array([own, own + MOST_TERMS, shared, shared + 1])
         found: list[list[Entries]] = [[] for _ in terms]
         for segment in self.segments:
-            segment.add_to(found, numbers, stems)
-        return [Found(sum([len(part.slots) for part in parts]), parts) for parts in found]
-
-    def slots_of(self, terms: Sequence[int]) -> NDArray[np.int32]:
-        """Return the slots that have one of `terms`, of which none is the stem of other words, in order."""
-        return np.unique(Entries.joined([part for found in self.of(terms) for part in found.parts]).slots)
+            places: list[list[int]] = segment.bounds[segment.cells.searchsorted(edges)].tolist()
+            for parts, start, end, shared_start, shared_end in zip(found, *places, strict=True):
+                if start < end:
+                    parts.append(segment.entries[start:end])
+                if shared_start < shared_end:
+                    parts.append(segment.entries[shared_start:shared_end])
+        return [Found(sum(map(len, parts)), parts) for parts in found]
 
     def counts(self, terms: int, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return by number of a term, up to `terms`, how many of the slots that are `kept` have it."""
@@ -229,13 +224,13 @@ class Postings:
 
         Both give new numbers in the order of the old ones; `stems` has the numbers of the new stems.
         """
-        left = [own for segment in self.segments if len(own := segment.only(kept, terms, slots))]
+        left = [own for segment in self.segments if len((own := segment.only(kept, terms, slots)).entries)]
         return Postings(stems, (joined(left),) if left else ())
 
 
 def _split(cells: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the numbers of the terms of cells, and those of their forms."""
-    return cells >> TERM_BITS, cells & (MOST - 1)
+    return cells >> TERM_BITS, cells & (MOST_TERMS - 1)
 
 
 def _bounds(lengths: NDArray[np.int64]) -> NDArray[np.int64]:

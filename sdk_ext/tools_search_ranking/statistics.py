@@ -56,39 +56,38 @@ class Statistics:
     def of(cls, documents: Documents, names: Collection[str] | None) -> Statistics:
         """Count over the tools of these names; names that are not in the index are passed over."""
         if names is None:
-            visible, count, containing = documents.roster.present, len(documents.roster), documents.containing
+            visible, containing = documents.roster.present, documents.containing
         else:
             visible = documents.roster.mask(names)
-            count, containing = int(np.count_nonzero(visible)), documents.containing_in(visible)
+            containing = documents.containing_in(visible)
+        count = int(np.count_nonzero(visible))
         idf = np.where(containing > 0, _idf(containing, count), 0.0)
         distinct = max(count / _alike(containing), 1.0)
-        lengths = documents.lengths if visible is None else documents.lengths[visible]
+        lengths = documents.lengths[visible]
         average = float(lengths.sum()) / len(lengths) if lengths.any() else 1.0
         relative = 1 - _LENGTH_PENALTY + _LENGTH_PENALTY * documents.lengths / average
         name_idf = np.bincount(documents.name_slots, idf[documents.name_stems], len(documents.lengths))
         return cls(
-            visible=visible,
+            visible=None if count == len(visible) else visible,
             idf=idf,
-            rarest=_idf_of_unknown(count),
+            rarest=float(_idf(0, count)),
             distinct=distinct,
-            rarest_of_distinct=_idf_of_unknown(distinct),
+            rarest_of_distinct=float(_idf(0, distinct)),
             saturation=STEPS * SATURATION * relative,
             name_idf=np.where(name_idf > 0, name_idf, 1.0),
         )
 
 
-def _idf(containing: NDArray[np.int64], count: float) -> NDArray[np.float64]:
+def _idf(containing: NDArray[np.int64] | int, count: float) -> NDArray[np.float64]:
     """Return log(1 + (N - n + 0.5) / (n + 0.5)), which is positive however common a word is.
+
+    `containing`, n, is a number or an array of them.
 
     The form of Lucene's BM25Similarity, after Robertson and Zaragoza, "The Probabilistic Relevance Framework" (2009).
     Values are multiples of 2 to the power of -24, so that their sums are the same in any order.
     """
-    exact = np.log1p((count - containing + 0.5) / (containing + 0.5))
+    exact: NDArray[np.float64] = np.log1p((count - containing + 0.5) / (containing + 0.5))
     return np.round(exact * _IDF_STEPS) / _IDF_STEPS
-
-
-def _idf_of_unknown(count: float) -> float:
-    return float(_idf(np.zeros(1, dtype=np.int64), count)[0])
 
 
 def _alike(containing: NDArray[np.int64]) -> int:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from typing import Any, Final, Literal
 
 __all__ = [
@@ -56,25 +55,18 @@ class Requirement:
 
     id: str
     """Such as `R-LIM-02`; never given to another sentence."""
-
     section: str
     """Anchor of the heading in `draft/tools-search.md` under which the sentence stands, such as `#request`."""
-
     level: Level
     role: Role
-
     text: str
     """The sentence as the draft has it, white space collapsed and emphasis removed."""
-
     checks: tuple[str, ...] = ()
     """Ids of the checks that decide it; empty where it is excluded."""
-
     excluded: str | None = None
     """Why no check decides it; `None` where one does."""
-
     kind: Kind | None = None
     """The kind of exclusion; `None` where it is not excluded."""
-
     planned: str | None = None
     """Id of the check that a later release is to have, for a gap of the suite."""
 
@@ -85,16 +77,12 @@ class BaseRule:
 
     id: str
     """Such as `B-MSG-01`; never given to another rule."""
-
     links: Mapping[str, str]
     """Where the published specification has it, by protocol revision, the newest first."""
-
     level: Level
     role: Role
-
     text: str
     """The rule in our own words."""
-
     checks: tuple[str, ...]
     """Ids of the checks that decide it, in the eras of `links`."""
 
@@ -105,15 +93,11 @@ class Advice:
 
     id: str
     """Of the sentence of the first edition that became this advice, such as `R-PAG-06`."""
-
     place: str
     """File and heading of the guide, such as `guides/servers.md#cursors`."""
-
     role: Role
-
     text: str
     """The sentence as the guide has it, white space collapsed and emphasis removed."""
-
     checks: tuple[str, ...]
     """Ids of the checks that watch it."""
 
@@ -124,11 +108,9 @@ class Example:
 
     type: str
     """Name in `$defs` of the schema."""
-
     valid: bool
     name: str
     """File name without its suffix: what the example shows."""
-
     value: Any
 
 
@@ -137,68 +119,64 @@ def _read(name: str) -> str:
     return _DATA.joinpath(name).read_text(encoding="utf-8")
 
 
-@cache
-def _rows() -> dict[str, Any]:
-    from yaml import safe_load  # comes with the extra of the judge; who wants the schema alone does without
-
-    return safe_load(_read("requirements.yaml"))
-
-
 def schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of every shape, as a fresh value."""
     return json.loads(_read("schema.json"))
 
 
+@cache
+def _document() -> dict[str, Any]:
+    from yaml import safe_load  # comes with the extra of the judge; who wants the schema alone does without
+
+    return safe_load(_read("requirements.yaml"))
+
+
+def _rows(kind: str) -> list[dict[str, Any]]:
+    """Return the rows of a kind, in which `check`, one or a list, has become the tuple `checks`."""
+    rows: list[dict[str, Any]] = []
+    for row in _document()[kind]:
+        members = dict(row)
+        check: str | list[str] = members.pop("check", [])
+        rows.append({**members, "checks": (check,) if isinstance(check, str) else tuple(check)})
+    return rows
+
+
 def requirements() -> list[Requirement]:
     """Return the rows of `requirements.yaml`, in the order of the draft."""
-    return [_requirement(row) for row in _rows()["requirements"]]
+    return [Requirement(**row) for row in _rows("requirements")]
 
 
 def base_rules() -> list[BaseRule]:
     """Return the rows of `requirements.yaml` that come from the base protocol."""
-    document = _rows()
-    return [_base_rule(row, document["base_url"]) for row in document["base"]]
+    url, rules = _document()["base_url"], list[BaseRule]()
+    for row in _rows("base"):
+        sections: dict[str, str] = row.pop("section")
+        links = {revision: f"{url}/{revision}/{section}" for revision, section in sections.items()}
+        rules.append(BaseRule(links=links, **row))
+    return rules
 
 
 def advice() -> list[Advice]:
     """Return the sentences of the guides that checks watch."""
-    return [Advice(checks=_checks(row), **_without(row, "check")) for row in _rows()["advice"]]
+    return [Advice(**row) for row in _rows("advice")]
 
 
 def retired() -> dict[str, str]:
     """Return, by id, why a row of the first edition is no more, or the id of the row that says the same."""
-    return dict(_rows()["retired"])
-
-
-def _requirement(row: dict[str, Any]) -> Requirement:
-    return Requirement(checks=_checks(row), **_without(row, "check"))
-
-
-def _base_rule(row: dict[str, Any], url: str) -> BaseRule:
-    links = {revision: f"{url}/{revision}/{section}" for revision, section in row["section"].items()}
-    return BaseRule(checks=_checks(row), links=links, **_without(row, "check", "section"))
-
-
-def _checks(row: dict[str, Any]) -> tuple[str, ...]:
-    check: str | list[str] = row.get("check", [])
-    return (check,) if isinstance(check, str) else tuple(check)
-
-
-def _without(row: dict[str, Any], *members: str) -> dict[str, Any]:
-    return {member: value for member, value in row.items() if member not in members}
+    return dict(_document()["retired"])
 
 
 def examples() -> list[Example]:
     """Return every file of `examples/<type>/{valid,invalid}/`, ordered by type, then validity, then name."""
     found = [
-        _example(kind.name, folder.name, file)
+        Example(
+            type=kind.name,
+            valid=folder.name == "valid",
+            name=file.name.removesuffix(".json"),
+            value=json.loads(file.read_text(encoding="utf-8")),
+        )
         for kind in _DATA.joinpath("examples").iterdir()
         for folder in kind.iterdir()
         for file in folder.iterdir()
     ]
     return sorted(found, key=lambda example: (example.type, not example.valid, example.name))
-
-
-def _example(kind: str, folder: str, file: Traversable) -> Example:
-    value = json.loads(file.read_text(encoding="utf-8"))
-    return Example(type=kind, valid=folder == "valid", name=file.name.removesuffix(".json"), value=value)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import yaml
 
 from tools_search_spec.sentences import Sentence, normative_sentences, sentences
-
-__all__ = ["disagreements"]
 
 _FOLDER: Final = "spec/"
 _DRAFT: Final = "spec/draft/tools-search.md"
@@ -20,7 +18,7 @@ _ROWS: Final = "spec/tools_search_spec/requirements.yaml"
 def disagreements(draft: str, guides: Mapping[str, str], rows: str) -> list[str]:
     """Return what is wrong between draft, guides and the text of `requirements.yaml`, each with file and line.
 
-    A normative sentence without a row comes with the row to paste, in which `???` stands for what has to be thought of.
+    A normative sentence without a row comes with the row to paste, in which `???` marks what to fill in.
 
     Args:
         draft: Text of the draft.
@@ -29,40 +27,32 @@ def disagreements(draft: str, guides: Mapping[str, str], rows: str) -> list[str]
     """
     held = yaml.safe_load(rows)
     required: list[dict[str, Any]] = held["requirements"]
-    normative = _by_text(normative_sentences(draft))
+    normative = {sentence.text: sentence for sentence in normative_sentences(draft)}
     known = {row["text"] for row in required}
     problems = [_missing(sentence, required, rows) for text, sentence in normative.items() if text not in known]
     for row in required:
         problems += _stale(row, row["section"], _DRAFT, normative, rows)
-    of_guides = {path: _by_text(sentences(text)) for path, text in guides.items()}
+    of_guides = {path: {sentence.text: sentence for sentence in sentences(text)} for path, text in guides.items()}
     for row in held["advice"]:
         path, mark, heading = row["place"].partition("#")
         problems += _stale(row, mark + heading, _FOLDER + path, of_guides.get(path, {}), rows)
     return problems
 
 
-def _by_text(found: Iterable[Sentence]) -> dict[str, Sentence]:
-    return {sentence.text: sentence for sentence in found}
-
-
 def _missing(sentence: Sentence, held: list[dict[str, Any]], rows: str) -> str:
+    next_id = "R-???-01"
+    if areas := [row["id"].rpartition("-")[0] for row in held if row["section"] == sentence.section]:
+        # The number after the last one of the section's area, advice and retired rows included.
+        next_id = f"{areas[-1]}-{max(map(int, re.findall(rf'{areas[-1]}-([0-9]+)', rows))) + 1:02}"
     return (
         f"{_DRAFT}:{sentence.line} has no row; add to {_ROWS}:\n"
-        f"  - id: {_next_id(sentence.section, held, rows)}\n"
+        f"  - id: {next_id}\n"
         f"    section: '{sentence.section}'\n"
         f"    level: {sentence.keywords[0]}\n"
         f"    role: {'client' if 'client' in sentence.text.lower().split('must')[0] else 'server'}\n"
         f"    text: '{sentence.text.replace(chr(39), chr(39) * 2)}'\n"
         f"    check: tools-search-???"
     )
-
-
-def _next_id(section: str, held: list[dict[str, Any]], rows: str) -> str:
-    """Return the number after the last one of the section's area, advice and retired rows included."""
-    areas = [row["id"].rpartition("-")[0] for row in held if row["section"] == section]
-    if not areas:
-        return "R-???-01"
-    return f"{areas[-1]}-{max(map(int, re.findall(rf'{areas[-1]}-([0-9]+)', rows))) + 1:02}"
 
 
 def _stale(row: dict[str, Any], section: str, document: str, known: Mapping[str, Sentence], rows: str) -> list[str]:

@@ -15,8 +15,6 @@ from typing import Final
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-__all__ = ["Fence", "Sentence", "anchors", "fences", "normative_sentences", "sentences"]
-
 _KEYWORD: Final = re.compile(r"\b(?:MUST|SHALL|SHOULD)(?: NOT)?\b|\b(?:NOT )?(?:RECOMMENDED|REQUIRED)\b")
 _QUOTED: Final = re.compile(r'"[^"]*"')
 _CODE: Final = re.compile(r"`[^`]*`")
@@ -30,13 +28,10 @@ class Sentence:
 
     line: int
     """Line of the Markdown, counted from 1, on which its paragraph begins."""
-
     section: str
     """Anchor of the nearest heading above it, such as `#request`."""
-
     text: str
     """The sentence without emphasis and links, white space collapsed; code keeps its backticks."""
-
     keywords: tuple[str, ...]
     """The BCP 14 words in it, in order; none where it binds nobody."""
 
@@ -47,7 +42,6 @@ class Fence:
 
     line: int
     """Line of the Markdown, counted from 1, on which it begins."""
-
     language: str
     text: str
 
@@ -87,33 +81,22 @@ def _blocks(markdown: str) -> Iterator[tuple[str, int, str]]:
         if token.type in ("heading_open", "paragraph_open", "th_open", "td_open"):
             kind, line = token.type.removesuffix("_open"), _line(token) or line
         elif token.type == "inline":
-            yield kind, line, " ".join(_plain(token.children or []).split())
+            pieces = {"code_inline": "`{}`", "softbreak": " ", "hardbreak": " "}
+            children = token.children or []
+            text = "".join(pieces.get(child.type, "{}").format(child.content) for child in children)
+            yield kind, line, " ".join(text.split())
 
 
 def _parse(markdown: str) -> list[Token]:
-    return MarkdownIt("commonmark").enable("table").parse(_without_front_matter(markdown))
-
-
-def _without_front_matter(markdown: str) -> str:
-    """Blank out the lines between the dashes at the top, so that line numbers stay."""
-    if not markdown.startswith("---\n"):
-        return markdown
-    end = markdown.index("\n---\n", 3) + len("\n---\n")
-    return "\n" * markdown.count("\n", 0, end) + markdown[end:]
+    if markdown.startswith("---\n"):
+        # The front matter becomes blank lines, so that line numbers stay.
+        end = markdown.index("\n---\n", 3) + len("\n---\n")
+        markdown = "\n" * markdown.count("\n", 0, end) + markdown[end:]
+    return MarkdownIt("commonmark").enable("table").parse(markdown)
 
 
 def _line(token: Token) -> int:
     return token.map[0] + 1 if token.map else 0
-
-
-def _plain(children: list[Token]) -> str:
-    return "".join(_piece(child) for child in children)
-
-
-def _piece(token: Token) -> str:
-    if token.type == "code_inline":
-        return f"`{token.content}`"
-    return " " if token.type in ("softbreak", "hardbreak") else token.content
 
 
 def _split(text: str) -> Iterator[str]:

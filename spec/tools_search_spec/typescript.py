@@ -13,12 +13,10 @@ import json
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from tools_search_spec import EXTENSION_ID, schema
-
-__all__ = ["declaration", "declared_names", "typescript"]
 
 _Schema = Mapping[str, Any]
 
@@ -75,26 +73,17 @@ def _is_base(shape: _Schema) -> bool:
 
 def _members(shape: _Schema, *, indent: str, is_open: bool) -> str:
     """Return the members in braces; where `is_open`, the objects in them admit other members, as tools' schemas do."""
-    inner = indent + "  "
-    required = shape.get("required", [])
-    blocks = [
-        f"{_comment(member, indent=inner)}{inner}{_key(name)}{'' if name in required else '?'}: "
-        f"{_expression(member, indent=inner, is_open=is_open)};\n"
-        for name, member in shape["properties"].items()
-    ]
+    inner, required = indent + "  ", shape.get("required", [])
+    lines = ""
+    for name, member in shape["properties"].items():
+        comment = _comment(member, indent=inner)
+        key = name if _PLAIN_NAME.fullmatch(name) else json.dumps(name)
+        kind = _expression(member, indent=inner, is_open=is_open)
+        blank = "\n" if comment and lines else ""
+        lines += f"{blank}{comment}{inner}{key}{'' if name in required else '?'}: {kind};\n"
     if is_open and indent:
-        blocks.append(f"{inner}[key: string]: unknown;\n")
-    return "{\n" + "".join(_separated(blocks)) + indent + "}"
-
-
-def _separated(blocks: list[str]) -> Iterator[str]:
-    """Put a blank line before each member that carries a comment, but for the first."""
-    for position, block in enumerate(blocks):
-        yield f"\n{block}" if position and block.lstrip().startswith("/**") else block
-
-
-def _key(name: str) -> str:
-    return name if _PLAIN_NAME.fullmatch(name) else json.dumps(name)
+        lines += f"{inner}[key: string]: unknown;\n"
+    return "{\n" + lines + indent + "}"
 
 
 def _reference(shape: _Schema) -> str:

@@ -8,12 +8,12 @@ from mcp_ext_tools_search.client.errors import (
     ToolsSearchNotAdvertisedError,
     retry_after,
 )
-from mcp_ext_tools_search.client.for_models import is_for_model, is_pinned
 from mcp_ext_tools_search.client.listing import ListedPage, list_page
 from mcp_ext_tools_search.client.search import (
     TOOLS_SEARCH,
     Target,
     hit_metadata,
+    is_for_model,
     iter_pages,
     iter_tools,
     read_pages,
@@ -33,7 +33,6 @@ __all__ = [
     "absorb",
     "hit_metadata",
     "is_for_model",
-    "is_pinned",
     "iter_pages",
     "iter_tools",
     "list_page",

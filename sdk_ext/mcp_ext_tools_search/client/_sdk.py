@@ -30,17 +30,18 @@ _ANSWERABLE: Final = frozenset({"elicitation", "roots", "sampling"})
 """Client capabilities that say what a server may ask back."""
 
 
-def absorb(session: ClientSession, tools: Sequence[Tool]) -> list[Tool]:
+def absorb(session: ClientSession, tools: Sequence[Tool], *, complete: bool = False) -> list[Tool]:
     """Make `tools` callable without being listed, and return those that may be called.
 
-    On modern connections a tool with an invalid `x-mcp-header` is left out, as it is from `tools/list`. Where the SDK
-    has no such method any more, searching goes on without it.
+    Where they are the `complete` list of the server, all others are forgotten. On modern connections a tool with an
+    invalid `x-mcp-header` is left out, as it is from `tools/list`. Where the SDK has no such method any more, searching
+    goes on without it.
     """
     absorb_listing: Callable[..., ListToolsResult] | None = getattr(session, "_absorb_tool_listing", None)
     if absorb_listing is None:
         logger.warning("this SDK takes no tools that were not listed: calls will list them first")
         return list(tools)
-    return absorb_listing(ListToolsResult(tools=list(tools)), complete=False).tools
+    return absorb_listing(ListToolsResult(tools=list(tools)), complete=complete).tools
 
 
 async def raw_request(

@@ -40,40 +40,27 @@ async def list_page(client: Client, cursor: str | None) -> ListedPage:
         MCPError: The server refused or is gone.
     """
     version = client.protocol_version
-    raw = await raw_request(client, _METHOD, {} if cursor is None else {"cursor": cursor}, seconds=None)
-    page = _of_this_era(raw, is_modern=version in MODERN_PROTOCOL_VERSIONS)
+    page = await raw_request(client, _METHOD, {} if cursor is None else {"cursor": cursor}, seconds=None)
+    if version not in MODERN_PROTOCOL_VERSIONS:
+        page = {name: value for name, value in page.items() if name not in MODERN_ONLY}
+    elif isinstance(ttl := page.get("ttlMs"), int | float) and ttl < 0:  # no lifetime, as for the SDK
+        page = page | {"ttlMs": 0}
     listed: object = page.get("tools")
-    count = len(cast("list[Any]", listed)) if isinstance(listed, list) else 0
-    result = _read(page, version)
-    result.tools = absorb(client.session, result.tools)
-    return ListedPage(result, count - len(result.tools))
-
-
-def _of_this_era(raw: dict[str, Any], *, is_modern: bool) -> dict[str, Any]:
-    """Return the page with the members that count on this connection; a negative lifetime is none, as for the SDK."""
-    if not is_modern:
-        return {name: value for name, value in raw.items() if name not in MODERN_ONLY}
-    ttl = raw.get("ttlMs")
-    if isinstance(ttl, int | float) and ttl < 0:
-        return raw | {"ttlMs": 0}
-    return raw
-
-
-def _read(page: dict[str, Any], version: str) -> ListToolsResult:
-    """Return the page, if need be without the definitions that `version` forbids."""
+    entries = cast("list[Any]", listed) if isinstance(listed, list) else []
     try:
-        return _valid(page, version)
+        result = _valid(page, version)
     except ValidationError:
-        if not isinstance(page.get("tools"), list):
+        if not isinstance(listed, list):
             raise
-    result = _valid(page | {"tools": []}, version)
-    for entry in cast("list[Any]", page["tools"]):
-        try:
-            result.tools += _valid(page | {"tools": [entry]}, version).tools
-        except ValidationError as error:
-            place = ".".join(map(str, error.errors(include_input=False, include_url=False)[0]["loc"][2:]))
-            logger.info("a tool is left out: its definition is invalid at %r", place)
-    return result
+        result = _valid(page | {"tools": []}, version)
+        for entry in entries:
+            try:
+                result.tools += _valid(page | {"tools": [entry]}, version).tools
+            except ValidationError as error:
+                place = ".".join(map(str, error.errors(include_input=False, include_url=False)[0]["loc"][2:]))
+                logger.info("a tool is left out: its definition is invalid at %r", place)
+    result.tools = absorb(client.session, result.tools)
+    return ListedPage(result, len(entries) - len(result.tools))
 
 
 def _valid(page: dict[str, Any], version: str) -> ListToolsResult:

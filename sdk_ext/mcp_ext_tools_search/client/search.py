@@ -56,34 +56,31 @@ class _AnyResult(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-def session_of(target: Target) -> ClientSession:
-    """Return the session that requests go through."""
-    return target.session if isinstance(target, Client) else target
-
-
 def server_settings(target: Target) -> ServerSettings | None:
     """Return the settings that the server advertises, or `None` if it offers no search.
 
     A legacy server may advertise at either of two places. Invalid members are left out, since a bad hint is no reason
     not to search.
     """
-    stated = advertised(session_of(target))
-    return None if stated is None else _valid_settings(stated)
+    stated = _advertised(target.session if isinstance(target, Client) else target)
+    if stated is None:
+        return None
+    try:
+        return ServerSettings.model_validate(stated, by_name=False)
+    except ValidationError as error:
+        wrong = {detail["loc"][0] for detail in error.errors(include_input=False, include_url=False)}
+        valid = {name: value for name, value in stated.items() if name not in wrong}
+        return ServerSettings.model_validate(valid, by_name=False)
 
 
-def advertised(session: ClientSession) -> dict[str, Any] | None:
-    """Return the settings as the server advertises them, or `None` if it offers no search."""
+def _advertised(session: ClientSession) -> dict[str, Any] | None:
     capabilities = session.server_capabilities
     if capabilities is None:
         return None
     places = [capabilities.extensions]
     if session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         places.append(capabilities.experimental)
-    for place in places:
-        settings: object = (place or {}).get(EXTENSION_ID)
-        if isinstance(settings, dict):
-            return settings
-    return None
+    return next((own for place in places if isinstance(own := (place or {}).get(EXTENSION_ID), dict)), None)
 
 
 async def search_tools(
@@ -115,11 +112,18 @@ async def search_tools(
         MCPError: An error response, a timeout (-32001) or a closed connection (-32000). `retry_after` returns when
             to search again if the server is too busy.
     """
-    session = session_of(target)
-    if advertised(session) is None:
+    session = target.session if isinstance(target, Client) else target
+    if _advertised(session) is None:
         raise ToolsSearchNotAdvertisedError
+    given = {"query": query, "limit": limit, "cursor": cursor}
+    try:
+        params = SearchToolsRequestParams.model_validate(
+            {k: v for k, v in given.items() if k == "query" or v is not None}
+        )
+    except ValidationError as error:
+        raise InvalidSearchRequestError(_reason(error)) from error
     answer = await session.send_request(
-        _request(query, limit, cursor), _AnyResult, request_read_timeout_seconds=timeout, progress_callback=progress
+        SearchToolsRequest(params=params), _AnyResult, request_read_timeout_seconds=timeout, progress_callback=progress
     )
     result = _read(answer.model_extra or {}, is_modern=session.protocol_version in MODERN_PROTOCOL_VERSIONS)
     once = {tool.name: tool for tool in reversed(result.tools)}  # the first of a name counts
@@ -134,6 +138,18 @@ def hit_metadata(tool: Tool) -> HitMetadata | None:
         return HitMetadata.model_validate((tool.meta or {}).get(EXTENSION_ID), by_name=False)
     except ValidationError:
         return None
+
+
+def is_for_model(tool: Tool) -> bool:
+    """Whether a tool may be offered to a model, or called for one.
+
+    MCP Apps (`io.modelcontextprotocol/ui`): a host must leave a tool out of the list of its model where
+    `_meta.ui.visibility` does not include `"model"`; where it is omitted, a tool is for both. An empty array includes
+    nothing. What is no array, or stands in a `ui` that is no object, is no visibility and hides nothing.
+    """
+    ui = (tool.meta or {}).get("ui")
+    visibility = cast("dict[str, Any]", ui).get("visibility") if isinstance(ui, dict) else None
+    return not isinstance(visibility, list) or "model" in visibility
 
 
 async def read_pages(
@@ -246,24 +262,6 @@ async def _patiently(ask: Callable[[], Awaitable[SearchToolsResult]], patience: 
         await anyio.sleep(wait)
 
 
-def _valid_settings(settings: dict[str, Any]) -> ServerSettings:
-    try:
-        return ServerSettings.model_validate(settings, by_name=False)
-    except ValidationError as error:
-        wrong = {detail["loc"][0] for detail in error.errors(include_input=False, include_url=False)}
-        valid = {name: value for name, value in settings.items() if name not in wrong}
-        return ServerSettings.model_validate(valid, by_name=False)
-
-
-def _request(query: str, limit: int | None, cursor: str | None) -> SearchToolsRequest:
-    optional = {"limit": limit, "cursor": cursor}
-    given = {"query": query} | {name: value for name, value in optional.items() if value is not None}
-    try:
-        return SearchToolsRequest(params=SearchToolsRequestParams.model_validate(given))
-    except ValidationError as error:
-        raise InvalidSearchRequestError(_reason(error)) from error
-
-
 def _read(raw: dict[str, Any], *, is_modern: bool) -> SearchToolsResult:
     """Return what can be used of a result; members of the modern protocol count for nothing on a legacy connection."""
     ignored = () if is_modern else MODERN_ONLY
@@ -277,18 +275,14 @@ def _read(raw: dict[str, Any], *, is_modern: bool) -> SearchToolsResult:
         listed = raw.get("tools")
         if not isinstance(listed, list) or wrong & _NEEDED - {"tools"}:
             raise InvalidSearchResultError(_reason(error)) from error
-    tools = [entry for entry in cast("list[Any]", listed) if _is_tool(entry)]
     kept = {name: value for name, value in raw.items() if name not in wrong}
-    return SearchToolsResult.model_validate({**kept, "tools": tools}, by_name=False)
-
-
-def _is_tool(entry: object) -> bool:
-    try:
-        Tool.model_validate(entry, by_name=False)
-    except ValidationError as error:
-        logger.info("a tool is left out: its definition is invalid: %s", _reason(error))
-        return False
-    return True
+    result = SearchToolsResult.model_validate({**kept, "tools": []}, by_name=False)
+    for entry in cast("list[Any]", listed):
+        try:
+            result.tools.append(Tool.model_validate(entry, by_name=False))
+        except ValidationError as error:
+            logger.info("a tool is left out: its definition is invalid: %s", _reason(error))
+    return result
 
 
 def _reason(error: ValidationError) -> str:

@@ -8,7 +8,7 @@ from mcp_ext_tools_search.ranking.interface import (
     Ranker,
     SlowRanker,
     ToolIndex,
-    UpdatableIndex,
+    distinct_hits,
 )
 from mcp_ext_tools_search.ranking.simple import SimpleRanker
 
@@ -20,7 +20,7 @@ __all__ = [
     "SimpleRanker",
     "SlowRanker",
     "ToolIndex",
-    "UpdatableIndex",
+    "distinct_hits",
     "floored",
     "with_floor",
 ]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any, Final, NamedTuple, cast
 
 from mcp_types import Tool
@@ -81,34 +80,22 @@ class Field(NamedTuple):
 
 def fields(tool: Tool) -> list[Field]:
     """Return the texts of `tool` that are searched."""
-    first, rest = _first_sentence((tool.description or "")[:LONGEST_TEXT])
-    found = [
-        Field(_NAME, (tool.name[:LONGEST_TEXT],)),
-        Field(_SENTENCE, (first,)),
-        Field(_DESCRIPTION, (rest,)),
-        Field(_SCHEMA, [text[:LONGEST_TEXT] for text in _schema_texts(tool.input_schema)]),
+    description = (tool.description or "")[:LONGEST_TEXT].strip()
+    end = found.end() if (found := _SENTENCE_END.search(description)) else len(description)
+    read: list[tuple[int, Sequence[str]]] = [
+        (_NAME, (tool.name,)),
+        (_SENTENCE, (description[:end],)),
+        (_DESCRIPTION, (description[end:],)),
+        (_SCHEMA, _schema_texts(tool.input_schema)),
     ]
     if tool.title:
-        found.append(Field(_TITLE, (tool.title[:LONGEST_TEXT],)))
+        read.append((_TITLE, (tool.title,)))
     elif tool.annotations and tool.annotations.title:
-        found.append(Field(_ANNOTATED, (tool.annotations.title[:LONGEST_TEXT],)))
+        read.append((_ANNOTATED, (tool.annotations.title,)))
     if tool.meta:
-        found.append(Field(_LABELS, [text[:LONGEST_TEXT] for text in _labels(tool.meta)]))
-        about = published_metadata(tool.meta).get("categoryDescription")
-        found.append(Field(_CATEGORY, [text[:LONGEST_TEXT] for text in _texts((about,))]))
-    return found
-
-
-@cache
-def members_in(bits: int) -> tuple[str, ...]:
-    """Return the members whose bits are set: those of `MEMBERS` from the lowest bit on."""
-    return tuple(member for place, member in enumerate(MEMBERS) if bits >> place & 1)
-
-
-def _first_sentence(description: str) -> tuple[str, str]:
-    description = description.strip()
-    end = _SENTENCE_END.search(description)
-    return (description[: end.end()], description[end.end() :]) if end else (description, "")
+        read.append((_LABELS, _labels(tool.meta)))
+        read.append((_CATEGORY, _texts((published_metadata(tool.meta).get("categoryDescription"),))))
+    return [Field(kind, [text[:LONGEST_TEXT] for text in texts]) for kind, texts in read]
 
 
 def _schema_texts(schema: object) -> list[str]:

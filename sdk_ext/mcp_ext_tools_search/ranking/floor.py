@@ -6,11 +6,11 @@ that has every term of the query is among the matches.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from mcp_types import Tool
 
-from mcp_ext_tools_search.ranking.interface import FloorKeeper, Hit, Ranker, ToolIndex, UpdatableIndex
+from mcp_ext_tools_search.ranking.interface import FloorKeeper, Hit, Ranker, ToolIndex
 from mcp_ext_tools_search.ranking.terms import terms, tool_terms, trimmed
 
 
@@ -22,15 +22,11 @@ class Floor:
     """
 
     def __init__(self, tools: Sequence[Tool]) -> None:
-        self._terms: dict[str, dict[str, frozenset[str]]] = {}
+        self._terms = {tool.name: tool_terms(tool) for tool in tools}
         self._having: dict[str, set[str]] = {}
-        self._add({tool.name: tool_terms(tool) for tool in tools})
-
-    def updated(self, removed: Collection[str], added: Sequence[Tool]) -> Floor:
-        """Return the floor of a catalog without the tools named in `removed` and with `added`."""
-        floor = Floor(added)
-        floor._add({name: own for name, own in self._terms.items() if name not in removed})
-        return floor
+        for name, members in self._terms.items():
+            for term in frozenset[str]().union(*members.values()):
+                self._having.setdefault(term, set()).add(name)
 
     def under(self, query: str, hits: Sequence[Hit], visible: Collection[str] | None = None) -> Sequence[Hit]:
         """Return `hits` with the floor under them: the same object where nothing is missing.
@@ -41,24 +37,15 @@ class Floor:
         wanted = frozenset(terms(query))
         having = [self._having.get(term, set[str]()) for term in wanted]
         matching = set[str].intersection(*having) if having else set[str]()
-        if missing := sorted(self._visible(matching, visible).difference(hit.name for hit in hits)):
+        matching = {name for name in matching if visible is None or name in visible}
+        if missing := sorted(matching.difference(hit.name for hit in hits)):
             score = hits[-1].score if hits else 1.0
             hits = [*hits, *(Hit(name, score, self._matched(name, wanted)) for name in missing)]
         exact = trimmed(query)
-        return led_by(exact, hits) if self._visible({exact} & self._terms.keys(), visible) else hits
-
-    def _add(self, terms_by_name: Mapping[str, dict[str, frozenset[str]]]) -> None:
-        self._terms.update(terms_by_name)
-        for name, members in terms_by_name.items():
-            for term in frozenset[str]().union(*members.values()):
-                self._having.setdefault(term, set()).add(name)
+        return led_by(exact, hits) if exact in self._terms and (visible is None or exact in visible) else hits
 
     def _matched(self, name: str, wanted: frozenset[str]) -> tuple[str, ...]:
         return tuple(member for member, own in self._terms[name].items() if wanted & own)
-
-    @staticmethod
-    def _visible(names: set[str], visible: Collection[str] | None) -> set[str]:
-        return names if visible is None else {name for name in names if name in visible}
 
 
 def with_floor(query: str, tools: Sequence[Tool], hits: Sequence[Hit]) -> Sequence[Hit]:
@@ -69,9 +56,9 @@ def with_floor(query: str, tools: Sequence[Tool], hits: Sequence[Hit]) -> Sequen
 def floored(ranker: Ranker) -> Ranker:
     """Return a ranker whose indexes keep the matching floor, however `ranker` orders.
 
-    Its indexes can be updated if those of `ranker` can. A ranker that keeps the floor itself is returned as it is.
+    A ranker that keeps the floor itself is returned as it is.
     """
-    return ranker if isinstance(ranker, FloorKeeper) else lambda tools: _floored(Floor(tools), ranker(tools))
+    return ranker if isinstance(ranker, FloorKeeper) else lambda tools: _FlooredIndex(Floor(tools), ranker(tools))
 
 
 def led_by(name: str, hits: Sequence[Hit]) -> Sequence[Hit]:
@@ -90,17 +77,3 @@ class _FlooredIndex:
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
         return self._floor.under(query, self._index.search(query, visible=visible), visible)
-
-
-class _UpdatableFlooredIndex(_FlooredIndex):
-    def __init__(self, floor: Floor, index: UpdatableIndex) -> None:
-        super().__init__(floor, index)
-        self._updatable = index
-
-    def updated(self, removed: Collection[str], added: Sequence[Tool]) -> ToolIndex:
-        return _floored(self._floor.updated(removed, added), self._updatable.updated(removed, added))
-
-
-def _floored(floor: Floor, index: ToolIndex) -> ToolIndex:
-    is_updatable = isinstance(index, UpdatableIndex)
-    return _UpdatableFlooredIndex(floor, index) if is_updatable else _FlooredIndex(floor, index)

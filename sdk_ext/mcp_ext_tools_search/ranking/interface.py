@@ -21,6 +21,15 @@ class Hit(NamedTuple):
     """Members of the definition that matched: `name`, `title`, `description`, `inputSchema`, …"""
 
 
+def distinct_hits(hits: Sequence[Hit], names: Collection[str]) -> Sequence[Hit]:
+    """Return `hits` without repetitions, and without tools that are not among `names`: a ranker may be anyone's."""
+    found = {hit.name for hit in hits}
+    if len(found) == len(hits) and all(name in names for name in found):
+        return hits
+    first = {hit.name: hit for hit in reversed(hits) if hit.name in names}
+    return list(reversed(first.values()))
+
+
 @runtime_checkable
 class LazyNames(Protocol):
     """Hits that are made when they are looked at, and whose names cost less: an option for indexes of many tools."""
@@ -49,23 +58,6 @@ class ToolIndex(Protocol):
         ...
 
 
-@runtime_checkable
-class UpdatableIndex(ToolIndex, Protocol):
-    """An index of which another can be made that differs in a few tools, for less than indexing all of them."""
-
-    def updated(self, removed: Collection[str], added: Sequence[Tool]) -> ToolIndex:
-        """Return an index without the tools named in `removed` and with `added`.
-
-        It answers exactly as one that was made of its tools at once. This index stays as it is, so searches that are
-        under way in other threads are not disturbed.
-
-        Args:
-            removed: Names of tools of this index.
-            added: Tools whose names this index does not have, or that are in `removed`: a changed tool is in both.
-        """
-        ...
-
-
 class Ranker(Protocol):
     """Makes an index of a catalog: the one argument that swaps one way of ranking for another."""
 
@@ -76,11 +68,14 @@ class Ranker(Protocol):
 
 @runtime_checkable
 class SlowRanker(Protocol):
-    """What a ranker says of itself whose indexes take so long that no search of them belongs on an event loop."""
+    """What a ranker says of itself whose indexes take so long that no search of them belongs on an event loop.
+
+    Any other is slow in large catalogs only.
+    """
 
     @property
     def is_slow(self) -> Literal[True]:
-        """Always true: a ranker without it is slow in large catalogs only."""
+        """Always true."""
         ...
 
 

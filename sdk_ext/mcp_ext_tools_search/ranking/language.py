@@ -30,12 +30,12 @@ LONGEST_WORD: Final = 64
 SAME_START: Final = 4
 """Letters with which two words begin that may be forms of one another: `visually` and `visual`."""
 
-LEAST_ALIKE: Final = 0.55
+_LEAST_ALIKE: Final = 0.55
 """The least overlap in trigrams of two words of which one may be a form or a slip of the other."""
 
 _SHORTEST_CORRECTED: Final = 4
 _BESIDE_FILLER: Final = 0.5
-_CACHED: Final = 16_384
+_CACHED: Final = 1_024
 _ASCII_RUN: Final = re.compile(rf"([A-Za-z0-9]{{1,{LONGEST_WORD}}})[A-Za-z0-9]*")
 _PART_OF_SHAPE: Final = re.compile(r"U+(?!l)|U?l+|9+")
 
@@ -88,7 +88,14 @@ def words_of(run: str) -> tuple[str, ...]:
     """Return the words of one run; a text has the words of its runs."""
     if run.isascii():
         return _spaced(run[:LONGEST_WORD])
-    return tuple(chain.from_iterable(map(_words_of_stretch, _STRETCH.finditer(run))))
+    found: list[str] = []
+    for stretch in _STRETCH.finditer(run):
+        text = stretch.group()
+        if stretch.group(1) is None:
+            found += _spaced(text[:LONGEST_WORD])
+        else:
+            found += chain(_pairs(text), _CHARACTER.findall(text) if len(text) > 1 else ())
+    return tuple(found)
 
 
 def wholes(run: str) -> Iterable[str]:
@@ -135,7 +142,13 @@ def stem(word: str) -> str:
     """
     if len(word) < _SHORTEST_STEMMED or not _ENGLISH.fullmatch(word):
         return word
-    root = _without_tense(_singular(word))
+    if word.endswith("ies") and len(word) > _SHORTEST_STEMMED:
+        word = word[:-3] + "y"
+    elif word.endswith(("ses", "xes", "zes", "ches", "shes")):
+        word = word[:-2]
+    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-1]
+    root = _without_tense(word)
     return root[:-1] if root.endswith("e") and len(root) >= _SHORTEST_STEMMED else root
 
 
@@ -169,17 +182,24 @@ def trigram_overlap(left: str, right: str) -> float:
     return 2 * len(own & other) / (len(own) + len(other))
 
 
-def may_be_misspelt(word: str) -> bool:
+def may_be_misspelled(word: str) -> bool:
     """Whether `word` is long enough for a slip in it to differ from other words, and is no number."""
     return len(word) >= _SHORTEST_CORRECTED and not word.isdigit()
 
 
 def nearest(word: str, known: Iterable[str], most: int = 2) -> list[tuple[str, float]]:
     """Return those of the known words that `word` may be a slip or a form of, best first, with their likeness."""
-    if not may_be_misspelt(word):
+    if not may_be_misspelled(word):
         return []
-    alike = [(-_likeness(word, other), other) for other in known if may_be_misspelt(other) and other.isalpha()]
-    return [(other, -negated) for negated, other in sorted(alike)[:most] if negated]
+    alike: list[tuple[float, str]] = []
+    for other in known:
+        if not may_be_misspelled(other) or not other.isalpha():
+            continue
+        if is_one_slip(word, other):
+            alike.append((1 / max(len(word), len(other)) - 1, other))
+        elif word[:SAME_START] == other[:SAME_START] and (share := trigram_overlap(word, other)) >= _LEAST_ALIKE:
+            alike.append((-share, other))
+    return [(other, -negated) for negated, other in sorted(alike)[:most]]
 
 
 def query_weights(said: Sequence[str], query: str) -> dict[str, float]:
@@ -205,25 +225,11 @@ def _spaced(run: str) -> tuple[str, ...]:
     return (whole, *parts) if len(parts) > 1 else (whole,)
 
 
-def _likeness(word: str, known: str) -> float:
-    if is_one_slip(word, known):
-        return 1 - 1 / max(len(word), len(known))
-    alike = trigram_overlap(word, known) if word[:SAME_START] == known[:SAME_START] else 0.0
-    return alike if alike >= LEAST_ALIKE else 0.0
-
-
-def _words_of_stretch(stretch: re.Match[str]) -> Iterable[str]:
-    text = stretch.group()
-    if stretch.group(1) is None:
-        return _spaced(text[:LONGEST_WORD])
-    return chain(_pairs(text), _CHARACTER.findall(text) if len(text) > 1 else ())
-
-
 def _pairs(stretch: str) -> Iterable[str]:
     return map("".join, pairwise(stretch)) if len(stretch) > 1 else (stretch,)
 
 
-@lru_cache(_CACHED)
+@lru_cache(16_384)
 def _without_accent(character: str) -> str:
     """Drop accents and the optional vowels of Hebrew and Arabic, not the marks that spell a word.
 
@@ -235,7 +241,7 @@ def _without_accent(character: str) -> str:
     return _UNDECOMPOSED.get(character) or SIMPLIFIED.get(character, character)
 
 
-@lru_cache(_CACHED)
+@lru_cache(16_384)
 def _or_space(character: str) -> str:
     return character if unicodedata.category(character)[0] in "LNM" else " "
 
@@ -243,14 +249,6 @@ def _or_space(character: str) -> str:
 _SHORTEST_STEMMED: Final = 4
 _ENGLISH: Final = re.compile(r"[a-z]+")
 _VOWEL: Final = re.compile(r"[aeiouy]")
-
-
-def _singular(word: str) -> str:
-    if word.endswith("ies") and len(word) > _SHORTEST_STEMMED:
-        return word[:-3] + "y"
-    if word.endswith(("ses", "xes", "zes", "ches", "shes")):
-        return word[:-2]
-    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
 
 
 def _without_tense(word: str) -> str:
@@ -271,29 +269,21 @@ def _trigrams(word: str) -> frozenset[str]:
     return frozenset([marked[place : place + 3] for place in range(len(word))])
 
 
-def _groups_by_stem() -> Mapping[str, tuple[str, ...]]:
+def _related() -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, tuple[str, ...]]]:
+    """Return by stem the words that mean the same, and what a word abbreviates or its abbreviation."""
     related: dict[str, dict[str, None]] = {}
     for group in VERB_GROUPS + CHINESE_VERB_GROUPS + NOUN_GROUPS:
         stems = dict.fromkeys(map(stem, group.split()))
         for word in stems:
-            related.setdefault(word, {}).update(stems)
-    return {
-        word: tuple(other for other in others if other != word and not is_character(other))
-        for word, others in related.items()
-    }
-
-
-def _abbreviations_both_ways() -> Mapping[str, tuple[str, ...]]:
+            related.setdefault(word, {}).update(other for other in stems.items() if not is_character(other[0]))
     spelled: dict[str, tuple[str, ...]] = {}
     for short, long in ABBREVIATIONS.items():
-        stems = tuple(map(stem, long.split()))
-        spelled[stem(short)] = stems
-        if len(stems) == 1:
-            spelled[stems[0]] = (stem(short),)
-    return spelled
+        spelled[stem(short)] = parts = tuple(map(stem, long.split()))
+        if len(parts) == 1:
+            spelled[parts[0]] = (stem(short),)
+    return {word: tuple(other for other in others if other != word) for word, others in related.items()}, spelled
 
 
 _SIMPLIFIED_BY_CODE: Final = str.maketrans(dict(SIMPLIFIED))
 _FILLER: Final = re.compile("({})|{}".format("|".join(WORDS_WITH_FILLERS.split()), "|".join(FILLERS)))
-_RELATED: Final = _groups_by_stem()
-_SPELLED_OUT: Final = _abbreviations_both_ways()
+_RELATED, _SPELLED_OUT = _related()

@@ -84,7 +84,7 @@ class SimpleIndex:
                 covered[term] = covered.get(term, 0.0) + covers * idf
             if covers == 1.0 and not (idf is None and language.is_character(term)):
                 total += self._idf_of(0) if idf is None else idf
-        for pair in map("".join, pairwise(islice(language.words(query), _MOST_WORDS))):
+        for pair in map("".join, pairwise(map(str.casefold, language.runs(query)[:_MOST_WORDS]))):
             # `log out` may mean what another calls `logout`.
             if len(pair) >= _SHORTEST_JOINED and f"={pair}" in self._idf and language.stem(pair) not in weights:
                 weights[language.stem(pair)] = _JOINED

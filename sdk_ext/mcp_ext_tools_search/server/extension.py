@@ -26,7 +26,7 @@ from mcp_ext_tools_search.server.negotiation import (
     read_params,
     require_declared,
 )
-from mcp_ext_tools_search.server.search import Answer, ListingSearch, Search, cut_page
+from mcp_ext_tools_search.server.search import ListingSearch, Search, cut_page
 from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, SearchToolsRequestParams, ServerSettings
 
 logger = logging.getLogger(__name__)
@@ -125,28 +125,35 @@ class ToolsSearch(Extension):
         if not bindings:
             lowlevel.extensions.pop(EXTENSION_ID, None)
             return
-        self._require_installable(lowlevel)
+        if lowlevel.get_request_handler("tools/list") is None:
+            raise ValueError(f"{lowlevel.name!r} has no tools/list handler: pass on_list_tools to Server() first")
+        if any(isinstance(middleware, _SearchMiddleware) for middleware in lowlevel.middleware):
+            raise ValueError(f"{lowlevel.name!r} is searchable already: install one ToolsSearch, once")
+        bound = lowlevel.get_request_handler(METHOD)
+        if bound is not None and bound.handler != self._serve:
+            raise ValueError(f"{lowlevel.name!r} has another {METHOD} handler: remove it, or do not install this one")
         lowlevel.extensions[EXTENSION_ID] = self.settings()
         for binding in bindings:
             lowlevel.add_request_handler(binding.method, binding.params_type, binding.handler)
         lowlevel.middleware.insert(0, _SearchMiddleware(lowlevel, self.settings, self._read, self._max_searches))
 
-    def _require_installable(self, server: Server[Any]) -> None:
-        if server.get_request_handler("tools/list") is None:
-            raise ValueError(f"{server.name!r} has no tools/list handler: pass on_list_tools to Server() first")
-        if any(isinstance(middleware, _SearchMiddleware) for middleware in server.middleware):
-            raise ValueError(f"{server.name!r} is searchable already: install one ToolsSearch, once")
-        bound = server.get_request_handler(METHOD)
-        if bound is not None and bound.handler != self._serve:
-            raise ValueError(f"{server.name!r} has another {METHOD} handler: remove it, or do not install this one")
-
     async def _serve(self, ctx: ServerRequestContext[Any, Any], _params: AnyParams) -> HandlerResult:
         """Answer one search. What the middleware has read is read again: one behind it may have changed it."""
         params = self._read(ctx)
+        size = min(self._default_limit if params.limit is None else params.limit, self._max_limit)
         with internal_faults_hidden(METHOD):
-            answer = await self._search(ctx, params.query, self._note(params))
-            page = cut_page(params, answer, size=self._page_size(params), cursors=self._cursors)
-            return page | _caching(ctx, answer)
+            try:
+                continuation = None if params.cursor is None else self._cursors.read(params.cursor, params.query)
+                # What the page before has noted, so that the answer is put together again in the same way.
+                note = None if continuation is None else continuation.note
+                answer = await self._search(ctx, params.query, note)
+                page = cut_page(params.query, answer, continuation, size=size, cursors=self._cursors)
+            except InvalidCursorError as error:
+                raise invalid_params("cursor", str(error)) from None
+            if not is_modern(ctx):
+                return page
+            # For caching; equal on every page, as it comes from the whole answer.
+            return page | {"resultType": "complete", "ttlMs": answer.ttl_ms, "cacheScope": answer.cache_scope}
 
     def _read(self, ctx: ServerRequestContext[Any, Any]) -> SearchToolsRequestParams:
         """Return the parameters of a search, the declaration of its client first (draft: Client Declaration).
@@ -156,18 +163,6 @@ class ToolsSearch(Extension):
         """
         require_declared(ctx)
         return read_params(ctx.params, protocol_version=ctx.protocol_version, max_query_chars=self._max_query_chars)
-
-    def _note(self, params: SearchToolsRequestParams) -> str | None:
-        """Return what the page before has noted, so that the answer is put together again in the same way."""
-        if params.cursor is None:
-            return None
-        try:
-            return self._cursors.note(params.cursor, params.query)
-        except InvalidCursorError as error:
-            raise invalid_params("cursor", str(error)) from None
-
-    def _page_size(self, params: SearchToolsRequestParams) -> int:
-        return min(self._default_limit if params.limit is None else params.limit, self._max_limit)
 
 
 def install(server: MCPServer[Any] | Server[Any], search: ToolsSearch | None = None) -> ToolsSearch:
@@ -199,22 +194,18 @@ class _SearchMiddleware:
         read: Callable[[ServerRequestContext[Any, Any]], object],
         most_searches: int,
     ) -> None:
-        self._server = server
-        self._settings = settings
-        self._read = read
+        self._server, self._settings, self._read = server, settings, read
         self._most_searches = most_searches
         self._searches = 0
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Answer one message, as the SDK's `ServerMiddleware` asks for."""
-        if ctx.request_id is None:
+        if ctx.request_id is None or ctx.method not in (METHOD, *PLACES):
             return await call_next(ctx)
         if ctx.method in PLACES:
             answer = await call_next(ctx)
             with internal_faults_hidden(f"advertising {METHOD}"):
                 return advertise_in(ctx.method, answer, self._settings())
-        if ctx.method != METHOD:
-            return await call_next(ctx)
         self._read(ctx)  # what is refused takes no other search's place
         if self._searches >= self._most_searches:
             raise too_busy()
@@ -237,10 +228,3 @@ class _SearchMiddleware:
             return as_object(await call(replace(ctx, method="tools/list", params=params)))
 
         return list_page
-
-
-def _caching(ctx: ServerRequestContext[Any, Any], answer: Answer) -> dict[str, Any]:
-    """Return what a modern client needs to cache a page; equal on every page, as it comes from the whole answer."""
-    if not is_modern(ctx):
-        return {}
-    return {"resultType": "complete", "ttlMs": answer.ttl_ms, "cacheScope": answer.cache_scope}

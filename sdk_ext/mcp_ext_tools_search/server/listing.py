@@ -16,6 +16,7 @@ from mcp.server.session import ServerSession
 from mcp_types import ListToolsResult, Tool, methods
 from pydantic import ValidationError
 
+from mcp_ext_tools_search.cursor import follow_cursors
 from mcp_ext_tools_search.server.errors import ServerSetupError
 
 MAX_PAGES: Final = 10_000
@@ -49,7 +50,9 @@ class Listing:
             tool = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
             if isinstance(name := tool.get("name"), str):
                 self.tools.setdefault(name, tool)
-        ttl_ms = _ttl(page.get("ttlMs"))
+        stated = page.get("ttlMs")
+        # A page that says nothing usable may not be cached.
+        ttl_ms = stated if isinstance(stated, int) and not isinstance(stated, bool) and stated >= 0 else 0
         self.ttl_ms = ttl_ms if self.ttl_ms is None else min(self.ttl_ms, ttl_ms)
         if page.get("cacheScope") != "public":
             self.cache_scope = "private"
@@ -62,23 +65,15 @@ async def read_listing(list_page: ListPage) -> Listing:
         ServerSetupError: The listing repeats a cursor or does not end within `MAX_PAGES`.
     """
     listing = Listing()
-    cursor: str | None = None
-    seen: set[str] = set()
-    for _ in range(MAX_PAGES):
+
+    async def read_page(cursor: str | None) -> str | None:
         page = await list_page(cursor)
         listing.add(page)
-        cursor = page.get("nextCursor")
-        if cursor is None:
-            return listing
-        if cursor in seen:
-            raise ServerSetupError("the tools/list handler repeats a cursor: its pages never end")
-        seen.add(cursor)
-    raise ServerSetupError(f"the tools/list handler does not end within {MAX_PAGES} pages")
+        return page.get("nextCursor")
 
-
-def _ttl(value: object) -> int:
-    """Return a page's `ttlMs`; a page that says nothing usable may not be cached."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+    if problem := await follow_cursors(read_page, MAX_PAGES):
+        raise ServerSetupError(f"the tools/list handler {problem}")
+    return listing
 
 
 def caller_listing(ctx: ServerRequestContext[Any, Any]) -> ListPage:

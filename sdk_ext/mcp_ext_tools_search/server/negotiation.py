@@ -81,22 +81,18 @@ def require_declared(ctx: ServerRequestContext[Any, Any]) -> None:
     Raises:
         MCPError: -32021, naming the capability that is missing.
     """
-    if not is_modern(ctx) or _declares(ctx):
+    if not is_modern(ctx):
         return
-    raise MCPError(
-        mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY,
-        f"Declare {EXTENSION_ID} in clientCapabilities.extensions to use {METHOD}",
-        data={"requiredCapabilities": {"extensions": {EXTENSION_ID: {}}}},
-    )
-
-
-def _declares(ctx: ServerRequestContext[Any, Any]) -> bool:
     # Read from the request itself: the SDK drops all capabilities of a request when one of them has a wrong shape.
     match ctx.params:
         case {"_meta": {mcp_types.CLIENT_CAPABILITIES_META_KEY: {"extensions": {types.EXTENSION_ID: dict()}}}}:
-            return True
+            return
         case _:
-            return False
+            raise MCPError(
+                mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY,
+                f"Declare {EXTENSION_ID} in clientCapabilities.extensions to use {METHOD}",
+                data={"requiredCapabilities": {"extensions": {EXTENSION_ID: {}}}},
+            )
 
 
 def read_params(
@@ -107,7 +103,12 @@ def read_params(
     Raises:
         MCPError: -32602 with the member and the reason.
     """
-    _require_listable(params or {}, protocol_version)
+    envelope = {name: value for name, value in (params or {}).items() if name == "_meta"}
+    try:
+        # With another `_meta` this caller could not list tools either: here that still counts as its own mistake.
+        methods.validate_client_request("tools/list", protocol_version, envelope)
+    except ValidationError:
+        raise invalid_params("_meta", "is not what this protocol version defines") from None
     own = {name: value for name, value in (params or {}).items() if name != "_meta"}
     query = own.get("query")
     if isinstance(query, str) and len(query) > max_query_chars:
@@ -118,12 +119,3 @@ def read_params(
         first = error.errors(include_input=False, include_url=False)[0]
         reason = _REASONS.get(first["type"], first["msg"].removeprefix("Value error, "))
         raise invalid_params(str(first["loc"][0]), reason) from None
-
-
-def _require_listable(params: Mapping[str, Any], protocol_version: str) -> None:
-    """Refuse a `_meta` with which this caller could not list tools either, while it still counts as its own mistake."""
-    envelope = {name: value for name, value in params.items() if name == "_meta"}
-    try:
-        methods.validate_client_request("tools/list", protocol_version, envelope)
-    except ValidationError:
-        raise invalid_params("_meta", "is not what this protocol version defines") from None

@@ -9,25 +9,22 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias, TypeVar, TypeVarTuple, cast
+from functools import partial
+from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 
 import anyio
 import anyio.to_thread
 from mcp.server.context import ServerRequestContext
-from mcp_types import Tool
-from pydantic import ValidationError
 from pydantic_core import to_json
 
-from mcp_ext_tools_search.cursor import CursorKey, InvalidCursorError, answer_digest
-from mcp_ext_tools_search.ranking import Hit, LazyNames, Ranker, SlowRanker, ToolIndex, floored
-from mcp_ext_tools_search.server.errors import invalid_params
+from mcp_ext_tools_search.cursor import Continuation, CursorKey, answer_digest
+from mcp_ext_tools_search.ranking import Hit, LazyNames, Ranker, SlowRanker, ToolIndex, distinct_hits, floored
 from mcp_ext_tools_search.server.listing import caller_listing, read_listing
-from mcp_ext_tools_search.types import EXTENSION_ID, SearchToolsRequestParams, published_metadata
+from mcp_ext_tools_search.types import EXTENSION_ID, published_metadata, valid_tools
 
 Result = TypeVar("Result")
-Arguments = TypeVarTuple("Arguments")
 
 _KEPT_INDEXES: Final = 8
 """Listings whose index is kept: callers that see different tools have different listings."""
@@ -101,79 +98,48 @@ class ListingSearch:
             tools: Wire definitions by name.
             query: Text that is not blank.
         """
-        index = await self._index(tools)
-        hits = await self._run(len(tools), index.search, query)
-        if len(tools.keys() & {hit.name for hit in hits}) == len(hits):
-            return hits
-        # A ranker may be anyone's. A name that it repeats, or that the caller does not see, is not another match.
-        first = {hit.name: hit for hit in reversed(hits) if hit.name in tools}
-        return list(reversed(first.values()))
-
-    async def _index(self, tools: Mapping[str, dict[str, Any]]) -> ToolIndex:
-        key = await self._run(len(tools), _digest, tools)
+        size = len(tools)
+        key = await self._run(size, lambda: hashlib.sha256(to_json(list(tools.values()))).digest())
         kept = self._indexes.setdefault(key, _KeptIndex(anyio.Lock()))
         self._indexes.move_to_end(key)
         if len(self._indexes) > _KEPT_INDEXES:
             self._indexes.popitem(last=False)
         async with kept.lock:  # searches that come while it is being made wait for it
             if kept.index is None:
-                kept.index = await self._run(len(tools), self._indexed, tools)
-            return kept.index
+                kept.index = await self._run(size, lambda: self._ranker(valid_tools(tools.values())))
+        return distinct_hits(await self._run(size, partial(kept.index.search, query)), tools)
 
-    def _indexed(self, tools: Mapping[str, dict[str, Any]]) -> ToolIndex:
-        return self._ranker(_parsed(tools.values()))
-
-    async def _run(self, size: int, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
+    async def _run(self, size: int, work: Callable[[], Result]) -> Result:
         """Return the result of `work`, from a thread where `size` tools take long enough to hold up the event loop."""
-        if size < self._thread_from:
-            return work(*arguments)
-        return await anyio.to_thread.run_sync(work, *arguments, limiter=self._limiter)
+        return work() if size < self._thread_from else await anyio.to_thread.run_sync(work, limiter=self._limiter)
 
 
-def cut_page(params: SearchToolsRequestParams, answer: Answer, *, size: int, cursors: CursorKey) -> dict[str, Any]:
+def cut_page(
+    query: str, answer: Answer, continuation: Continuation | None, *, size: int, cursors: CursorKey
+) -> dict[str, Any]:
     """Return `tools` and, unless they are the last, `nextCursor`.
 
     Args:
-        params: The parameters of the search.
+        query: What was searched.
         answer: All matches.
+        continuation: The content of the cursor; `None` for the first page.
         size: Largest number of tools of this page.
-        cursors: Issues and reads the cursors of this server.
+        cursors: Issues the cursors of this server.
 
     Raises:
-        MCPError: -32602, the cursor is not one of this query, or the answer has changed since it was issued.
+        InvalidCursorError: The answer has changed since the cursor was issued.
     """
-    hits = answer.hits
-    start = 0 if params.cursor is None else _position(params.cursor, params.query, hits, cursors)
+    hits, start = answer.hits, 0
+    if continuation is not None:
+        start = continuation.position
+        continuation.require(answer_digest(_first_names(hits, start), len(hits)))
     end = start + size
     found = hits[start:end]
     page: dict[str, Any] = {"tools": [_explained(answer.tools[hit.name], hit) for hit in found]}
     if end < len(hits):
         shown = _first_names(hits, end) if start else [hit.name for hit in found]
-        page["nextCursor"] = cursors.issue(params.query, end, answer_digest(shown, len(hits)), answer.note)
+        page["nextCursor"] = cursors.issue(query, end, answer_digest(shown, len(hits)), answer.note)
     return page
-
-
-def _digest(tools: Mapping[str, dict[str, Any]]) -> bytes:
-    return hashlib.sha256(to_json(list(tools.values()))).digest()
-
-
-def _parsed(tools: Iterable[dict[str, Any]]) -> list[Tool]:
-    """Return the definitions that are valid tools: rankers take no others."""
-    parsed: list[Tool] = []
-    for tool in tools:
-        try:
-            parsed.append(Tool.model_validate(tool, by_name=False))
-        except ValidationError:
-            continue
-    return parsed
-
-
-def _position(cursor: str, query: str, hits: Sequence[Hit], cursors: CursorKey) -> int:
-    try:
-        shown = _first_names(hits, cursors.position(cursor, query))
-        return cursors.read(cursor, query, answer_digest(shown, len(hits)))
-    except InvalidCursorError as error:
-        raise invalid_params("cursor", str(error)) from None
 
 
 def _first_names(hits: Sequence[Hit], count: int) -> Sequence[str]:
@@ -186,19 +152,11 @@ def _explained(tool: dict[str, Any], hit: Hit) -> dict[str, Any]:
     """Return the definition with the hit's metadata merged into what the server publishes there."""
     published = tool.get("_meta")
     meta = cast("dict[str, Any]", published) if isinstance(published, dict) else {}
-    metadata = {**published_metadata(meta), "score": _score(hit.score), "matched": list(hit.matched)}
+    # A ranker may be anyone's: what it says may be no number.
+    score = round(min(max(hit.score, 0.0), 1.0) * _SCORE_STEPS) / _SCORE_STEPS if math.isfinite(hit.score) else None
+    metadata: dict[str, Any] = {**published_metadata(meta), "score": score, "matched": list(hit.matched)}
     # Draft, Hit Metadata: the shape is promised to readers of a hit, not to readers of a listing.
     if not isinstance(metadata.get("group", ""), str):
         del metadata["group"]
-    if None in metadata.values():
-        metadata = {name: value for name, value in metadata.items() if value is not None}
+    metadata = {name: value for name, value in metadata.items() if value is not None}
     return {**tool, "_meta": {**meta, EXTENSION_ID: metadata}}
-
-
-def _score(score: float) -> float | None:
-    """Return a score as it may be sent, or `None` for what is no number."""
-    if not 0.0 <= score <= 1.0:
-        if not math.isfinite(score):
-            return None
-        score = min(max(score, 0.0), 1.0)
-    return round(score * _SCORE_STEPS) / _SCORE_STEPS

@@ -31,7 +31,6 @@ def test_the_public_names_are_these() -> None:
         "absorb",
         "hit_metadata",
         "is_for_model",
-        "is_pinned",
         "iter_pages",
         "iter_tools",
         "list_page",

@@ -32,6 +32,11 @@ def test_an_mcpserver_holds_a_low_level_server_with_the_same_middleware(billing:
     assert lowlevel_server(lowlevel) is lowlevel
 
 
+def test_a_fastmcp_server_holds_a_low_level_server() -> None:
+    fastmcp = pytest.importorskip("fastmcp")
+    assert isinstance(fastmcp.FastMCP("billing")._mcp_server, Server)
+
+
 def test_a_session_absorbs_a_listing_given_by_keyword() -> None:
     parameters = inspect.signature(ClientSession._absorb_tool_listing).parameters  # pyright: ignore[reportPrivateUsage] - the canary
     assert list(parameters) == ["self", "result", "complete"]

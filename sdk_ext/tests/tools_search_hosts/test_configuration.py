@@ -18,7 +18,7 @@ from tools_search_hosts import (
     load_host_file,
     parse_host_file,
 )
-from tools_search_hosts.configuration import load_lenient_json
+from tools_search_hosts.formats import load_lenient_json
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections.abc import Collection, Iterator, Sequence
 from time import thread_time
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import pytest
@@ -183,7 +183,8 @@ async def test_a_part_made_of_the_definitions_of_its_catalog_is_compared_once(ca
             assert [hit.name for hit in await cache.rank(part, "tool", catalog=whole)] == list(dict(part))
     reads = [part.reads for part in without.values()]
     for part in without.values():
-        assert whole.part(part) is whole.known_part(part) is not None
+        assert whole.part(part) is not None
+        assert whole.knows(part)
     assert [part.reads for part in without.values()] == reads
 
 
@@ -191,7 +192,8 @@ def test_a_part_made_of_definitions_that_are_merely_equal_is_compared_each_time(
     whole, part = CatalogSnapshot(_listing(3)), _listing(2)
     assert whole.part(part) == Part(frozenset(part))
     part["tool_1"]["description"] = "rewritten"
-    assert whole.part(part) is whole.known_part(part) is None
+    assert whole.part(part) is None
+    assert not whole.knows(part)
 
 
 def test_only_some_parts_are_known_and_their_listings_kept() -> None:
@@ -206,7 +208,8 @@ def test_only_some_parts_are_known_and_their_listings_kept() -> None:
         whole.part(other)
     gc.collect()
     assert kept() is None
-    assert whole.known_part(others[-1]) is not None
+    assert len(whole.digest) == 32
+    assert whole.knows(others[-1])
 
 
 @pytest.mark.parametrize("unlike", [_listing(2, "rewritten"), _listing(5)])
@@ -219,6 +222,8 @@ async def test_a_listing_that_the_catalog_does_not_cover_has_an_index_of_its_own
 
 class Updating(Recording):
     """A ranker whose indexes can be updated, and which remembers the updates."""
+
+    keeps_floor: Final = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from mcp_ext_tools_search.ranking.interface import Hit
-from tools_search_ranking.hits import LazyHits, names_of, none_of
+from tools_search_ranking.hits import LazyHits, names_of
 
 
 def _counted() -> tuple[LazyHits, list[int]]:
@@ -54,21 +54,3 @@ def test_it_reads_like_a_list():
 
 def test_the_names_of_a_list_are_read_from_its_hits():
     assert names_of([Hit("x", 1.0), Hit("y", 0.5)]) == ["x", "y"]
-
-
-def test_names_that_no_hit_has_are_told_from_those_that_one_has():
-    found = {"a", "b"}
-    looked_up: list[str] = []
-
-    def finds(name: str) -> bool:
-        looked_up.append(name)
-        return name in found
-
-    hits = LazyHits(2, lambda: ["a", "b"], lambda places: [Hit("ab"[place], 1.0) for place in places], finds=finds)
-    assert none_of(["c", "a", "d"], hits) == ["c", "d"]
-    assert looked_up == ["c", "a", "d"]
-    many = [f"n{number}" for number in range(1000)]
-    assert none_of([*many, "b"], hits) == many
-    assert looked_up == ["c", "a", "d"]
-    assert none_of(["c", "a"], list(hits)) == ["c"]
-    assert none_of([], hits) == []

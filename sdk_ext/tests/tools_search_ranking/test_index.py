@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mcp_ext_tools_search.ranking.fields import MEMBERS, STEPS, fields, members_in
+from mcp_ext_tools_search.ranking.fields import MEMBERS, STEPS, fields
 from mcp_ext_tools_search.ranking.language import is_character, stem, words
 from mcp_ext_tools_search.ranking.lexicon import STOP_WORDS
 from mcp_types import Tool
-from tools_search_ranking.floor import keep_floor
+from tools_search_ranking import index
+from tools_search_ranking.floor import hits_over_floor
 from tools_search_ranking.index import Documents
-from tools_search_ranking.postings import Entries
+from tools_search_ranking.postings import members_in, members_of, slots_of, steps_of
 from tools_search_ranking.vocabulary import lookup_key, surface
 
 _Postings = Mapping[str, tuple[int, int]]
@@ -54,17 +55,18 @@ def _held(documents: Documents) -> Mapping[str, _Postings]:
     known = {key: number for key, number in documents.vocabulary.numbers.items() if number < len(documents.containing)}
     held: dict[str, dict[str, tuple[int, int]]] = {name: {} for name in _names(documents)}
     for key, found in zip(known, documents.postings.of(list(known.values())), strict=True):
-        entries = Entries.joined(found.parts)
-        assert found.total == len(entries.slots) == len(np.unique(entries.slots))
-        present = entries.take(np.flatnonzero(documents.roster.is_present[entries.slots]))
-        values = zip(present.steps.tolist(), present.members.tolist(), strict=True)
-        for name, value in zip(documents.roster.names_of(present.slots), values, strict=True):
+        entries = np.concatenate([np.zeros(0, dtype=np.uint32), *found.parts])
+        slots = slots_of(entries)
+        assert found.total == len(slots) == len(np.unique(slots))
+        is_present = documents.roster.present[slots]
+        values = zip(steps_of(entries[is_present]).tolist(), members_of(entries[is_present]).tolist(), strict=True)
+        for name, value in zip(documents.roster.names_of(slots[is_present]), values, strict=True):
             held[name][key] = value
     return held
 
 
 def _names(documents: Documents) -> Sequence[str]:
-    return documents.roster.names_of(np.flatnonzero(documents.roster.is_present))
+    return documents.roster.names_of(np.flatnonzero(documents.roster.present))
 
 
 def _containing(documents: Documents, counts: Sequence[int]) -> Mapping[str, int]:
@@ -105,7 +107,7 @@ def test_tools_with_all_of_some_words_are_found_with_the_members_that_have_them(
 ):
     documents, said = _changed(tools, changes)
     query = " ".join([*asked, *asked])  # which is no tool's name
-    found = {hit.name: hit.matched for hit in keep_floor(documents, query, (), (), documents.roster.is_present)}
+    found = {hit.name: hit.matched for hit in hits_over_floor(documents, query, None, documents.roster.present)}
     having = {name: [own.get(surface(word), (0, 0))[1] & _IN_FLOOR for word in asked] for name, own in said.items()}
     united = {name: int(np.bitwise_or.reduce(own)) for name, own in having.items() if all(own)}
     assert found == {name: members_in(bits) for name, bits in united.items()}
@@ -139,7 +141,7 @@ def test_what_is_left_after_tidying_up_is_what_the_tools_say(make_tool: Callable
 )
 def test_only_a_tool_with_several_forms_of_a_word_has_a_posting_of_its_stem_beside_them(description: str, count: int):
     documents = Documents.of([Tool(name="_", description=description, input_schema={})])
-    assert sum(map(len, documents.postings.segments)) == count
+    assert sum(len(segment.entries) for segment in documents.postings.segments) == count
 
 
 def test_all_postings_of_a_stem_lie_side_by_side(make_tool: Callable[..., Tool]):
@@ -147,3 +149,16 @@ def test_all_postings_of_a_stem_lie_side_by_side(make_tool: Callable[..., Tool])
     documents = Documents.of([make_tool(f"t{place}", text) for place, text in enumerate(texts)])
     found = documents.postings.of([documents.vocabulary.numbers[stem("file")]])[0]
     assert (found.total, len(found.parts)) == (5, 1)
+
+
+def test_slots_of_removed_tools_are_used_again_before_an_index_is_full(
+    make_tool: Callable[..., Tool], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(index, "MOST_SLOTS", 8)
+    kept = [make_tool(f"keep_{place}", "Files.") for place in range(4)]
+    documents = Documents.of([*kept, make_tool("gone", "Temporary."), make_tool("changing", "Talk.")])
+    changing = [make_tool("changing", "Talks."), make_tool("new", "Files."), make_tool("newer", "Filing.")]
+    documents = documents.updated(["gone"], []).updated(["changing"], changing)
+    assert _held(documents) == {tool.name: _said(tool) for tool in [*kept, *changing]}
+    with pytest.raises(ValueError, match="at most 8 tools"):
+        documents.updated([], [make_tool("one"), make_tool("two")])

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from mcp_ext_tools_search.ranking import Hit, SimpleRanker, ToolIndex, UpdatableIndex
+from mcp_ext_tools_search.ranking import Hit, SimpleRanker, ToolIndex
 from mcp_ext_tools_search.ranking.floor import floored
 from mcp_types import Tool
-from tools_search_ranking import FieldedRanker
+from tools_search_ranking import FieldedRanker, UpdatableIndex
 
 _WORDS = ["get", "list", "delete", "user", "users", "file", "files", "weather", "weathr", "getUserInfo", "the", "café"]
 _WORD = st.sampled_from([*_WORDS, "cafe", "天气预报", "查询天气", "погода", "sending", "send"])

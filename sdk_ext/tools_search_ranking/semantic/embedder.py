@@ -2,7 +2,7 @@
 
 Words alone cannot distinguish a request in other words from one that does not belong here. So two signs of
 meaning join the signs of words (`confidence.py`) in one logistic regression, fitted in the same way
-(`benchmarks/nothing`). The cosines of two models are not alike, so the weights belong to a model.
+(`python -m benchmarks.retrieval --fit`). The cosines of two models are not alike, so the weights belong to a model.
 """
 
 from __future__ import annotations

@@ -8,21 +8,21 @@ meaning. All sums are of whole numbers, so that they are the same in any order o
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from math import sqrt
 from pathlib import Path
 from typing import Final, TypeAlias
 
 import numpy as np
-from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex, UpdatableIndex
+from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex
 from mcp_ext_tools_search.ranking.floor import floored, led_by
 from mcp_ext_tools_search.ranking.terms import trimmed
 from mcp_types import Tool
 from numpy.typing import NDArray
 
 from tools_search_ranking.confidence import COMPARED, confidence
-from tools_search_ranking.hits import LazyHits, names_of, scores_of
-from tools_search_ranking.ranker import FieldedIndex, FieldedRanker
+from tools_search_ranking.hits import LazyHits, names_of
+from tools_search_ranking.ranker import FieldedIndex, FieldedRanker, UpdatableIndex
 from tools_search_ranking.semantic.embedder import STEPS, Embedder, SemanticSigns, Vectors, group_text, tool_text
 from tools_search_ranking.semantic.vectors import Entry, VectorStore
 
@@ -64,13 +64,12 @@ class SemanticRanker:
     keeps_floor: Final = True
 
     def __init__(self, embedder: Embedder, *, lexical: Ranker | None = None, folder: Path | None = None) -> None:
-        self._embedder = embedder
         self._lexical = floored(lexical or FieldedRanker())
         self._store = VectorStore(embedder, folder)
 
     def __call__(self, tools: Sequence[Tool], /) -> SemanticIndex:
         """Index `tools`, whose names are unique, without waiting for their vectors."""
-        return _index(self._embedder, self._store, self._lexical(tools), _entries(self._store, tools))
+        return SemanticIndex(self._store, self._lexical(tools), _entries(self._store, tools))
 
     def settle(self, seconds: float | None = None) -> bool:
         """Wait until every indexed tool has its vector or the embedder has failed; return whether that has come.
@@ -81,89 +80,78 @@ class SemanticRanker:
         return self._store.settle(seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A query that is ranked by meaning."""
-
-    shown: NDArray[np.intp]
-    """Slots of the visible tools, which are in the order of names: one at least."""
-
-    vectors: Vectors
-
-
 class SemanticIndex:
-    """Tools ready to be searched by words, and by meaning when their vectors are there."""
+    """Tools ready to be searched by words, and by meaning when their vectors are there.
 
-    def __init__(
-        self, embedder: Embedder, store: VectorStore, lexical: ToolIndex, entries: Mapping[str, _Entries]
-    ) -> None:
-        self._embedder = embedder
+    Its slots are the places of the tools in the order of their names.
+    """
+
+    def __init__(self, store: VectorStore, lexical: ToolIndex, entries: Mapping[str, _Entries]) -> None:
+        self._embedder = store.embedder
         self._store = store
         self._lexical = lexical
         self._names = sorted(entries)
         self._slots = {name: slot for slot, name in enumerate(self._names)}
         self._own = _TextVectors([entries[name][0] for name in self._names])
         self._groups = _TextVectors([entries[name][1] for name in self._names])
+        if isinstance(lexical, UpdatableIndex):  # an index that cannot be updated must not say that it can
+            self.updated = partial(self._updated, lexical)
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
         """Return the visible tools that share a word with `query`, and those that mean much the same, best first.
 
         The tools that the draft's matching floor demands are among them.
         """
-        asked = self._asked(query, visible)
+        shown, vectors = self._compared(query, visible)
         lexical, weights = self._lexical, self._embedder.weights
-        if asked is None:
+        if vectors is None:
             return lexical.search(query, visible=visible)
         if weights is not None and isinstance(lexical, FieldedIndex):
-            hits, found = self._judged(lexical, query, visible, asked)
-            least = lexical.least_confidence
-            if least > 0 and confidence(found, weights) < least:
+            by_words, words = lexical.judged(query, visible=visible)
+            hits, cosine = self._fused(by_words, shown, vectors)
+            found = words and SemanticSigns(*words, cosine, len(vectors))
+            if lexical.least_confidence > 0 and confidence(found, weights) < lexical.least_confidence:
                 return lexical.floor(query, visible=visible)
         else:
-            hits, _ = self._fused(lexical.search(query, visible=visible), asked)
+            hits, _ = self._fused(lexical.search(query, visible=visible), shown, vectors)
         exact = trimmed(query)
         return led_by(exact, hits) if exact in self._slots and (visible is None or exact in visible) else hits
 
     def signs(self, query: str, *, visible: Collection[str] | None = None) -> SemanticSigns | None:
         """Return the signs of whether a visible tool serves `query` at all; `None` where meaning does not count."""
-        asked = self._asked(query, visible)
-        if asked is None or not isinstance(self._lexical, FieldedIndex):
+        shown, vectors = self._compared(query, visible)
+        if vectors is None or not isinstance(self._lexical, FieldedIndex):
             return None
-        return self._judged(self._lexical, query, visible, asked)[1]
+        hits, words = self._lexical.judged(query, visible=visible)
+        return words and SemanticSigns(*words, self._fused(hits, shown, vectors)[1], len(vectors))
 
-    def _asked(self, query: str, visible: Collection[str] | None) -> _Asked | None:
-        """Return the query as it is compared with the tools; `None` where words alone decide."""
-        if visible is None:
-            shown = np.arange(len(self._names))
-        else:
-            shown = np.flatnonzero(np.fromiter(map(visible.__contains__, self._names), np.bool_, len(self._names)))
-        if not len(shown) or not self._embedder.knows(query):
-            return None
+    def _updated(self, lexical: UpdatableIndex, removed: Collection[str], added: Sequence[Tool]) -> SemanticIndex:
+        """Return an index without the tools named in `removed` and with `added`, which alone are embedded."""
+        all_entries = zip(self._names, self._own.entries, self._groups.entries, strict=True)
+        kept = {name: (own, group) for name, own, group in all_entries if name not in removed}
+        entries = kept | _entries(self._store, added)
+        return SemanticIndex(self._store, lexical.updated(removed, added), entries)
+
+    def _compared(self, query: str, visible: Collection[str] | None) -> tuple[NDArray[np.intp], Vectors | None]:
+        """Return the slots of the visible tools, and the query as it is compared, `None` where words alone decide."""
+        shown = np.arange(len(self._names))
+        if visible is not None:
+            shown = shown[np.fromiter(map(visible.__contains__, self._names), np.bool_, len(self._names))]
         # Only of the visible tools: whether others have vectors makes no difference to a caller.
-        if not self._own.are_ready(shown) or not self._groups.are_ready(shown):
-            return None
-        vectors = self._store.query_vectors(query)
-        return None if vectors is None else _Asked(shown, vectors)
+        is_ready = len(shown) and self._own.are_ready(shown) and self._groups.are_ready(shown)
+        return shown, self._store.query_vectors(query) if is_ready and self._embedder.knows(query) else None
 
-    def _judged(
-        self, lexical: FieldedIndex, query: str, visible: Collection[str] | None, asked: _Asked
-    ) -> tuple[Sequence[Hit], SemanticSigns | None]:
-        """Return all hits, held back or not, and the signs of whether they serve `query` at all."""
-        by_words, words = lexical.judged(query, visible=visible)
-        hits, cosine = self._fused(by_words, asked)
-        return hits, words and SemanticSigns(*words, cosine, len(asked.vectors))
-
-    def _fused(self, hits: Sequence[Hit], asked: _Asked) -> tuple[Sequence[Hit], float]:
+    def _fused(self, hits: Sequence[Hit], shown: NDArray[np.intp], vectors: Vectors) -> tuple[Sequence[Hit], float]:
         """Return the hits by words and meaning, and the highest cosine of the query and one of the first tools."""
-        shown = asked.shown
-        places = np.full(len(self._names), -1, dtype=np.intp)
         found = [self._slots[name] for name in names_of(hits)]
+        scores = hits.scores() if isinstance(hits, LazyHits) and hits.scores else [hit.score for hit in hits]
+        places = np.full(len(self._names), -1, dtype=np.intp)
         places[found] = np.arange(len(found))
         said = np.zeros(len(self._names), dtype=np.int64)
-        said[found] = np.rint(np.asarray(scores_of(hits)) * UNIT)
-        own = self._own.cosines(asked.vectors, shown)
+        said[found] = np.rint(np.array(scores, dtype=np.float64) * UNIT)
+        own = self._own.cosines(vectors, shown)
         # Of the sentences of a query, each of which may ask for another tool, the nearest counts.
-        meant = standard_scores((own + self._groups.cosines(asked.vectors, shown) // _GROUP_PART).max(axis=1))
+        meant = standard_scores((own + self._groups.cosines(vectors, shown) // _GROUP_PART).max(axis=1))
         nearest = own.max(axis=1)
         total = standard_scores(said[shown]) + _WEIGHT * meant
         fits = (places[shown] >= 0) | ((meant >= _NEAR) & (nearest >= self._embedder.least_cosine * UNIT))
@@ -180,38 +168,10 @@ class SemanticIndex:
             place = int(places[slots[rank]])
             return Hit(self._names[slots[rank]], shares[rank], hits[place].matched if place >= 0 else ())
 
-        fitting = frozenset(slots)
         answer = LazyHits(
-            len(slots),
-            lambda: [self._names[slot] for slot in slots],
-            lambda page: [hit(rank) for rank in page],
-            finds=lambda name: self._slots.get(name, -1) in fitting,
-            scores=lambda: shares,
+            len(slots), lambda: [self._names[slot] for slot in slots], lambda page: [hit(rank) for rank in page]
         )
         return answer, int(nearest[order[:COMPARED]].max()) / UNIT
-
-
-class _UpdatableSemanticIndex(SemanticIndex):
-    def __init__(
-        self, embedder: Embedder, store: VectorStore, lexical: UpdatableIndex, entries: Mapping[str, _Entries]
-    ) -> None:
-        super().__init__(embedder, store, lexical, entries)
-        self._updatable = lexical
-
-    def updated(self, removed: Collection[str], added: Sequence[Tool]) -> SemanticIndex:
-        """Return an index without the tools named in `removed` and with `added`, which alone are embedded."""
-        all_entries = zip(self._names, self._own.entries, self._groups.entries, strict=True)
-        kept = {name: (own, group) for name, own, group in all_entries if name not in removed}
-        lexical = self._updatable.updated(removed, added)
-        return _index(self._embedder, self._store, lexical, kept | _entries(self._store, added))
-
-
-def _index(
-    embedder: Embedder, store: VectorStore, lexical: ToolIndex, entries: Mapping[str, _Entries]
-) -> SemanticIndex:
-    if isinstance(lexical, UpdatableIndex):
-        return _UpdatableSemanticIndex(embedder, store, lexical, entries)
-    return SemanticIndex(embedder, store, lexical, entries)
 
 
 def _entries(store: VectorStore, tools: Sequence[Tool]) -> dict[str, _Entries]:

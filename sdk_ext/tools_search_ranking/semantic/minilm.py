@@ -37,7 +37,7 @@ WEIGHTS: Final[Weights] = (
         sentences=-0.458,
     ),
 )
-"""Fitted to the requests of `dev` (`benchmarks/nothing`)."""
+"""Fitted to the requests of `dev` (`python -m benchmarks.retrieval --fit`)."""
 
 
 class MissingExtraError(ImportError):

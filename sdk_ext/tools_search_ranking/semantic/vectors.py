@@ -3,7 +3,7 @@
 A text has one vector, whichever indexes hold it, and no search ever waits for a tool to be embedded. Vectors are known
 by a digest of the text that they were made of.
 
-The file belongs to this user. It is read as if anyone may have written it: checked for its owner, its size, its sum and
+The file belongs to this user. It is read as untrusted: checked for its owner, its size, its checksum and
 every vector, and passed over otherwise.
 """
 
@@ -16,7 +16,7 @@ import os
 import stat
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -34,7 +34,7 @@ _AT_ONCE: Final = 8
 """Texts that are embedded together: a query waits for that many at most."""
 
 _YIELD_SECONDS: Final = 1.0
-"""How long queries are let go first, so that tools get their vectors even if queries never end."""
+"""How long queries take priority, so that tools get their vectors even if queries never end."""
 
 _SAVED_EVERY: Final = 1_000
 """Vectors after which they are written to disk, so that little is lost when the process ends before all are made."""
@@ -76,10 +76,10 @@ class VectorStore:
     """
 
     def __init__(self, embedder: Embedder, folder: Path | None) -> None:
-        self._embedder = embedder
+        self.embedder = embedder
         self._kept = None if folder is None else VectorFile(embedder.name, folder)
-        self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
+        self._changed = threading.Condition()
+        """Guards what follows, up to the next comment."""
         self._entries = WeakValueDictionary[bytes, Entry]()
         self._queue = deque[ReferenceType[Entry]]()
         self._is_working = False
@@ -100,9 +100,9 @@ class VectorStore:
     def entries(self, texts: Sequence[str]) -> list[Entry]:
         """Return the entries of `texts`; those without a vector get theirs later."""
         found: list[Entry] = []
-        with self._lock:
+        with self._changed:
             for text in texts:
-                digest = _digest(text)
+                digest = hashlib.sha256(text.encode()).digest()[:_DIGEST_BYTES]
                 entry = self._entries.get(digest)
                 if entry is None:
                     entry = self._entries[digest] = Entry(text, digest)
@@ -123,8 +123,7 @@ class VectorStore:
                 return self._queries[query]
             self._asking += 1
         try:
-            with self._model:
-                vectors = self._of_one_length(self._embedder.query_vectors(query_texts(query)))
+            vectors = self._made(self.embedder.query_vectors, query_texts(query))
         except EmbedderError as error:
             self._report(error)
             return None
@@ -147,99 +146,84 @@ class VectorStore:
         """Give each queued text its vector, until none is left or the embedder fails."""
         try:
             while not self._closing.is_set():
-                batch = self._next()
-                self._embed(batch)
-                if not batch or self._unsaved >= _SAVED_EVERY:
+                with self._changed:
+                    self._changed.wait_for(lambda: not self._asking, _YIELD_SECONDS)
+                    wanted = [self._queue.popleft()() for _ in range(min(len(self._queue), _AT_ONCE))]
+                self._embed([entry for entry in wanted if entry is not None])
+                if not self._queue or self._unsaved >= _SAVED_EVERY:
                     self._save()
-                if not batch and self._ended():
-                    return
-        except EmbedderError as error:
-            self._report(error)
-            self._ended(gave_up=True)
-        except BaseException:
-            self._ended(gave_up=True)
-            raise
-
-    def _next(self) -> list[Entry]:
-        """Return a few entries that are still wanted, or nothing where no more are."""
-        batch: list[Entry] = []
-        with self._changed:
-            self._changed.wait_for(lambda: not self._asking, _YIELD_SECONDS)
-            while self._queue and len(batch) < _AT_ONCE:
-                entry = self._queue.popleft()()
-                if entry is not None:
-                    batch.append(entry)
-        return batch
-
-    def _ended(self, *, gave_up: bool = False) -> bool:
-        """End the work unless more has come, and return whether it has; abandoned texts can be queued again."""
-        with self._changed:
-            if gave_up:
+                with self._changed:
+                    if not self._queue:
+                        self._is_working = False
+                        self._changed.notify_all()
+                        return
+        except BaseException as error:
+            is_expected = isinstance(error, EmbedderError)
+            if is_expected:
+                self._report(error)
+            with self._changed:
                 self._queue.clear()
-                for entry in list(self._entries.values()):
+                for entry in list(self._entries.values()):  # those given up can be queued again
                     entry.is_queued = entry.row is not None
-            if not self._queue:
                 self._is_working = False
                 self._changed.notify_all()
-            return not self._is_working
+            if not is_expected:
+                raise
 
     def _embed(self, batch: Sequence[Entry]) -> None:
-        self._verify_file(batch)
-        rows = {entry.digest: self._known[entry.digest] for entry in batch if entry.digest in self._known}
-        missing = [entry for entry in batch if entry.digest not in rows]
+        if self._unverified is None:
+            self._unverified = {} if self._kept is None else self._kept.load()
+        proof = next((entry for entry in batch if entry.digest in self._unverified), None)
+        if proof is not None:
+            # The file is believed once the embedder has made one of its vectors again: another model of the same name
+            # may have written it. The model is then loaded before a query needs it.
+            kept, self._unverified = self._unverified, {}
+            own, made = kept[proof.digest], self._made(self.embedder.vectors, [proof.text])[0]
+            if own.shape == made.shape and int(own.astype(int) @ made.astype(int)) >= _SAME * STEPS * STEPS:
+                self._known = OrderedDict(kept | self._known)
+            else:
+                self._trusts_file = False
+                logger.warning("kept vectors are passed over: the embedder %r makes others", self.embedder.name)
+        missing = [entry for entry in batch if entry.digest not in self._known]
         if missing:
-            with self._model:
-                made = self._of_one_length(self._embedder.vectors([entry.text for entry in missing]))
-            rows |= {entry.digest: row for entry, row in zip(missing, made, strict=True)}
+            rows = self._made(self.embedder.vectors, [entry.text for entry in missing])
+            self._known.update((entry.digest, row) for entry, row in zip(missing, rows, strict=True))
             self._unsaved += len(missing)
         for entry in batch:
-            entry.row = self._known[entry.digest] = rows[entry.digest]
+            entry.row = self._known[entry.digest]
             self._known.move_to_end(entry.digest)
             entry.text = ""  # which is not needed any more
         while len(self._known) > _MAX_VECTORS:
             self._known.popitem(last=False)
 
-    def _verify_file(self, batch: Sequence[Entry]) -> None:
-        """Take over the vectors of the file once the embedder has made one of them again.
-
-        This detects a file that another model of the same name wrote, and loads the model before a query needs it.
-        """
-        if self._unverified is None:
-            self._unverified = {} if self._kept is None else self._kept.load()
-        entry = next((entry for entry in batch if entry.digest in self._unverified), None)
-        if entry is None:
-            return
-        kept, self._unverified = self._unverified, {}
-        with self._model:
-            made = self._of_one_length(self._embedder.vectors([entry.text]))[0]
-        own = kept[entry.digest]
-        if own.shape == made.shape and int(own.astype(int) @ made.astype(int)) >= _SAME * STEPS * STEPS:
-            self._known = OrderedDict(kept | self._known)
-        else:
-            self._trusts_file = False
-            logger.warning("kept vectors are passed over: the embedder %r makes others", self._embedder.name)
-
     def _save(self) -> None:
         if self._unsaved and self._kept is not None:
-            vectors = dict(reversed(self._known.items()))
-            if self._trusts_file:  # it may hold what other processes have made
-                others = {digest: row for digest, row in self._kept.load().items() if len(row) == self._numbers}
-                vectors |= {digest: row for digest, row in others.items() if digest not in vectors}
+            vectors = dict(reversed(self._known.items()))  # of too many, the last ones that were used are kept
+            # The file may hold what other processes have made.
+            for digest, row in self._kept.load().items() if self._trusts_file else ():
+                if len(row) == self._numbers:
+                    vectors.setdefault(digest, row)
             self._kept.save(vectors)
             self._trusts_file = True
         self._unsaved = 0
 
-    def _of_one_length(self, vectors: Vectors) -> Vectors:
-        """Return `vectors` if they are as long as all before them."""
-        numbers = vectors.shape[1]
-        if self._numbers not in (None, numbers):
-            name = self._embedder.name
-            raise EmbedderError(f"the embedder {name!r} returned vectors of {numbers} and of {self._numbers} numbers")
-        self._numbers = numbers
+    def _made(self, embed: Callable[[Sequence[str]], Vectors], texts: Sequence[str]) -> Vectors:
+        """Return the vectors of `texts`, which are as long as all before them.
+
+        Raises:
+            EmbedderError: There are none.
+        """
+        with self._model:
+            vectors = embed(texts)
+            numbers = vectors.shape[1]
+            if self._numbers not in (None, numbers):
+                lengths = f"vectors of {numbers} and of {self._numbers} numbers"
+                raise EmbedderError(f"the embedder {self.embedder.name!r} returned {lengths}")
+            self._numbers = numbers
         return vectors
 
-    def _report(self, error: EmbedderError) -> None:
-        with self._lock:
+    def _report(self, error: BaseException) -> None:
+        with self._changed:
             is_first, self._has_reported = not self._has_reported, True
         if is_first:
             logger.error("tools are ranked by their words alone: %s", error)
@@ -289,11 +273,13 @@ class VectorFile:
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:
-            logger.warning("%s is passed over: %s", self.path, _reason(error))
+            # What a parser says would repeat something of the file.
+            is_ours = type(error) is ValueError or isinstance(error, OSError)
+            logger.warning("%s is passed over: %s", self.path, error if is_ours else "it is damaged")
             return {}
 
     def save(self, vectors: Mapping[bytes, Vectors]) -> None:
-        """Replace what is kept, at once and for this user alone; what cannot be written is done without.
+        """Replace what is kept, at once and for this user alone; what cannot be written is left out.
 
         Args:
             vectors: By digest, all of one length. Of too many the first are kept.
@@ -326,19 +312,9 @@ class VectorFile:
         rows = np.frombuffer(body, dtype="<i2", offset=ends).reshape(header.count, header.numbers).astype(np.int16)
         lengths = np.linalg.norm(rows.astype(np.float64), axis=1) / STEPS
         if (np.abs(lengths - 1) > _UNEVEN).any():
-            raise ValueError("it holds what are no vectors")
+            raise ValueError("it holds something other than vectors")
         return {body[at : at + _DIGEST_BYTES]: row for at, row in zip(range(0, ends, _DIGEST_BYTES), rows, strict=True)}
 
 
 def _sum_of(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
-
-
-def _reason(error: Exception) -> str:
-    """Return what to log, which repeats nothing of the file."""
-    return "it is damaged" if type(error) is not ValueError and isinstance(error, ValueError) else str(error)
-
-
-def _digest(text: str) -> bytes:
-    """Return the digest by which a text is known."""
-    return hashlib.sha256(text.encode()).digest()[:_DIGEST_BYTES]

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mcp_ext_tools_search.ranking import SimpleRanker, UpdatableIndex
+from mcp_ext_tools_search.ranking import SimpleRanker
 from mcp_ext_tools_search.ranking.floor import floored
 from mcp_types import Tool
 from numpy.typing import NDArray
-from tools_search_ranking import FieldedRanker
+from tools_search_ranking import FieldedRanker, UpdatableIndex
 from tools_search_ranking.confidence import Signs, confidence
 from tools_search_ranking.semantic import Embedder, SemanticRanker
 from tools_search_ranking.semantic.embedder import SemanticSigns

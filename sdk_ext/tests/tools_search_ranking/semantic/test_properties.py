@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
-from mcp_ext_tools_search.ranking import UpdatableIndex
 from mcp_ext_tools_search.ranking.floor import floored
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
+from tools_search_ranking import UpdatableIndex
 from tools_search_ranking.semantic import Embedder, SemanticRanker
 from tools_search_ranking.semantic.index import UNIT, cosines, standard_scores
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mcp_ext_tools_search.ranking import SimpleRanker, UpdatableIndex
+from mcp_ext_tools_search.ranking import SimpleRanker
 from mcp_ext_tools_search.ranking.floor import floored
 from mcp_types import Tool
 from numpy.typing import NDArray
-from tools_search_ranking import FieldedRanker
+from tools_search_ranking import FieldedRanker, UpdatableIndex
 from tools_search_ranking.cache import IndexCache
 from tools_search_ranking.semantic import Embedder, EmbedderError, SemanticRanker, is_latin
 

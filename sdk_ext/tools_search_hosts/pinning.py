@@ -1,13 +1,12 @@
-"""Members of a definition that say whether a model may have the tool, and whether it should always have it.
+"""Pinned tools: those whose server asks that a model always has them.
 
-Neither is part of `tools/search`: a server lists and finds such tools as any others, and a host that builds the list of
-a model reads these members.
+This is no part of `tools/search`: a server lists and finds such tools as any others, and hosts read the member.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, TypeVar, cast
+from typing import Final, TypeVar
 
 from mcp_types import Tool
 
@@ -22,18 +21,6 @@ MOST_PINNED: Final = 20
 
 Server = TypeVar("Server")
 Pinned = TypeVar("Pinned")
-
-
-def is_for_model(tool: Tool) -> bool:
-    """Whether a tool may be offered to a model, or called for one.
-
-    MCP Apps (`io.modelcontextprotocol/ui`): a host must leave a tool out of the list of its model where
-    `_meta.ui.visibility` does not include `"model"`; where it is omitted, a tool is for both. An empty array includes
-    nothing. What is no array, or stands in a `ui` that is no object, is no visibility and hides nothing.
-    """
-    ui = (tool.meta or {}).get("ui")
-    visibility = cast("dict[str, Any]", ui).get("visibility") if isinstance(ui, dict) else None
-    return not isinstance(visibility, list) or "model" in visibility
 
 
 def is_pinned(tool: Tool) -> bool:

@@ -1,0 +1,203 @@
+"""Configuration files in the forms of different hosts, and one form that all of them are brought into.
+
+| host | servers stand in | in addition to `command`, `args`, `env`, `cwd`, `url` and `headers` |
+|---|---|---|
+| Claude Desktop, Cursor | `mcpServers` | `envFile` |
+| Claude Code | `mcpServers`, and `projects.FOLDER.mcpServers`, which goes first | `disabledMcpServers` of a project |
+| VS Code | `servers`, or `mcp.servers` of its settings | `inputs`, `envFile` |
+| Codex | `mcp_servers`, in TOML | `env_vars`, `http_headers`, `env_http_headers`, `bearer_token_env_var` |
+| Zed | `context_servers` | `command` as an object with `path`; extensions have neither command nor address |
+| Goose | `extensions`, in YAML | `cmd`, `uri`, `envs`, `env_keys`; types that are parts of Goose are left out |
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeAlias, cast
+
+_Object: TypeAlias = dict[str, Any]
+_Convert: TypeAlias = Callable[[_Object], _Object | None]
+
+_STRING: Final = r'("(?:[^"\\]+|\\.?)*"?)'
+# Every character belongs to one match, and no match is looked for twice: hostile texts take no longer than others.
+_COMMENT: Final = re.compile(rf"{_STRING}|(//[^\n]*|/\*.*?\*/)|/\*.*", re.DOTALL)
+_TRAILING_COMMA: Final = re.compile(rf"{_STRING}|,(?=\s*[}}\]])", re.DOTALL)
+
+_PARTS_OF_GOOSE: Final = frozenset({"builtin", "platform", "frontend", "inline_python"})
+"""Types of extensions that run inside Goose, where no other program can reach them."""
+
+
+def read_document(path: Path, text: str) -> Any:
+    """Parse the text of a file: TOML or YAML by its name, else JSON as `load_lenient_json` reads it.
+
+    Raises:
+        ValueError: The text is not in that format; the message says in which, and where.
+    """
+    load, name = _FORMATS.get(path.suffix.lower(), (load_lenient_json, "JSON"))
+    try:
+        return load(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is not {name}: {error}") from error
+
+
+def load_lenient_json(text: str) -> Any:
+    """Parse JSON as people keep it in the settings of editors: with comments, trailing commas and a byte order mark.
+
+    Raises:
+        ValueError: It is not JSON even so, or a name occurs twice in one object, where one of two servers would
+            silently be lost. Positions in the message are those of the original text.
+    """
+    # Comments and commas give way to white space of the same shape, so that positions stay true.
+    text = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[2]) if match[2] else match[0], text)
+    text = _TRAILING_COMMA.sub(lambda match: match[1] or " ", text)
+    return json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_unique_names)
+
+
+def in_common_form(
+    document: _Object, *, kept: Collection[str], environment: Mapping[str, str], workspace: Path
+) -> _Object:
+    """Return the content of a host's file with its servers in `mcpServers` or `servers`, as most hosts write it.
+
+    A file in that form already is returned as it is, and so is one that no host is known for.
+
+    Args:
+        document: The content.
+        kept: Names of members that are not the host's; what else stands in a host's settings is left out.
+        environment: Says which variables are set, for hosts that pass on those that are.
+        workspace: The folder whose project is meant, where a host has servers for each.
+    """
+    own = {name: value for name, value in document.items() if name in kept}
+    projects = _object(document.get("projects"))
+    if projects is not None and "servers" not in document:
+        return own | {"mcpServers": _of_claude_code(document.get("mcpServers", {}), projects, workspace)}
+    if "mcpServers" in document or "servers" in document:
+        return document
+    converters: dict[str, _Convert] = {
+        "mcp_servers": partial(_from_codex, environment=environment),
+        "context_servers": _from_zed,
+        "extensions": _from_goose,
+    }
+    for member, convert in converters.items():
+        if (servers := _object(document.get(member))) is not None:
+            return own | {"mcpServers": _each(servers, convert)}
+    settings = _object(document.get("mcp")) or {
+        name.removeprefix("mcp."): value for name, value in document.items() if name.startswith("mcp.")
+    }
+    if "servers" in settings:
+        return own | {"servers": settings["servers"], "inputs": settings.get("inputs")}
+    return document
+
+
+def projects_with_servers(document: _Object) -> list[str]:
+    """Return the folders for which a file of Claude Code has servers."""
+    projects = _object(document.get("projects")) or {}
+    return [name for name, entry in projects.items() if (_object(entry) or {}).get("mcpServers")]
+
+
+def _of_claude_code(everywhere: Any, projects: _Object, workspace: Path) -> Any:
+    of_all, project = _object(everywhere), _object(projects.get(str(workspace)))
+    if of_all is None or project is None:
+        return everywhere
+    servers = of_all | (_object(project.get("mcpServers")) or {})
+    switched_off = _list(project.get("disabledMcpServers"))
+    return {name: entry for name, entry in servers.items() if name not in switched_off}
+
+
+def _each(servers: _Object, convert: _Convert) -> _Object:
+    """Return the entries that `convert` makes; what is no object is left for the reader to complain of."""
+    objects = {name: _object(entry) for name, entry in servers.items()}
+    converted = {name: servers[name] if entry is None else convert(entry) for name, entry in objects.items()}
+    return {name: entry for name, entry in converted.items() if entry is not None}
+
+
+def _from_codex(entry: _Object, environment: Mapping[str, str]) -> _Object:
+    entry = _renamed(entry, {"http_headers": "headers"})
+    listed, by_header = entry.pop("env_vars", None), entry.pop("env_http_headers", None)
+    token = entry.pop("bearer_token_env_var", None)
+    names = [(_object(one) or {"name": one}).get("name") for one in _list(listed)]
+    passed_on = {str(name): f"${{{name}}}" for name in names if str(name) in environment}
+    stated = _object(by_header) or {}
+    headers = {header: f"${{{name}}}" for header, name in stated.items() if str(name) in environment}
+    if token is not None:
+        headers["Authorization"] = f"Bearer ${{{token}}}"
+    return _completed(_completed(entry, "env", passed_on), "headers", headers)
+
+
+def _from_zed(entry: _Object) -> _Object:
+    entry = _renamed(entry, {})
+    command = _object(entry.get("command"))
+    return entry if command is None else entry | _renamed(command, {"path": "command"})
+
+
+def _from_goose(entry: _Object) -> _Object | None:
+    if entry.get("type") in _PARTS_OF_GOOSE:
+        return None
+    entry = _renamed(entry, {"cmd": "command", "uri": "url", "envs": "env"})
+    secrets = {str(name): f"${{{name}}}" for name in _list(entry.pop("env_keys", None))}
+    return _completed(entry, "env", secrets)
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _object(value: Any) -> _Object | None:
+    return cast("_Object", value) if isinstance(value, dict) else None
+
+
+def _renamed(entry: _Object, names: Mapping[str, str]) -> _Object:
+    """Return `entry` with members under other names, and without those that are null."""
+    return {names.get(name, name): value for name, value in entry.items() if value is not None}
+
+
+def _completed(entry: _Object, member: str, values: Mapping[str, str]) -> _Object:
+    """Return `entry` with further values in one of its objects; those that it states itself go first."""
+    stated = _object(entry.get(member, {}))
+    return entry if stated is None or not values else {**entry, member: {**values, **stated}}
+
+
+def _unique_names(pairs: list[tuple[str, Any]]) -> _Object:
+    members: _Object = {}
+    for name, value in pairs:
+        if name in members:
+            raise ValueError(f"the name {name!r} occurs twice in one object")
+        members[name] = value
+    return members
+
+
+def _load_yaml(text: str) -> Any:
+    import yaml  # only for the one host that writes it
+
+    try:
+        return _with_text_as_names(yaml.safe_load(text))
+    except yaml.MarkedYAMLError as error:  # whose own text quotes the file, where keys may stand
+        place = error.problem_mark
+        where = f": line {place.line + 1} column {place.column + 1}" if place else ""
+        raise ValueError(f"{error.problem}{where}") from error
+    except yaml.YAMLError as error:
+        raise ValueError("it has a character that is not allowed") from error
+
+
+def _with_text_as_names(value: Any) -> Any:
+    """Return what JSON could have said: names are text, and so are dates."""
+    match value:
+        case dict():
+            return {str(name): _with_text_as_names(member) for name, member in cast("dict[Any, Any]", value).items()}
+        case list():
+            return [_with_text_as_names(member) for member in cast("list[Any]", value)]
+        case str() | int() | float() | None:
+            return value
+        case _:
+            return str(value)
+
+
+_FORMATS: Final[Mapping[str, tuple[Callable[[str], Any], str]]] = {
+    ".toml": (tomllib.loads, "TOML"),
+    ".yaml": (_load_yaml, "YAML"),
+    ".yml": (_load_yaml, "YAML"),
+}

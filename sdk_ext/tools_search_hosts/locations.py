@@ -1,0 +1,96 @@
+"""Where hosts keep their configuration, and programs what they can make again.
+
+A file of a project may come with a repository from anywhere, and names programs to start: hosts ask their users before
+they trust one. So those of the user are found by the name of the host, and those of a project are only shown.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+HOSTS: Final[Mapping[str, str]] = {
+    "claude-code": "Claude Code",
+    "claude-desktop": "Claude Desktop",
+    "codex": "Codex",
+    "cursor": "Cursor",
+    "goose": "Goose",
+    "vscode": "VS Code",
+    "zed": "Zed",
+}
+"""The hosts whose files are known, by the names that users choose them by."""
+
+_PROJECT_FILES: Final = (
+    ("claude-code", ".mcp.json"),
+    ("codex", ".codex/config.toml"),
+    ("cursor", ".cursor/mcp.json"),
+    ("vscode", ".vscode/mcp.json"),
+    ("vscode", ".vscode/settings.json"),
+    ("zed", ".zed/settings.json"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HostPath:
+    """A place where a host may have a configuration file."""
+
+    host: str
+    path: Path
+    is_project: bool = False
+    """Whether it belongs to the project, not to the user."""
+
+
+def host_paths(
+    *, environment: Mapping[str, str] | None = None, home: Path | None = None, platform: str = sys.platform
+) -> list[HostPath]:
+    """Return the places of users' files, whether they exist or not: for each host the one that it prefers first.
+
+    Args:
+        environment: Holds the variables that move them; that of the process unless given.
+        home: The user's home folder; that of the process unless given.
+        platform: As `sys.platform` has it.
+    """
+    variables = os.environ if environment is None else environment
+    home = home or Path.home()
+
+    def folder(variable: str, otherwise: Path) -> Path:
+        return Path(variables.get(variable) or otherwise)
+
+    config = folder("XDG_CONFIG_HOME", home / ".config")
+    data = {"darwin": home / "Library/Application Support", "win32": folder("APPDATA", home / "AppData/Roaming")}
+    of_programs = data.get(platform, config)
+    if platform == "win32":
+        zed, goose = of_programs / "Zed", of_programs / "Block/goose/config"
+    else:
+        zed, goose = config / "zed", config / "goose"
+    return [
+        HostPath("claude-code", folder("CLAUDE_CONFIG_DIR", home) / ".claude.json"),
+        HostPath("claude-desktop", of_programs / "Claude/claude_desktop_config.json"),
+        HostPath("codex", folder("CODEX_HOME", home / ".codex") / "config.toml"),
+        HostPath("cursor", home / ".cursor/mcp.json"),
+        HostPath("goose", goose / "config.yaml"),
+        HostPath("vscode", of_programs / "Code/User/mcp.json"),
+        HostPath("vscode", of_programs / "Code/User/settings.json"),
+        HostPath("zed", zed / "settings.json"),
+    ]
+
+
+def cache_folder(program: str) -> Path:
+    """Return the folder for files of this user's `program` that can be made again."""
+    stated = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (stated if stated.is_absolute() else Path.home() / ".cache") / program
+
+
+def project_folder(folder: Path) -> Path:
+    """Return the nearest folder around `folder` that is a Git repository, or `folder` itself outside of any."""
+    folder = folder.resolve()
+    return next((around for around in (folder, *folder.parents) if (around / ".git").exists()), folder)
+
+
+def project_paths(project: Path) -> list[HostPath]:
+    """Return the places of a project's files, whether they exist or not."""
+    return [HostPath(host, project / path, is_project=True) for host, path in _PROJECT_FILES]
