@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -30,8 +30,12 @@ def dump(model: BaseModel) -> Json:
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def dump_tools(tools: Sequence[BaseModel]) -> Json:
-    return {"tools": [dump(tool) for tool in tools]}
+async def tools_of(found: Awaitable[Sequence[BaseModel]]) -> Json:
+    return {"tools": [dump(tool) for tool in await found]}
+
+
+async def call(client: Callable[[str, Json], Awaitable[BaseModel]], request: Json) -> Json:
+    return {"result": dump(await client(request["name"], request["arguments"]))}
 
 
 def sdk_server(target: Json) -> Any:
@@ -58,11 +62,9 @@ def failure(error: Exception) -> Json:
     return {"error": shown | ({"code": code} if isinstance(code, int) else {})}
 
 
-@dataclass
 class BackgroundSearch:
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    ended: anyio.Event = field(default_factory=anyio.Event)
-    outcome: Json = field(default_factory=Json)
+    def __init__(self) -> None:
+        self.scope, self.ended, self.outcome = anyio.CancelScope(), anyio.Event(), Json()
 
     async def run(self, search: Callable[[], Awaitable[Json]]) -> None:
         with self.scope:
@@ -91,17 +93,17 @@ class Driver:
 
     async def _serve_connection(self, request: Json) -> Json:
         """Connect, serve the requests on that connection, and return the last one that was answered."""
+        searches: dict[str, BackgroundSearch] = {}
+        outcome: Json = {"ok": {}}
         try:
             async with self.connecting[request["op"]](request) as operations, anyio.create_task_group() as tasks:
-                answer(request, {"ok": {}})
-                searches: dict[str, BackgroundSearch] = {}
+                answer(request, outcome)
                 while (request := await read_request())["op"] not in {"close", "bye"}:
                     answer(request, await self._outcome(request, operations, searches, tasks))
                 tasks.cancel_scope.cancel()
         except Exception as error:  # the SDK wraps a server's faults in groups of many kinds
-            answer(request, failure(error))
-        else:
-            answer(request, {"ok": {}})
+            outcome = failure(error)
+        answer(request, outcome)
         return request
 
     async def _outcome(

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
 import anyio
-from _loop import Driver, Json, Operation, dump, dump_tools, sdk_server
+from _loop import Driver, Json, Operation, call, sdk_server, tools_of
 from mcp import Client, MCPError
 from mcp_ext_tools_search.client import TOOLS_SEARCH, ToolsSearchError
 from pydantic import ValidationError
@@ -23,20 +23,12 @@ from tools_search_client.version import VERSION
 async def connect(request: Json) -> AsyncGenerator[Mapping[str, Operation]]:
     mode = "legacy" if request["era"] == "2025-11-25" else "auto"
     async with Client(sdk_server(request["target"]), mode=mode, extensions=[TOOLS_SEARCH]) as client:
-
-        async def search(request: Json) -> Json:
-            return dump_tools(await find_tools(client, request["query"], limit=request.get("limit", 10)))
-
-        async def search_all(request: Json) -> Json:
-            return dump_tools(await find_tools(client, request["query"], limit=None))
-
-        async def list_all(_: Json) -> Json:
-            return dump_tools(await list_tools(client))
-
-        async def call(request: Json) -> Json:
-            return {"result": dump(await client.call_tool(request["name"], request["arguments"]))}
-
-        yield {"search": search, "search_all": search_all, "list_tools": list_all, "call": call}
+        yield {
+            "search": lambda wanted: tools_of(find_tools(client, wanted["query"], limit=wanted.get("limit", 10))),
+            "search_all": lambda wanted: tools_of(find_tools(client, wanted["query"], limit=None)),
+            "list_tools": lambda _: tools_of(list_tools(client)),
+            "call": lambda wanted: call(client.call_tool, wanted),
+        }
 
 
 DRIVER = Driver(

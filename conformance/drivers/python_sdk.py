@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 import anyio
 import mcp_types as types
-from _loop import Driver, Json, Operation, dump, dump_tools, sdk_server
+from _loop import Driver, Json, Operation, call, sdk_server, tools_of
 from mcp import Client, MCPError
 from mcp.client import advertise
 from pydantic import ValidationError
@@ -105,20 +105,12 @@ async def connect(request: Json) -> AsyncGenerator[Mapping[str, Operation]]:
     mode = "auto" if request["era"] == MODERN else "legacy"
     async with Client(sdk_server(request["target"]), extensions=[advertise(EXTENSION_ID)], mode=mode) as client:
         host = Host(client, request["era"])
-
-        async def search(request: Json) -> Json:
-            return dump_tools(await host.search(request["query"], request.get("limit")))
-
-        async def search_all(request: Json) -> Json:
-            return dump_tools(await host.search(request["query"], every_page=True))
-
-        async def list_tools(_: Json) -> Json:
-            return dump_tools(await host.list_tools())
-
-        async def call(request: Json) -> Json:
-            return {"result": dump(await client.call_tool(request["name"], request["arguments"]))}
-
-        yield {"search": search, "search_all": search_all, "list_tools": list_tools, "call": call}
+        yield {
+            "search": lambda wanted: tools_of(host.search(wanted["query"], wanted.get("limit"))),
+            "search_all": lambda wanted: tools_of(host.search(wanted["query"], every_page=True)),
+            "list_tools": lambda _: tools_of(host.list_tools()),
+            "call": lambda wanted: call(client.call_tool, wanted),
+        }
 
 
 DRIVER = Driver(

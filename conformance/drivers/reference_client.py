@@ -12,7 +12,8 @@ from contextlib import asynccontextmanager
 from typing import Final, Literal
 
 import anyio
-from _loop import Driver, Json, Operation, dump, dump_tools
+from _loop import Driver, Json, Operation, call, tools_of
+from mcp_types import Tool
 from tools_search_client import (
     Configuration,
     ConnectionOptions,
@@ -26,7 +27,7 @@ from tools_search_client.version import VERSION
 from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget, Target
 
 ALL: Final = 1000
-"""The `limit` of a search for all tools, since the client wants one."""
+"""The `limit` of a search for all tools, since the client requires one."""
 
 SECONDS: Final = 3
 """How long one of several servers is waited for."""
@@ -47,26 +48,21 @@ async def connect(request: Json) -> AsyncGenerator[Mapping[str, Operation]]:
     options = ConnectionOptions(negotiation=NEGOTIATION[request["era"]], discovery=discovery)
     async with open_server(target_of(request["target"]), options) as tools:
 
-        async def search(request: Json) -> Json:
-            found = await tools.search(request["query"], limit=request.get("limit", 10))
-            return dump_tools([each.tool for each in found.tools])
+        async def search(query: str, limit: int) -> list[Tool]:
+            return [each.tool for each in (await tools.search(query, limit=limit)).tools]
 
-        async def search_all(request: Json) -> Json:
-            return await search({**request, "limit": ALL})
-
-        async def list_tools(_: Json) -> Json:
-            return dump_tools(await tools.list())
-
-        async def call(request: Json) -> Json:
-            return {"result": dump(await tools.call(request["name"], request["arguments"]))}
-
-        async def authorize(request: Json) -> Json:
+        async def authorize(wanted: Json) -> Json:
             nonlocal user
-            user = request["as"]
+            user = wanted["as"]
             return {}
 
-        operations = (search, search_all, list_tools, call, authorize)
-        yield {operation.__name__: operation for operation in operations}
+        yield {
+            "search": lambda wanted: tools_of(search(wanted["query"], wanted.get("limit", 10))),
+            "search_all": lambda wanted: tools_of(search(wanted["query"], ALL)),
+            "list_tools": lambda _: tools_of(tools.list()),
+            "call": lambda wanted: call(tools.call, wanted),
+            "authorize": authorize,
+        }
 
 
 @asynccontextmanager
@@ -82,10 +78,7 @@ async def federate(request: Json) -> AsyncGenerator[Mapping[str, Operation]]:
                 "failed": [report.server for report in found.servers if report.failure is not None],
             }
 
-        async def call(request: Json) -> Json:
-            return {"result": dump(await federation.call(request["name"], request["arguments"]))}
-
-        yield {"search": search, "call": call}
+        yield {"search": search, "call": lambda wanted: call(federation.call, wanted)}
 
 
 FEATURES: Final = ["stdio", "http", "authorization", "federation", "concurrent", "cancel"]

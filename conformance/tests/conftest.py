@@ -56,4 +56,6 @@ def client_options(tmp_path: Path) -> Callable[..., Options]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--every-check", action="store_true", help="Judge a mutant for each check, not a twelfth of all.")
     parser.addoption("--every-mutant", action="store_true", help="Judge all mutants of the miniatures.")
-    parser.addoption("--all-cells", action="store_true", help="Judge every mutant, in four cells and not in one.")
+    parser.addoption(
+        "--all-cells", action="store_true", help="Judge every mutant and hostile server in four cells, not one."
+    )

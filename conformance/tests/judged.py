@@ -41,7 +41,7 @@ def main() -> None:
         ended = CliRunner().invoke(cli, json.loads(line))
         unexpected = ended.exception if not isinstance(ended.exception, SystemExit) else None
         told = {
-            "status": ended.exit_code,
+            "status": 4 if unexpected else ended.exit_code,  # as the command ends
             "seconds": round(time.monotonic() - began, 2),
             "megabytes": round(peak()),
             "said": ended.output + "".join(traceback.format_exception(unexpected) if unexpected else ()),

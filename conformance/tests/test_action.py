@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 import yaml
+from tools_search_conformance.cli.judging_commands import client, server
 
 CONFORMANCE: Final = Path(__file__).parent.parent
 ACTION: Final[dict[str, Any]] = yaml.safe_load((CONFORMANCE / "action.yml").read_text(encoding="utf-8"))
@@ -41,6 +42,7 @@ def installed(tmp_path: Path) -> Path:
     script = f"""#!/bin/bash
 mkdir -p "$3/bin"
 printf '#!/bin/bash\\n' >"$3/bin/pip"
+printf '#!/bin/bash\\nexec {sys.executable} "$@"\\n' >"$3/bin/python"
 printf '#!/bin/bash\\nexec {sys.executable} -m tools_search_conformance "$@"\\n' >"$3/bin/tools-search-conformance"
 chmod +x "$3"/bin/*
 """
@@ -65,10 +67,11 @@ def test_the_verdict_becomes_the_status_the_summary_and_the_outputs(
     assert (installed / "summary").read_text().startswith(f"## tools/search: {verdict}")
     told = outputs(installed)
     assert told.keys() == ACTION["outputs"].keys()
-    assert told["verdict"].startswith(f"{verdict}: ")
-    assert int(told["must-total"]) - int(told["must-passed"]) == status
+    assert told["word"] == verdict
+    assert told["verdict"].startswith(f"{verdict} (fixture profile; stdio; 2026-07-28 and 2025-11-25): ")
+    assert (int(told["must-failed"]), told["exit-status"]) == (status, str(status))
     assert told["report"].startswith(out.partition("\n")[0])
-    assert json.loads((installed / out / "report.json").read_text())["verdict"]["text"] == told["verdict"]
+    assert json.loads((installed / out / "report.json").read_text())["verdict"]["sentence"] == told["verdict"]
     assert not (installed / "pwned").exists()
 
 
@@ -94,7 +97,45 @@ def test_no_input_can_run_anything(installed: Path, name: str):
     done = run_action(installed, **(given | {name.replace("-", "_"): HOSTILE}))
     assert done.returncode > 0
     assert not (installed / "pwned").exists()
-    assert outputs(installed) == {}
+    assert outputs(installed).get("exit-status", "3") == "3"
+
+
+def test_a_command_is_a_line_of_words_or_a_line_for_each_argument(installed: Path):
+    program = installed / "a folder" / "program.py"
+    program.parent.mkdir()
+    program.write_text("import json, pathlib, sys\npathlib.Path(sys.argv[1]).write_text(json.dumps(sys.argv[2:]))\n")
+    given = {"python": str(installed / "python"), "start_timeout": "5"}
+    for name in ("command", "http_command", "driver"):
+        lines = f"{sys.executable}\n  {program}\n{installed / name}\n\nan argument\n"
+        line = f"{sys.executable} '{program}' {installed / name} 'an argument'\n"
+        for text in (lines, line):
+            (installed / name).unlink(missing_ok=True)
+            assert run_action(installed, **{name: text}, **given).returncode == 3
+            assert json.loads((installed / name).read_text()) == ["an argument"]
+
+
+def test_what_is_chosen_and_given_reaches_the_command(installed: Path):
+    command = f"{sys.executable}\n{CONFORMANCE / 'tests' / 'target.py'}\nminiature\n"
+    given = {
+        "only": "limit-invalid\nlimit-honored\n",
+        "cell": "stdio",
+        "effort": "quick",
+        "seed": "7",
+        "strict": "true",
+    }
+    given |= {"era": "2025-11-25", "env": "A=1\nB=2", "timeout": "5", "profile": "fixture"}
+    done = run_action(installed, command=command, python=str(installed / "python"), **given)
+    assert done.returncode == 0, done.stderr
+    told = outputs(installed)
+    assert (told["eras"], told["seed"], told["must-shown"]) == ("2025-11-25", "7", "2")
+    assert "(--strict; fixture profile; stdio; 2025-11-25; 2026-07-28 not chosen)" in told["verdict"]
+
+
+def test_every_option_of_the_command_is_an_input():
+    options = {name for command in (server, client) for each in command.params for name in each.opts}
+    about_printing = {"--json", "--list", "--progress"}
+    named = {name.removeprefix("--") for name in options if name.startswith("--") and name not in about_printing}
+    assert named == ACTION["inputs"].keys() - {"command", "driver", "python"}
 
 
 def test_no_input_is_an_expression_in_the_script():

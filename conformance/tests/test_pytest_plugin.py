@@ -49,6 +49,14 @@ def test_a_server_that_does_not_conform_fails_unless_that_is_known(baseline: str
         assert Path(replay.split()[-1]).exists()
 
 
+def test_a_program_that_is_missing_is_one_sentence(tmp_path: Path):
+    done = run_project(tmp_path, "judge_tools_search('no-such-program')")
+    assert "1 failed" in done.stdout
+    assert "cannot start `no-such-program`" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert len(done.stdout.splitlines()) < 10
+
+
 def test_advice_that_is_not_taken_fails_no_test(tmp_path: Path):
     chosen = "'miniature', '--fault', 'cursor-empty', only=['cursor-nonempty'], strict=True"
     call = f"run = judge_tools_search({sys.executable!r}, {str(TARGET)!r}, {chosen})"

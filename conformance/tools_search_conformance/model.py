@@ -27,8 +27,10 @@ LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 Status = Literal["pass", "fail", "warn", "advice", "unverified", "skip", "info", "error"]
 """The outcome of one check in one cell: where its rule is broken, `fail`, `warn` or `advice`, by the check's level."""
 
-SEVERITY: Final[tuple[Status, ...]] = ("error", "fail", "advice", "unverified", "warn", "info", "skip", "pass")
-"""Every status, the worst first. No check is `advice` in one cell and `fail` or `warn` in another."""
+SEVERITY: Final[tuple[Status, ...]] = ("error", "fail", "advice", "unverified", "warn", "info", "pass", "skip")
+"""Every status, the worst first; a check that passes wherever it applies has passed.
+
+No check is `advice` in one cell and `fail` or `warn` in another."""
 
 SkipReason = Literal["era", "transport", "profile", "effort", "not-offered", "fixture-feature", "driver-feature"]
 """Why a check does not apply: to this era, transport, profile or effort, to a target without the optional part that it
@@ -40,7 +42,7 @@ Profile = Literal["fixture", "live"]
 DriverFeature = Literal["authorization", "federation", "concurrent", "cancel"]
 """What a driver may be able to do beyond speaking over a transport."""
 
-FixtureFeature = Literal["reload", "delay", "callers"]
+FixtureFeature = Literal["reload", "delay", "callers", "replicas"]
 """What a fixture may be able to do beyond serving a catalog."""
 
 FIXTURE_FEATURES: Final[tuple[FixtureFeature, ...]] = get_args(FixtureFeature)
@@ -135,6 +137,8 @@ class Result:
     skip: SkipReason | None = None
     evidence: Evidence = field(default_factory=Evidence)
     milliseconds: float = 0
+    consequence_of: str | None = None
+    """The id of the check because of which it probably did not pass, in the same cell."""
     expected: str | None = None
     """Why a baseline expects that the check does not pass."""
 
@@ -165,6 +169,8 @@ class Run:
     cells: tuple[Cell, ...]
     unavailable: tuple[UnavailableCell, ...]
     results: tuple[Result, ...]
+    asked: tuple[Cell, ...] = CELLS
+    """The cells that the run was to consist of, as far as the target has their transports."""
     partial: bool = False
     """Whether only some of the checks were chosen, so that there is no verdict on the whole."""
     strict: bool = False
@@ -189,8 +195,20 @@ class VerdictError(Exception):
         └── LeftOutError    the run is a brief one, and judging the rule would take long
     """
 
-    def __init__(self, message: str, exchange: Exchange | None = None, case: str | None = None) -> None:
+    status: Status = "error"
+    """The status that it gives a check; of a `ViolationError`, the check's level decides."""
+
+    def __init__(
+        self,
+        message: str,
+        exchange: Exchange | None = None,
+        case: str | None = None,
+        *,
+        consequence_of: str | None = None,
+    ) -> None:
         super().__init__(message)
+        self.consequence_of = consequence_of
+        """The rule, or the id, of the check whose failure is the cause where it failed in the same cell."""
         self.message = message
         self.exchange = exchange
         self.case = case
@@ -207,10 +225,13 @@ class ViolationError(VerdictError):
 class UnverifiableError(VerdictError):
     """The rule applies, but could not be exercised; the message says why and what would help."""
 
+    status = "unverified"
+
 
 class InapplicableError(VerdictError):
     """The rule does not apply to this target."""
 
+    status = "skip"
     kind: SkipReason = "not-offered"
 
 

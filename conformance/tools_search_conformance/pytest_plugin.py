@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 import pytest
@@ -29,12 +29,19 @@ from tools_search_conformance.run.baseline import Baseline, read_baseline
 from tools_search_conformance.run.options import Options, features_named
 from tools_search_conformance.run.registry import Registry
 from tools_search_conformance.target.judge import judge_server
+from tools_search_conformance.wire.display import plain
+from tools_search_conformance.wire.process import TargetError
 
 __all__ = ["Judge", "judge_tools_search", "judge_tools_search_client"]
 
 
-class Judge(Protocol):
+class Judge:
     """Judges a server or a client and fails the test that asked, unless it conforms."""
+
+    def __init__(self, registry: Registry[Any], judge: Callable[[Options], Awaitable[Run]], out: Path) -> None:
+        self._registry = registry
+        self._judge = judge
+        self._out = out
 
     def __call__(
         self,
@@ -57,48 +64,42 @@ class Judge(Protocol):
             options: Others of `tools_search_conformance.run.options.Options`, such as `profile`, `era`, `effort`,
                 `transport`, `strict`, `env`.
 
+        The test fails with one sentence where the target cannot be started or spoken to, or has nothing to judge.
+
         Raises:
-            TargetError: The target cannot be started or spoken to, or has nothing to judge.
             UnknownCheckError, BaselineError, ValueError: `only`, `baseline` or `fixture_features` has an unknown name.
         """
-        ...
+        chosen = Options(
+            argv=argv,
+            selection=self._registry.select(only),
+            fixture_features=features_named(fixture_features),
+            baseline=read_baseline(baseline, self._registry.all) if baseline else Baseline(),
+            seed=seed,
+            out=self._out,
+            **options,
+        )
+        missing, run = "", None
+        try:
+            run = anyio.run(self._judge, chosen)
+        except TargetError as error:
+            missing = plain(str(error))
+        if run is None:  # outside the handler, or pytest would show the exception as well
+            pytest.fail(missing, pytrace=False)
+        if run.interrupted is not None:
+            raise KeyboardInterrupt
+        if exit_status(run):
+            out = self._out
+            pytest.fail(f"{summary(report(run, out))}\nevery check: {out / 'report.html'}", pytrace=False)
+        return run
 
 
 @pytest.fixture
 def judge_tools_search(tmp_path: Path) -> Judge:
     """Return what judges a server; the reports are in a folder below `tmp_path`."""
-    return _judge(SERVER_CHECKS, judge_server, tmp_path / "tools-search-conformance")
+    return Judge(SERVER_CHECKS, judge_server, tmp_path / "tools-search-conformance")
 
 
 @pytest.fixture
 def judge_tools_search_client(tmp_path: Path) -> Judge:
     """Return what judges a client; the reports are in a folder below `tmp_path`."""
-    return _judge(CLIENT_CHECKS, judge_client, tmp_path / "tools-search-conformance-client")
-
-
-def _judge(registry: Registry[Any], judge: Callable[[Options], Awaitable[Run]], out: Path) -> Judge:
-    def judge_target(
-        *argv: str,
-        only: Sequence[str] = (),
-        fixture_features: Iterable[str] = (),
-        baseline: Path | None = None,
-        seed: int = 0,
-        **options: Any,
-    ) -> Run:
-        chosen = Options(
-            argv=argv,
-            selection=registry.select(only),
-            fixture_features=features_named(fixture_features),
-            baseline=read_baseline(baseline, registry.all) if baseline else Baseline(),
-            seed=seed,
-            out=out,
-            **options,
-        )
-        run = anyio.run(judge, chosen)
-        if run.interrupted is not None:
-            raise KeyboardInterrupt
-        if exit_status(run):
-            pytest.fail(f"{summary(report(run, out))}\nevery check: {out / 'report.html'}", pytrace=False)
-        return run
-
-    return judge_target
+    return Judge(CLIENT_CHECKS, judge_client, tmp_path / "tools-search-conformance-client")

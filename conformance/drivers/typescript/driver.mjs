@@ -9,7 +9,7 @@ import { z } from 'zod';
 const EXTENSION_ID = 'io.github.tools-search/tools-search';
 const Page = z.looseObject({
     tools: z.array(z.looseObject({ name: z.string(), inputSchema: z.looseObject({}) })),
-    nextCursor: z.string().optional()
+    nextCursor: z.string().nullish()
 });
 
 let client;
@@ -49,7 +49,7 @@ async function allPages(query) {
     do {
         const found = await page(cursor === undefined ? { query } : { query, cursor });
         tools.push(...found.tools);
-        cursor = found.nextCursor;
+        cursor = found.nextCursor ?? undefined;
         if (cursor !== undefined && seen.has(cursor)) throw Object.assign(new Error('a circle'), { circle: true });
         seen.add(cursor);
     } while (cursor !== undefined);
@@ -120,7 +120,10 @@ const operations = {
     },
     search_all: async ({ query }) => ({ tools: await find(query, () => allPages(query)) }),
     list_tools: async () => ({ tools: await listed() }),
-    call: async ({ name, arguments: given }) => ({ result: await client.callTool({ name, arguments: given }) }),
+    // `callTool` would validate the result against what was listed last, which need not be what was found.
+    call: async ({ name, arguments: given }) => ({
+        result: await client.request({ method: 'tools/call', params: { name, arguments: given } }, z.looseObject({}))
+    }),
     close: async () => {
         await client?.close();
         return {};

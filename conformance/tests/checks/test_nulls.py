@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Final
 
@@ -20,7 +21,7 @@ OPENED: Final = {"advertised", "advertised-legacy-both", "declaration-not-object
 SPEAKS: Final = {"response-shape", "stdin-closed-exits", "stdout-messages-only", "valid-json"}
 FINDS_NOTHING: Final = {
     "busy-refusal", "cursor-nonempty", "limit-integral-float", "list-unchanged", "no-match-empty", "pages-end",
-    "query-long",
+    "query-long", "served-where-advertised",
 }  # fmt: skip
 
 
@@ -40,10 +41,14 @@ FINDS_NOTHING: Final = {
 async def test_what_does_not_speak_the_protocol_is_not_judged(
     kind: str, reason: str, target: Command, options: Callable[..., Options]
 ):
+    chosen = options(argv=target("nulls", kind), timeout=1, start_timeout=3)
     with anyio.fail_after(60), pytest.raises(TargetError, match=reason) as found:
-        await judge_server(options(argv=target("nulls", kind), timeout=1, start_timeout=3))
+        await judge_server(chosen)
     assert str(found.value).startswith("there is nothing to judge: ")
     assert len(str(found.value)) < 600
+    verdict = json.loads((chosen.out / "report.json").read_text(encoding="utf-8"))["verdict"]
+    assert (verdict["word"], verdict["exitStatus"]) == ("NO VERDICT", 3)
+    assert reason in json.dumps(verdict)
 
 
 @pytest.mark.parametrize(
@@ -61,9 +66,9 @@ async def test_what_does_not_speak_it_over_http_is_not_judged_either(
 @pytest.mark.parametrize(
     ("kind", "passed"),
     [
-        ("refuse_search", OPENED | SPEAKS),
+        ("refuse_search", OPENED - {"declaration-not-object"}),
         ("mute_search", OPENED),
-        ("crash_on_search", OPENED),
+        ("crash_on_search", OPENED - {"declaration-not-object"}),
         ("empty_search", OPENED | FINDS_NOTHING),
     ],
 )

@@ -51,6 +51,29 @@ async def test_a_server_that_uses_its_freedom_is_green(variant: str, target: Com
     assert exit_status(run) == 0
 
 
+async def test_a_server_whose_order_varies_is_found_wanting_in_that_alone(
+    target: Command, options: Callable[..., Options]
+):
+    with anyio.fail_after(120):
+        run = await judge_server(options(argv=target("miniature", "--variant", "another-order-each-time"), era=MODERN))
+    assert [(r.check, r.message) for r in run.of("fail", "unverified", "error")] == []
+    assert {r.check.removeprefix("tools-search-server-") for r in run.of("warn")} == {"deterministic"}
+    assert exit_status(run) == 0
+
+
+@pytest.mark.parametrize("variant", ["cursors-hold-once", "cursors-spent-for-good"])
+async def test_a_server_whose_cursors_hold_once_does_not_follow_a_recommendation_and_breaks_no_rule(
+    variant: str, target: Command, options: Callable[..., Options]
+):
+    with anyio.fail_after(120):
+        run = await judge_server(options(argv=target("miniature", "--variant", variant)))
+    assert [(r.check, r.cell.name, r.message) for r in run.of("fail", "error")] == []
+    assert {r.check.removeprefix("tools-search-server-") for r in run.of("warn")} <= {"cursor-repeated"}
+    if variant == "cursors-hold-once":
+        assert [(r.check, r.cell.name, r.message) for r in run.of("unverified")] == []
+        assert len(run.of("warn")) == len(run.cells) == 2
+
+
 @pytest.mark.parametrize(
     ("variant", "checks"),
     [
@@ -84,12 +107,11 @@ async def test_a_server_that_is_always_too_busy_is_told_so_and_found_wanting_in_
     assert exit_status(run) == 1
 
 
-@pytest.mark.parametrize("catalog", ["single", "empty"])
 @pytest.mark.parametrize("variant", VARIANTS)
-async def test_neither_is_one_with_next_to_no_tools(
-    variant: str, catalog: str, target: Command, options: Callable[..., Options], tmp_path: Path
+async def test_neither_is_one_with_a_single_tool(
+    variant: str, target: Command, options: Callable[..., Options], tmp_path: Path
 ):
-    variable = {"TOOLS_SEARCH_CATALOG": str(catalogs.write(catalog, tmp_path))}
+    variable = {"TOOLS_SEARCH_CATALOG": str(catalogs.write("single", tmp_path))}
     chosen = options(argv=target("miniature", "--variant", variant), profile="live", env=variable)
     with anyio.fail_after(60):
         run = await judge_server(chosen)
@@ -97,7 +119,7 @@ async def test_neither_is_one_with_next_to_no_tools(
     assert exit_status(run) == 0
 
 
-async def test_an_empty_cursor_of_a_single_tool_is_told_once(
+async def test_an_empty_cursor_that_is_refused_ends_no_search(
     target: Command, options: Callable[..., Options], tmp_path: Path
 ):
     variable = {"TOOLS_SEARCH_CATALOG": str(catalogs.write("single", tmp_path))}
@@ -105,8 +127,8 @@ async def test_an_empty_cursor_of_a_single_tool_is_told_once(
     with anyio.fail_after(60):
         run = await judge_server(chosen)
     assert [r.check for r in run.of("advice")] == ["tools-search-server-cursor-nonempty"] * 2
-    assert run.of("fail", "warn", "unverified", "error") == []
-    assert exit_status(run) == 0
+    assert [r.check for r in run.of("fail", "warn", "unverified", "error")] == ["tools-search-server-pages-end"] * 2
+    assert exit_status(run) == 1
 
 
 @pytest.mark.parametrize(
@@ -114,8 +136,9 @@ async def test_an_empty_cursor_of_a_single_tool_is_told_once(
     [
         ("发送 发票 给客户", "检索 发票", "天气 预报 今天 发票", "翻译 文本", "发送 邮件"),
         tuple(f"everything about topic{''.join(chr(97 + int(d)) for d in str(n // 3))}" for n in range(400)),
+        tuple(f"{'x' * 3000} shows topic{word}" for word in ("alpha", "beta", "gamma", "delta", "epsilon")),
     ],
-    ids=["two-character words", "words of many tools"],
+    ids=["two-character words", "words of many tools", "words longer than a query"],
 )
 async def test_a_server_with_tools_of_its_own_kind_is_judged_by_all_that_applies(
     descriptions: tuple[str, ...], target: Command, options: Callable[..., Options], tmp_path: Path
@@ -129,7 +152,20 @@ async def test_a_server_with_tools_of_its_own_kind_is_judged_by_all_that_applies
     )
     with anyio.fail_after(60):
         run = await judge_server(chosen)
-    assert {r.status for r in run.results} == {"pass"}
+    assert [(r.status, r.message) for r in run.results if r.status != "pass"] == []
+
+
+async def test_a_server_each_of_whose_terms_is_in_several_tools_is_judged(
+    target: Command, options: Callable[..., Options], tmp_path: Path
+):
+    names = [f"{verb}_{noun}" for verb in ("create", "delete", "update") for noun in ("invoice", "order", "parcel")]
+    tools = [made_tool(name, description="In a shop.") for name in names]
+    (tmp_path / "own.json").write_text(json.dumps(document(tools)), encoding="utf-8")
+    variable = {"TOOLS_SEARCH_CATALOG": str(tmp_path / "own.json")}
+    own = options("all-terms-match", argv=target("miniature"), profile="live", env=variable, era=MODERN)
+    with anyio.fail_after(60):
+        run = await judge_server(own)
+    assert {(r.status, r.message) for r in run.results} == {("pass", "")}
 
 
 async def test_a_server_of_which_thousands_of_tools_match_is_not_told_that_it_loses_those_that_nobody_read(
@@ -143,4 +179,4 @@ async def test_a_server_of_which_thousands_of_tools_match_is_not_told_that_it_lo
     )
     with anyio.fail_after(120):
         run = await judge_server(own)
-    assert {r.status for r in run.results} == {"pass"}
+    assert [(r.status, r.message) for r in run.results if r.status != "pass"] == []

@@ -44,7 +44,8 @@ def test_a_conformant_server_ends_in_0(run: Run, target: Command, tmp_path: Path
 
 def test_chosen_checks_that_pass_are_no_verdict_on_the_whole(run: Run, target: Command, tmp_path: Path):
     result = run("server", "--only", "limit-invalid", "--only", "limit-honored", "--", *target("miniature"))
-    assert "PASSED, BUT NOT EVERY CHECK WAS CHOSEN: 2 MUST checks passed, in 2 cells" in result.output
+    assert "PASSED, BUT NOT EVERY CHECK WAS CHOSEN (fixture profile; stdio; 2026-07-28 and 2025-11-25)" in result.output
+    assert "2 MUST checks shown, 0 not shown" in result.output
     assert json.loads((tmp_path / "report" / "report.json").read_text())["verdict"]["partial"] is True
 
 
@@ -57,7 +58,7 @@ def test_a_broken_rule_ends_in_1_with_its_sentence_and_exchange(run: Run, target
         "limit 0",
         '"limit": 0',
         "wire log",
-        "NOT CONFORMANT: 1",
+        "NOT CONFORMANT (fixture profile; stdio; 2026-07-28 and 2025-11-25): 1 MUST check failed",
     ):
         assert told in result.output.replace("R-REF-", "R-LIM-")
 
@@ -66,13 +67,13 @@ def test_a_recommendation_that_is_not_followed_ends_in_0(run: Run, target: Comma
     result = run("server", "--only", "error-data", "--", *target("miniature", "--fault", "error-without-data"))
     assert result.exit_code == 0
     assert "WARN  tools-search-server-error-data" in result.output
-    assert "1 recommendation not followed, in 2 cells" in result.output
+    assert "1 recommendation not followed" in result.output
 
 
 def test_features_that_a_fixture_cannot_have_are_wrong_usage(run: Run, target: Command):
     unknown = run("server", "--fixture-features", "reload,teleport", "--", *target("miniature"))
     assert unknown.exit_code == 2
-    assert "'teleport' unknown; there are reload, delay, callers" in unknown.output
+    assert "'teleport' unknown; there are reload, delay, callers, replicas" in unknown.output
     live = run("server", "--fixture-features", "reload", "--profile", "live", "--", *target("miniature"))
     assert live.exit_code == 2
     assert "--fixture-features is for fixtures" in live.output
@@ -127,14 +128,15 @@ def test_an_era_that_is_promised_must_be_spoken(run: Run, target: Command):
     result = run("server", "--only", "advertised", "--", *target("plain_server", "modern", "promises"))
     assert result.exit_code == 3
     assert "stdio-2025-11-25   not run: server/discover promises 2025-11-25, but" in result.output
-    assert "NO VERDICT: stdio-2025-11-25 could not be run; 1 MUST check passed, in 1 cell" in result.output
+    assert "NO VERDICT (fixture profile; stdio; 2026-07-28): stdio-2025-11-25 could not be run" in result.output
+    assert "To judge 2026-07-28 alone, which the verdict then says: --era 2026-07-28." in result.output
 
 
 def test_what_was_found_on_one_transport_is_kept_when_the_other_cannot_be_started(run: Run, target: Command):
     result = run("server", "--only", "advertised", "--http-command", "no-such-program", "--", *target("miniature"))
     assert result.exit_code == 3
     assert "http-2026-07-28    not run: cannot start `no-such-program`" in result.output
-    assert "NO VERDICT: http-2026-07-28 could not be run; 1 MUST check passed, in 2 cells" in result.output
+    assert "http-2026-07-28 could not be run; 1 MUST check shown" in result.output
 
 
 def test_a_server_that_ignores_the_fixture_is_told_so(run: Run, target: Command):
@@ -192,6 +194,26 @@ def test_an_address_is_judged_live_with_its_headers_hidden(run: Run, target: Com
     log = (tmp_path / "report" / "wire" / "http-2025-11-25.jsonl").read_text()
     assert "[redacted]" in log
     assert "hush" not in log
+
+
+def test_a_variable_named_alone_is_passed_on_and_the_report_names_all_that_were(
+    run: Run, target: Command, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TOOLS_SEARCH_CATALOG", str(Path(catalogs.__file__).with_name("core.json")))
+    live = ("--profile", "live", "--only", "subset-of-list", "--era", "2026-07-28")
+    without = run("server", *live, "--", *target("miniature"))
+    assert without.exit_code == 3
+    result = run("server", *live, "--env", "TOOLS_SEARCH_CATALOG", "--", *target("miniature"))
+    assert result.exit_code == 0, result.output
+    given = next(line for line in result.output.splitlines() if line.startswith("given"))
+    assert "PATH" in given
+    assert "TOOLS_SEARCH_CATALOG" in given
+
+
+def test_a_variable_that_is_not_set_cannot_be_passed_on(run: Run):
+    result = run("server", "--env", "NO_SUCH_VARIABLE", "--", "any")
+    assert result.exit_code == 2
+    assert "NO_SUCH_VARIABLE is not set here" in result.output
 
 
 def test_an_address_elsewhere_has_to_be_asked_for(run: Run):
@@ -290,7 +312,7 @@ async def test_an_interrupted_run_tells_what_it_had_found_and_leaves_nothing(
         await process.aclose()
     report = json.loads(written)
     assert report == json.loads((out / "report.json").read_text())
-    assert report["verdict"]["text"].startswith("INTERRUPTED, NO VERDICT")
+    assert report["verdict"]["word"] == "INTERRUPTED, NO VERDICT"
     assert list(temporary.iterdir()) == []
 
 

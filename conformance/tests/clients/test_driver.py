@@ -164,12 +164,13 @@ async def test_checks_of_a_feature_that_a_driver_lacks_are_skipped(target: Comma
 
 
 JUDGED = {
-    "advertisement-not-object", "advertisement-either-place", "busy-not-listed", "refused-cursor-once",
+    "advertisement-not-object", "advertisement-either-place", "messages-in-pieces", "busy-not-listed",
+    "refused-cursor-once",
     "settings-unknown-members", "settings-malformed", "never-probes", "declares-in-every-request",
     "declares-in-initialize", "query-repeated", "empty-page-not-end", "empty-cursor-followed",
     "fallback-not-advertised", "fallback-after-refusal", "fallback-after-invalid-result", "http-method-header",
     "http-query-not-in-headers", "cursor-verbatim", "last-page-ends", "request-ids",
-    "request-params", "large-catalog-searched", "cursor-loop",
+    "request-params", "large-catalog-searched", "cursor-loop", "http-param-headers",
 }  # fmt: skip
 
 
@@ -191,6 +192,32 @@ async def test_a_fault_of_a_one_shot_client_on_the_wire_is_found(target: Command
     with anyio.fail_after(60):
         run = await judge_client(client_options("*cursor*", "query-*", argv=argv, one_shot=True))
     assert rules(run, "fail", "warn", "advice", "unverified", "error") == {"empty-cursor-followed"}
+
+
+async def test_a_one_shot_client_that_calls_without_headers_is_told_what_it_was_to_do(
+    target: Command, client_options: Build
+):
+    argv = target("one_shot_client", "--fault", "param-headers-missing")
+    with anyio.fail_after(60):
+        run = await judge_client(client_options("http-param-headers", argv=argv, one_shot=True))
+    (failed,) = run.of("fail")
+    assert "in the scenario tools-search/call the client is to search for the `query`" in (failed.message or "")
+
+
+async def test_a_one_shot_client_that_searches_for_its_own_words_is_told_so(target: Command, client_options: Build):
+    argv = target("one_shot_client", "--fault", "words-of-its-own")
+    with anyio.fail_after(60), pytest.raises(TargetError, match="searched for 'read a file' instead of 'dispatch"):
+        await judge_client(client_options("cache-key", argv=argv, one_shot=True))
+
+
+async def test_what_one_shot_clients_cannot_be_asked_for_is_named(target: Command, client_options: Build):
+    with anyio.fail_after(60):
+        options = client_options("cache-key", "cache-private", argv=target("one_shot_client"), one_shot=True)
+        run = await judge_client(options)
+    assert {result.message for result in run.of("skip") if result.skip == "driver-feature"} == {
+        "one-shot clients do one thing on a connection, and this takes more",
+        "one-shot clients cannot be asked for this: `authorization`",
+    }
 
 
 @pytest.mark.parametrize(

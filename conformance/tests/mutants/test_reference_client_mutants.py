@@ -35,7 +35,7 @@ FAULTS: Final = {
     "refusals-reported": Fault("fallback-after-refusal"),
     "empty-page-ends": Fault("empty-page-not-end"),
     "empty-cursor-ends": Fault("empty-cursor-followed", (MODERN,)),
-    "refused-cursor-ends": Fault("refused-cursor-discards"),
+    "refused-cursor-combines": Fault("refused-cursor-discards"),
     "query-lowered-with-cursor": Fault("query-repeated"),
     "cursor-trimmed": Fault("cursor-verbatim"),
     "scores-decide": Fault("federation-scores-not-compared"),

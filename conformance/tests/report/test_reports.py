@@ -14,13 +14,14 @@ from xml.etree import ElementTree
 import pytest
 from jsonschema import Draft202012Validator
 from tools_search_conformance.checks import SERVER_CHECKS
-from tools_search_conformance.model import Cell, Evidence, Result, Run, Status, UnavailableCell
+from tools_search_conformance.model import CELLS, Cell, Evidence, Result, Run, Status, UnavailableCell
 from tools_search_conformance.report.ci import badge_json, badge_svg, junit
-from tools_search_conformance.report.document import report, report_schema
+from tools_search_conformance.report.document import report, schema_of
 from tools_search_conformance.report.files import official_checks, write_reports
 from tools_search_conformance.report.pages import page, summary
 from tools_search_conformance.report.terminal import print_run
-from tools_search_conformance.report.verdict import exit_status, verdict_line
+from tools_search_conformance.report.verdict import exit_status, verdict_of
+from tools_search_conformance.run.causes import with_causes
 from tools_search_conformance.wire.eras import DECLARED, LEGACY, MODERN, envelope
 from tools_search_conformance.wire.record import Answer, Exchange
 
@@ -84,10 +85,10 @@ EVERY: tuple[Status, ...] = ("pass", "fail", "warn", "advice", "unverified", "sk
 def test_a_report_is_valid_by_its_schema(status: Status, tmp_path: Path):
     write_reports(run_of(result(status), result("pass", cell=SECOND)), tmp_path)
     written = json.loads((tmp_path / "report.json").read_text(encoding="ascii"))
-    Draft202012Validator.check_schema(report_schema())
-    Draft202012Validator(report_schema()).validate(written)  # pyright: ignore[reportUnknownMemberType] - untyped
+    Draft202012Validator.check_schema(schema_of("report"))
+    Draft202012Validator(schema_of("report")).validate(written)  # pyright: ignore[reportUnknownMemberType] - untyped
     assert written["results"][0]["requirements"][0].startswith("R-")
-    assert written["cells"][0]["counts"] == {"MUST": {status: 1}, "SHOULD": {}, "ADVICE": {}}
+    assert written["cells"][0]["counts"] == {"MUST": {status: 1}, "SHOULD": {}, "ADVICE": {}, "BASE": {}}
 
 
 def test_of_an_exchange_beyond_all_bounds_the_beginning_is_shown():
@@ -104,7 +105,8 @@ def test_of_an_exchange_beyond_all_bounds_the_beginning_is_shown():
         ("fail", "MUST", "live", 1),
         ("warn", "SHOULD", "fixture", 0),
         ("unverified", "MUST", "fixture", 1),
-        ("unverified", "MUST", "live", 0),
+        ("unverified", "MUST", "live", 3),
+        ("unverified", "SHOULD", "live", 0),
         ("unverified", "SHOULD", "fixture", 0),
         ("advice", "ADVICE", "fixture", 0),
         ("unverified", "ADVICE", "fixture", 0),
@@ -116,7 +118,28 @@ def test_of_an_exchange_beyond_all_bounds_the_beginning_is_shown():
 def test_the_exit_status_follows_from_the_results(status: Status, level: str, profile: str, expected: int):
     run = run_of(result(status, level=level), profile=profile)
     assert exit_status(run) == expected
-    assert verdict_line(run).startswith({0: "CONFORMANT", 1: "NOT CONFORMANT", 4: "NO VERDICT"}[expected])
+    words = {
+        0: "CONFORMANT AS FAR AS ITS OWN TOOLS SHOW" if profile == "live" else "CONFORMANT",
+        1: "NOT CONFORMANT",
+        3: "INCONCLUSIVE",
+        4: "NO VERDICT",
+    }
+    assert verdict_of(run).word == words[expected]
+
+
+@pytest.mark.parametrize("profile", ["fixture", "live"])
+@pytest.mark.parametrize("level", ["MUST", "SHOULD"])
+def test_a_strict_run_counts_what_could_not_be_verified_in_every_profile(level: str, profile: str):
+    run = replace(run_of(result("unverified", level=level), profile=profile), strict=True)
+    assert exit_status(run) == 1
+
+
+def test_a_verdict_is_inconclusive_where_more_than_a_twentieth_of_a_cell_is_open():
+    enough = [result("pass")] * 19 + [result("unverified")]
+    assert exit_status(run_of(*enough, profile="live")) == 0
+    run = run_of(*enough[1:], profile="live")
+    assert exit_status(run) == 3
+    assert "(1 of 19 in stdio-2026-07-28)" in verdict_of(run).sentence
 
 
 @pytest.mark.parametrize(
@@ -129,12 +152,12 @@ def test_the_exit_status_follows_from_the_results(status: Status, level: str, pr
         ("unverified", "SHOULD", "WARNING"),
         ("advice", "ADVICE", "INFO"),
         ("unverified", "ADVICE", "INFO"),
-        ("skip", "MUST", "SKIPPED"),
+        ("skip", "MUST", "SUCCESS"),
         ("info", "MUST", "INFO"),
         ("error", "MUST", "FAILURE"),
     ],
 )
-def test_a_check_is_told_as_the_official_suite_tells_it(status: Status, level: str, official: str):
+def test_a_check_has_the_status_of_the_official_suite_for_its_worst_cell(status: Status, level: str, official: str):
     (entry,) = official_checks(run_of(result("pass", cell=SECOND, level=level), result(status, level=level)))
     assert entry["status"] == official
     assert {"id", "name", "description", "timestamp", "specReferences", "details"} <= entry.keys()
@@ -142,6 +165,11 @@ def test_a_check_is_told_as_the_official_suite_tells_it(status: Status, level: s
     assert entry["details"].get("untestable", False) is (status == "unverified")
     assert entry["details"].get("harnessError", False) is (status == "error")
     assert ("errorMessage" in entry) is (official in {"FAILURE", "WARNING"})
+
+
+def test_a_check_that_applies_in_no_cell_is_skipped_for_the_official_suite():
+    (entry,) = official_checks(run_of(result("skip", cell=SECOND), result("skip")))
+    assert entry["status"] == "SKIPPED"
 
 
 @pytest.mark.parametrize("status", EVERY)
@@ -157,32 +185,84 @@ def test_nothing_that_a_target_sent_reaches_the_terminal_as_it_is(
     )
 
 
+COVERED = "(fixture profile; stdio 2026-07-28; HTTP 2025-11-25; 2026-07-28 over HTTP not offered)"
+
+
 @pytest.mark.parametrize(
-    ("results", "line"),
+    ("results", "word", "counts"),
     [
-        ([result("pass"), result("fail", cell=SECOND)], "NOT CONFORMANT: 1 check failed, in 2 cells"),
+        ([result("pass"), result("fail", cell=SECOND)], "NOT CONFORMANT", "1 MUST check failed, 0 shown, 0 not shown"),
         (
             [result("fail"), result("unverified", rule="query-long"), result("pass", rule="callable")],
-            "NOT CONFORMANT: 1 check failed, 1 check could not be verified, 1 MUST check passed, in 2 cells",
+            "NOT CONFORMANT",
+            "1 MUST check failed, 1 shown, 1 not shown (1 could not be verified)",
         ),
         (
             [result("warn", rule="error-data", level="SHOULD"), result("pass")],
-            "CONFORMANT: 1 recommendation not followed, 1 MUST check passed, in 2 cells",
+            "CONFORMANT",
+            "1 MUST check shown, 0 not shown, 1 recommendation not followed",
         ),
-        ([result("error"), result("fail", rule="callable")], "NO VERDICT: 1 check hit a fault of the suite, 1 check"),
-        ([*ADVICE, result("pass")], "CONFORMANT: 1 MUST check passed, 2 pieces of advice not taken, in 2 cells"),
-        ([ADVICE[0], result("fail")], "NOT CONFORMANT: 1 check failed, 1 piece of advice not taken, in 2 cells"),
-        ([result("pass", level="ADVICE")], "CONFORMANT: 1 check passed, in 2 cells"),
+        (
+            [result("error"), result("fail", rule="callable")],
+            "NO VERDICT",
+            "1 check hit a fault of the suite, 1 MUST check failed, 0 shown, 1 not shown (1 hit a fault of the suite)",
+        ),
+        (
+            [*ADVICE, result("pass")],
+            "CONFORMANT",
+            "1 MUST check shown, 0 not shown, 2 pieces of advice not taken",
+        ),
+        (
+            [ADVICE[0], result("fail")],
+            "NOT CONFORMANT",
+            "1 MUST check failed, 0 shown, 0 not shown, 1 piece of advice not taken",
+        ),
+        ([result("pass", level="ADVICE")], "CONFORMANT", "1 check passed"),
+        ([result("pass"), result("skip", cell=SECOND)], "CONFORMANT", "1 MUST check shown, 0 not shown"),
+        (
+            [result("pass"), replace(result("skip", rule="callable"), skip="fixture-feature")],
+            "CONFORMANT",
+            "1 MUST check shown, 1 not shown (1 need --fixture-features)",
+        ),
     ],
 )
-def test_the_verdict_counts_each_check_once_as_the_worst_it_came_to(results: list[Result], line: str):
-    assert verdict_line(run_of(*results)).startswith(line)
+def test_the_verdict_counts_each_check_once_as_the_worst_it_came_to(results: list[Result], word: str, counts: str):
+    assert verdict_of(run_of(*results)).sentence == f"{word} {COVERED}: {counts}"
+
+
+MODERN_ONLY = (FIRST, Cell(transport="http", era=MODERN))
+
+
+@pytest.mark.parametrize(
+    ("cells", "asked", "unavailable", "headline"),
+    [
+        (CELLS, CELLS, (), "CONFORMANT (fixture profile; stdio and HTTP; 2026-07-28 and 2025-11-25)"),
+        (
+            MODERN_ONLY,
+            MODERN_ONLY,
+            (),
+            "CONFORMANT for 2026-07-28 only (fixture profile; stdio and HTTP; 2026-07-28; 2025-11-25 not chosen)",
+        ),
+        (
+            (FIRST,),
+            CELLS,
+            (UnavailableCell(cell=Cell(transport="stdio", era=LEGACY), reason="error -32601"),),
+            "CONFORMANT for 2026-07-28 only (fixture profile; stdio; 2026-07-28; 2025-11-25 not offered)",
+        ),
+    ],
+)
+def test_the_headline_names_the_eras_that_were_judged_and_those_that_were_left_out(
+    cells: tuple[Cell, ...], asked: tuple[Cell, ...], unavailable: tuple[UnavailableCell, ...], headline: str
+):
+    run = replace(run_of(result("pass")), cells=cells, asked=asked, unavailable=unavailable)
+    assert verdict_of(run).headline == headline
 
 
 def test_advice_counts_against_nobody_in_a_strict_run_either(tmp_path: Path):
     run = run_of(*ADVICE, result("pass"), strict=True)
     assert exit_status(run) == 0
-    assert verdict_line(run).startswith("CONFORMANT (--strict): 1 MUST check passed, 2 pieces of advice not taken")
+    assert verdict_of(run).headline.startswith("CONFORMANT (--strict; fixture profile; ")
+    assert verdict_of(run).sentence.endswith("1 MUST check shown, 0 not shown, 2 pieces of advice not taken")
     assert 'failures="0"' in junit(report(run))
 
 
@@ -194,7 +274,7 @@ def test_advice_is_shown_apart_and_after_what_counts(tmp_path: Path, capsys: pyt
     assert "spec/guides/servers.md#cursors (R-PAG-05)" in shown
     assert "UNVERIFIED" not in shown
     (counts,) = (line for line in shown.splitlines() if line.startswith(f"{FIRST.name} "))
-    assert counts.split("   ")[-1] == "ADVICE 1 unverified, 2 not taken"
+    assert counts.split("   ")[-2:] == ["ADVICE 1 unverified, 2 not taken", "BASE none"]
 
 
 def test_the_summary_and_the_page_have_advice_apart():
@@ -224,18 +304,20 @@ def test_a_fault_of_the_suite_is_never_taken_for_advice(tmp_path: Path, capsys: 
 def test_an_interrupted_run_has_no_verdict():
     run = run_of(result("pass"), interrupted=2)
     assert exit_status(run) == 130
-    assert verdict_line(run) == "INTERRUPTED, NO VERDICT: until then, 1 MUST check passed, in 2 cells"
-    assert verdict_line(run_of(interrupted=15)) == "INTERRUPTED, NO VERDICT: until then, no check was run"
+    assert verdict_of(run).word == "INTERRUPTED, NO VERDICT"
+    assert verdict_of(run).sentence.endswith("): ended by signal 2; 1 MUST check shown, 0 not shown")
+    assert verdict_of(run_of(interrupted=15)).sentence.endswith("ended by signal 15; no check applies")
 
 
 def test_one_reason_of_many_failures_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     rules = ["limit-honored", "query-long", "callable", "no-duplicates"]
     gone = [replace(result("fail", rule=rule), message="the target is gone") for rule in rules]
-    print_run(run_of(*gone, result("fail", rule="advertised")), tmp_path)
+    run = run_of(*with_causes([*gone, result("fail", rule="advertised")]))
+    print_run(run, tmp_path)
     shown = capsys.readouterr().out
     assert shown.count("the target is gone") == 1
     assert shown.count("FAIL") == 2
-    assert all(f"tools-search-server-{rule}" in shown for rule in rules)
+    assert all(rule in shown for rule in rules)
 
 
 def test_what_every_request_carries_is_left_out_of_what_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -273,7 +355,8 @@ def test_the_page_shows_what_a_target_sent_as_text_and_asks_for_nothing(status: 
     read = Page(shown)
     assert read.balanced
     assert read.tags.isdisjoint({"script", "link", "img", "iframe", "object", "embed", "base", "form"})
-    assert read.addresses == []
+    assert all(str(address).startswith("#") for address in read.addresses)
+    assert {str(address)[1:] for address in read.addresses} <= read.ids
     assert "default-src 'none'" in shown
     assert not {"\x1b", "\u202e", "\ud800"} & set(shown)
     assert "&lt;/script&gt;" in shown
@@ -290,6 +373,7 @@ class Page(HTMLParser):
         super().__init__()
         self.tags: set[str] = set()
         self.addresses: list[str | None] = []
+        self.ids: set[str] = set()
         self.balanced = True
         self._open: list[str] = []
         self.feed(text)
@@ -298,6 +382,9 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
+        for value in (value for name, value in attrs if name == "id"):
+            self.balanced &= value not in self.ids
+            self.ids.add(str(value))
         self.addresses += [value for name, value in attrs if name in {"src", "href", "action", "style"}]
         if tag not in self.EMPTY:
             self._open.append(tag)
@@ -319,7 +406,7 @@ def test_a_browser_shows_the_verdict_first_and_nothing_beyond_the_edge(width: in
     copy.write_text(allowed.replace("</body>", f"<script>{measuring}</script></body>"), encoding="utf-8")
     browser = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},900", "--dump-dom"]
     dumped = subprocess.run([*browser, copy.as_uri()], capture_output=True, text=True, timeout=60, check=True).stdout
-    assert "<title>true,NOT CONFORMANT: 1 check failed" in dumped
+    assert "<title>true,NOT CONFORMANT (fixture profile;" in dumped
 
 
 def test_junit_counts_what_counts_against_the_target():
@@ -347,7 +434,8 @@ def test_junit_counts_what_counts_against_the_target():
 
 def test_junit_of_a_live_server_fails_nothing_that_could_not_be_verified():
     tree = ElementTree.fromstring(junit(report(run_of(result("unverified"), profile="live"))))  # noqa: S314 - our own
-    assert (tree.get("failures"), tree.get("skipped")) == ("0", "2")
+    assert tree.get("failures") == "0"
+    assert [suite.get("skipped") for suite in tree] == ["1", "0", "1"]
 
 
 def test_the_summary_says_what_is_wrong_in_text_that_markdown_leaves_alone():
@@ -359,15 +447,23 @@ def test_the_summary_says_what_is_wrong_in_text_that_markdown_leaves_alone():
     assert "<" not in row.replace("\\<", "")
 
 
+BOTH = "stdio+http, both eras"
+
+
 @pytest.mark.parametrize(
     ("run", "message", "color"),
     [
-        (run_of(result("pass"), result("skip", rule="callable")), "1/1 MUST", "2e7d32"),
-        (run_of(result("pass"), result("fail", cell=SECOND)), "0/1 MUST", "c62828"),
-        (run_of(result("pass"), result("unverified", rule="callable"), profile="live"), "1/2 MUST", "616161"),
-        (run_of(result("pass"), *ADVICE), "1/1 MUST", "2e7d32"),
-        (run_of(result("pass"), partial=True), "1/1 MUST", "616161"),
-        (run_of(interrupted=2), "0/0 MUST", "616161"),
+        (run_of(result("pass"), result("skip", rule="callable")), f"1/1 MUST, fixture, {BOTH}", "2e7d32"),
+        (run_of(result("pass"), profile="live"), f"1/1 MUST, live, {BOTH}", "1565c0"),
+        (run_of(result("pass"), result("fail", cell=SECOND)), f"0/1 MUST, fixture, {BOTH}", "c62828"),
+        (
+            run_of(result("pass"), result("unverified", rule="callable"), profile="live"),
+            f"1/2 MUST, live, {BOTH}",
+            "616161",
+        ),
+        (run_of(result("pass"), *ADVICE), f"1/1 MUST, fixture, {BOTH}", "2e7d32"),
+        (run_of(result("pass"), partial=True), f"1/1 MUST, fixture, {BOTH}", "616161"),
+        (run_of(interrupted=2), f"0/0 MUST, fixture, {BOTH}", "616161"),
     ],
 )
 def test_the_badge_is_green_only_where_nothing_is_missing(run: Run, message: str, color: str):
@@ -375,3 +471,4 @@ def test_the_badge_is_green_only_where_nothing_is_missing(run: Run, message: str
     assert (badge_json(document)["message"], badge_json(document)["color"]) == (message, color)
     image = ElementTree.fromstring(badge_svg(document))  # noqa: S314 - our own
     assert image.get("aria-label") == f"tools/search: {message}"
+    assert "".join(image[0].itertext()) == verdict_of(run).sentence

@@ -70,14 +70,14 @@ async def test_a_check_that_tests_an_expectation_passes(judge: Judge):
     assert result.evidence.decisive is None
 
 
-async def test_a_check_that_tests_nothing_is_an_error_of_the_suite(judge: Judge):
+async def test_a_check_that_tests_nothing_leaves_its_rule_unverified(judge: Judge):
     async def body(bench: Bench) -> None:
         for tool in (await bench.server.page("no such word whatever")).tools:
             raise AssertionError(tool)
 
     result = await judge(body)
-    assert result.status == "error"
-    assert "vacuous" in result.message
+    assert result.status == "unverified"
+    assert result.message == "nothing that the target answered could be tested"
 
 
 @pytest.mark.parametrize(("level", "status"), [("MUST", "fail"), ("SHOULD", "warn"), ("ADVICE", "advice")])
@@ -213,8 +213,8 @@ async def test_a_target_that_ends_by_itself_breaks_the_rule_whatever_it_is_about
 async def test_a_listing_that_never_rests_is_unverified(target: Command, tmp_path: Path):
     async with bench_of(target("miniature"), tmp_path) as bench:
         full, lacking = await bench.server.listing(), await bench.server.listing()
-        lacking = type(full)(full.tools[1:], full.exchange, None)
-        listings = iter([full, lacking, full, lacking])
+        lacking = type(full)(full.tools[1:], full.exchange)
+        listings = iter([lacking, full, lacking])
 
         async def changing() -> Any:
             return next(listings)
@@ -249,6 +249,33 @@ async def test_an_invariant_that_breaks_only_sometimes_is_broken(target: Command
 
         with pytest.raises(ViolationError, match="not every time"):
             await explore(bench, limits(), holds_the_second_time)
+
+
+async def test_a_target_that_ends_is_no_case_that_breaks_an_invariant(target: Command, tmp_path: Path):
+    async with bench_of(target("miniature"), tmp_path) as bench:
+        cases: list[int] = []
+
+        async def ends_the_third_time(limit: int) -> None:
+            cases.append(limit)
+            if len(cases) == 3:
+                raise TargetError("it is gone")
+
+        with pytest.raises(TargetError, match="it is gone"):
+            await explore(bench, limits(), ends_the_third_time)
+    assert len(cases) == 3
+
+
+async def test_what_ends_one_of_several_tasks_ends_the_check(judge: Judge):
+    async def body(bench: Bench) -> None:
+        async with anyio.create_task_group() as tasks:
+
+            async def ask() -> None:
+                raise TargetError("it is gone")
+
+            tasks.start_soon(ask)
+
+    result = await judge(body)
+    assert (result.status, result.message) == ("unverified", "the target could not be reached again: it is gone")
 
 
 async def test_the_same_seed_generates_the_same_cases(target: Command, tmp_path: Path):

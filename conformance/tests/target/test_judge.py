@@ -11,7 +11,7 @@ import anyio
 import pytest
 from tools_search_conformance import catalogs
 from tools_search_conformance.model import Result, Run
-from tools_search_conformance.report.verdict import exit_status, verdict_line
+from tools_search_conformance.report.verdict import exit_status, verdict_of
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.target.judge import judge_server
 
@@ -21,6 +21,7 @@ Build = Callable[..., Options]
 Command = Callable[..., tuple[str, ...]]
 
 COUNTED = "echo start >> {file}; exec {command}"
+CRASHING_ONCE = "if mkdir {file}; then exec {crashing}; else exec {command}; fi"
 MEETING = "touch {mine}; until [ -e {other} ]; do :; done; exec {command}"
 
 
@@ -48,7 +49,22 @@ async def test_a_quick_run_starts_a_server_once_a_cell_and_its_verdict_says_that
         r.check.removeprefix("tools-search-server-") for r in left_out(run)
     }
     assert exit_status(run) == 0
-    assert verdict_line(run).startswith("PASSED, BUT --effort quick LEAVES CHECKS OUT: ")
+    verdict = verdict_of(run)
+    assert verdict.word == "PASSED, BUT --effort quick LEAVES CHECKS OUT"
+    assert verdict.binding.not_shown["need more effort"] > 0
+
+
+async def test_a_server_that_ends_at_its_first_search_of_all_is_told_so_and_judged_on(
+    options: Build, target: Command, tmp_path: Path
+):
+    script = CRASHING_ONCE.replace("{crashing}", shlex.join(target("nulls", "crash_on_search")))
+    argv = through_shell(script, target("miniature"), file=tmp_path / "crashed")
+    run = await judge(options("served-where-advertised", "query-blank", argv=argv, era="2026-07-28"))
+    assert [(result.check.removeprefix("tools-search-server-"), result.status) for result in run.results] == [
+        ("served-where-advertised", "fail"),
+        ("query-blank", "pass"),
+    ]
+    assert "at the first tools/search of all, the process ended with exit status 3" in run.results[0].message
 
 
 async def test_a_quick_run_asks_over_http_what_takes_no_other_start(options: Build, target: Command):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import ClassVar
+from unicodedata import normalize
 
 from .client_library import LEGACY, MODERN, Client, InvalidError, RefusedError
 from .miniature_transports import Json
@@ -57,9 +58,58 @@ class CacheBlindToCase(Client):
         return super().key({**params, "query": params["query"].lower()})
 
 
+class CacheBlindToSpacing(Client):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "query": " ".join(params["query"].split())})
+
+
+class CacheBlindToOrder(Client):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "query": sorted(params["query"].split(" "))})
+
+
+class CacheKeyCut(Client):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "query": params["query"][:255]})
+
+
+class CacheBlindToCaseOfCursors(Client):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "cursor": params.get("cursor", "").lower()})
+
+
+class CacheByTens(Client):
+    """Limits are rounded up, and what was kept for more is cut."""
+
+    def key(self, params: Json) -> str:
+        return super().key({**params, "limit": -(-params.get("limit", 0) // 10)})
+
+
 class CacheKeyJoined(Client):
     def key(self, params: Json) -> str:
         return "".join(str(params.get(member, "")) for member in ("query", "limit", "cursor"))
+
+
+class CacheKeyOfLimitOrCursor(Client):
+    def key(self, params: Json) -> str:
+        return f"{params['query']}:{params.get('limit', params.get('cursor'))}"
+
+
+class CacheOfTheUsualLimit(Client):
+    """Takes a search without a limit for one with the limit that servers usually have."""
+
+    def key(self, params: Json) -> str:
+        return super().key({"limit": 10, **params})
+
+
+class CacheBlindToForm(Client):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "query": normalize("NFC", params["query"])})
+
+
+class ScopeBlindToCase(Client):
+    def is_shared(self, page: Json) -> bool:
+        return str(page.get("cacheScope")).lower() == "public"
 
 
 class KeptBeyondItsTime(Client):
@@ -77,6 +127,28 @@ class EmptyResultBelieved(Client):
 
     def ttl(self, page: Json) -> float:
         return super().ttl(page) if page["tools"] or self.era == LEGACY else 3_600_000
+
+
+class KeptAsLongAsItIsRead(Client):
+    def page(self, params: Json) -> Json:
+        page = super().page(params)
+        self.keep(self.key(params), page)
+        return page
+
+
+class FirstTtlForAllPages(Client):
+    first = 0.0
+
+    def page(self, params: Json) -> Json:
+        if "cursor" not in params:
+            self.first = 0.0
+        page = super().page(params)
+        if "cursor" not in params:
+            self.first = self.ttl(page)
+        return page
+
+    def ttl(self, page: Json) -> float:
+        return self.first or super().ttl(page)
 
 
 class MissingTtlIsAnHour(Client):
@@ -115,9 +187,92 @@ class CacheShared(Client):
         return True
 
 
+class MissingScopeIsPublic(Client):
+    def is_shared(self, page: Json) -> bool:
+        return "cacheScope" not in page or super().is_shared(page)
+
+
+class UnknownScopeIsPublic(Client):
+    def is_shared(self, page: Json) -> bool:
+        return page.get("cacheScope") != "private"
+
+
+class UsersBlindToCase(Client):
+    def page(self, params: Json) -> Json:
+        self.user = self.user.lower()
+        return super().page(params)
+
+
+class UsersByPrefix(Client):
+    def key(self, params: Json) -> str:
+        self.user = self.user[:3]
+        return super().key(params)
+
+
+class LaterPagesShared(Client):
+    def is_shared(self, page: Json) -> bool:
+        return "nextCursor" not in page or super().is_shared(page)
+
+
+class PrivatePagesByAddress(Client):
+    """One cache for all connections to one address; a new connection is taken for the same user."""
+
+    by_address: ClassVar[dict[str, dict[str, tuple[float, Json]]]] = {}
+
+    def __init__(self, target: Json, era: str) -> None:
+        super().__init__(target, era)
+        self.address = json.dumps([target, era])
+        self.users: dict[str, str] = {}
+
+    def key(self, params: Json) -> str:
+        self.kept = self.by_address.setdefault(self.address, self.kept)
+        number = self.users.setdefault(self.user, f"user {len(self.users)}")
+        return f"{super().key(params)} {number}"
+
+    def is_shared(self, page: Json) -> bool:
+        return True
+
+
 class ListsWhatItFound(Client):
     def list_tools(self) -> list[Json]:
         return list(self.found.values()) or super().list_tools()
+
+
+class ListsAsItFound(Client):
+    """Gives the definition that it has, wherever it has it from."""
+
+    def list_tools(self) -> list[Json]:
+        return [self.found.get(tool["name"], tool) for tool in super().list_tools()]
+
+
+class ListsFoundToolsToo(Client):
+    def list_tools(self) -> list[Json]:
+        listed = super().list_tools()
+        names = {tool["name"] for tool in listed}
+        return listed + [tool for name, tool in self.found.items() if name not in names]
+
+
+class ListsWhatItFoundOfAsMany(Client):
+    """Takes the tools that it has found for all, where there are as many as the server says that it has."""
+
+    def list_tools(self) -> list[Json]:
+        size = (self.settings or {}).get("catalogSize")
+        return list(self.found.values()) if len(self.found) == size else super().list_tools()
+
+
+class ListsFoundPages(Client):
+    """Keeps the pages of searches and of listings under their cursors alone."""
+
+    def listed(self) -> list[Json]:
+        tools: list[Json] = []
+        cursor: Json = {}
+        while True:
+            kept = [page for key, (_, page) in self.kept.items() if cursor and json.dumps(cursor["cursor"]) in key]
+            page = kept[0] if kept else self.request("tools/list", cursor)
+            tools += page["tools"]
+            if "nextCursor" not in page:
+                return tools
+            cursor = {"cursor": page["nextCursor"]}
 
 
 class _LegacyKept(Client):
@@ -156,3 +311,38 @@ class ListChangeDropsFirstPages(Client):
 class ListChangeIgnored(Client):
     def notified(self, notification: Json) -> None:
         return
+
+
+class ListChangeHeededOnce(Client):
+    heeded = False
+
+    def notified(self, notification: Json) -> None:
+        if not self.heeded:
+            super().notified(notification)
+        self.heeded = True
+
+
+class ListChangeDropsLastQuery(Client):
+    last = ""
+
+    def page(self, params: Json) -> Json:
+        self.last = json.dumps(params["query"])
+        return super().page(params)
+
+    def notified(self, notification: Json) -> None:
+        self.kept = {key: page for key, page in self.kept.items() if self.last not in key}
+
+
+class ListChangeUnheardWhileSearching(Client):
+    under_way = False
+
+    def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
+        self.under_way = True
+        try:
+            return super().all_pages(query, again=again)
+        finally:
+            self.under_way = False
+
+    def notified(self, notification: Json) -> None:
+        if not self.under_way:
+            super().notified(notification)

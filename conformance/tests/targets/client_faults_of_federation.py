@@ -33,6 +33,12 @@ class EqualRanksByScore(Federation):
         return sorted(found, key=lambda hit: (hit[0], -score_of(hit[2])))
 
 
+class LowScoresLeftOut(Federation):
+    def merged(self, found: list[tuple[int, str, Json]]) -> list[tuple[int, str, Json]]:
+        best = max((score_of(tool) for _, _, tool in found), default=0)
+        return super().merged([hit for hit in found if score_of(hit[2]) >= best / 2])
+
+
 class BareNames(Federation):
     def full_name(self, server: str, tool: Json) -> str:
         return tool["name"]

@@ -28,6 +28,46 @@ class EmptyPageEnds(Client):
         return super().is_last(page) or not page["tools"]
 
 
+class PageWithoutValidToolsEnds(Client):
+    listed_some = True
+
+    def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
+        self.listed_some = True
+        return super().all_pages(query, again=again)
+
+    def checked(self, result: Json) -> Json:
+        page = super().checked(result)
+        self.listed_some = bool(page["tools"]) or not result["tools"]
+        return page
+
+    def is_last(self, page: Json) -> bool:
+        return super().is_last(page) or not self.listed_some
+
+
+class NullCursorSent(Client):
+    """Takes `null` for a cursor, once."""
+
+    asked_with = ""
+
+    def checked(self, result: Json) -> Json:
+        page = super().checked(result)
+        return {**page, "nextCursor": "None"} if result.get("nextCursor", "") is None else page
+
+    def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
+        return tools if self.asked_with == "None" else super().cursor_refused(query, tools)
+
+    def next_params(self, query: str, cursor: str) -> Json:
+        self.asked_with = cursor
+        return super().next_params(query, cursor)
+
+
+class NullCursorInvalid(Client):
+    def checked(self, result: Json) -> Json:
+        if result.get("nextCursor", "") is None:
+            raise RefusedError({"message": "no cursor"})
+        return super().checked(result)
+
+
 class EmptyCursorEnds(Client):
     def is_last(self, page: Json) -> bool:
         return not page.get("nextCursor")
@@ -56,14 +96,23 @@ class ScoresCompared(Client):
         return sorted(super().all_pages(query, again=again), key=lambda tool: -score_of(tool))
 
 
-class RefusedCursorKeepsPages(Client):
+class StopsWhereScoresRise(Client):
+    """Takes a page whose best score is above the last one of the page before for the last page."""
+
+    lowest = 1.0
+
+    def page(self, params: Json) -> Json:
+        page = super().page(params)
+        scores = [score_of(tool) for tool in page["tools"]] or [0]
+        above, self.lowest = "cursor" in params and scores[0] > self.lowest, scores[-1]
+        return {name: value for name, value in page.items() if not above or name != "nextCursor"}
+
+
+class RefusedCursorEnds(Client):
+    """Stops at a refused cursor with what it has, as it may."""
+
     def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
         return tools
-
-
-class RefusedCursorKeepsCache(Client):
-    def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
-        return self.page({"query": query})["tools"]
 
 
 class RefusedCursorAddsPages(Client):
@@ -86,3 +135,52 @@ class RefusedCursorTwice(Client):
 class RefusedCursorForEver(Client):
     def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
         return super().all_pages(query)
+
+
+class RefusedCursorDropsLastPage(Client):
+    """Of the pages before, only the one that had the cursor is discarded."""
+
+    last = 0
+
+    def page(self, params: Json) -> Json:
+        page = super().page(params)
+        self.last = len(page["tools"])
+        return page
+
+    def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
+        return tools[: len(tools) - self.last] + super().cursor_refused(query, tools)
+
+
+class RefusedCursorCountedByProgress(Client):
+    """A page that comes makes the refusals before it forgotten."""
+
+    pages = 0
+
+    def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
+        self.pages = 0
+        return super().all_pages(query, again=again)
+
+    def page(self, params: Json) -> Json:
+        page = super().page(params)
+        self.pages += 1
+        return page
+
+    def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
+        self.kept.clear()
+        return self.all_pages(query, again=self.pages < 2)
+
+
+class RefusalWithoutDataIsNone(Client):
+    """Starts over as often as it takes, unless the refusal names the field."""
+
+    named = True
+
+    def request(self, method: str, params: Json) -> Json:
+        try:
+            return super().request(method, params)
+        except RefusedError as error:
+            self.named = bool(error.data)
+            raise
+
+    def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
+        return super().all_pages(query, again=again and self.named)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import html
+import re
 import unicodedata
 from typing import Any
 from urllib.parse import quote
 
-from .client_library import LEGACY, Client
+from .client_library import LEGACY, Client, RefusedError
 from .miniature_transports import Json
 
 
@@ -44,6 +46,77 @@ class QueryCleanedWithCursor(Client):
 class QueryCutWithCursor(Client):
     def next_params(self, query: str, cursor: str) -> Json:
         return {"query": query[:1000], "cursor": cursor}
+
+
+class QueryCutByBytesWithCursor(Client):
+    def next_params(self, query: str, cursor: str) -> Json:
+        return {"query": query.encode()[:2048].decode(errors="ignore"), "cursor": cursor}
+
+
+class QueryTrimmedWhenSentAgain(Client):
+    def patiently(self, method: str, params: Json) -> Json:
+        try:
+            return self.request(method, params)
+        except RefusedError as error:
+            if not self.is_busy(error):
+                raise
+            return self.request(method, {**params, "query": params["query"].strip()})
+
+
+class QueryTrimmedWhenBegunAgain(Client):
+    again = False
+
+    def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
+        self.again = True
+        return super().cursor_refused(query, tools)
+
+    def next_params(self, query: str, cursor: str) -> Json:
+        return {"query": query.strip() if self.again else query, "cursor": cursor}
+
+
+class QueryOfTheLastSearchWithCursor(Client):
+    """Has one query at a time, whatever other search is under way."""
+
+    last = ""
+
+    def search(self, query: str, limit: int | None = None) -> list[Json]:
+        self.last = query
+        tools = super().search(query, limit)
+        return tools or super().search_all(query)[:limit]
+
+    def search_all(self, query: str) -> list[Json]:
+        self.last = query
+        return super().search_all(query)
+
+    def next_params(self, query: str, cursor: str) -> Json:
+        return {"query": self.last, "cursor": cursor}
+
+
+class CursorDecodedAndEncoded(Client):
+    """Cursors that are in base64 are kept as bytes."""
+
+    def next_params(self, query: str, cursor: str) -> Json:
+        try:
+            held = base64.b64decode(cursor + "=" * (-len(cursor) % 4), validate=True)
+        except ValueError:
+            return super().next_params(query, cursor)
+        return super().next_params(query, base64.b64encode(held).decode())
+
+
+class CursorReadAsNumber(Client):
+    def next_params(self, query: str, cursor: str) -> Json:
+        exponential = re.fullmatch(r"[0-9]e[0-9]", cursor)
+        return super().next_params(query, f"{float(cursor):g}" if exponential else cursor)
+
+
+class CursorUnescaped(Client):
+    def next_params(self, query: str, cursor: str) -> Json:
+        return super().next_params(query, html.unescape(cursor))
+
+
+class CursorCutAfterEightThousand(Client):
+    def next_params(self, query: str, cursor: str) -> Json:
+        return super().next_params(query, cursor[:8192])
 
 
 class CursorTrimmed(Client):
@@ -187,6 +260,41 @@ class ParamHeadersOfStringsOnly(Client):
         return {name: value for name, value in super().param_headers(params).items() if not value.isdecimal()}
 
 
+class ParamHeadersAtTopOnly(Client):
+    def param_headers(self, params: Json) -> dict[str, str]:
+        top = {name: value for name, value in params["arguments"].items() if not isinstance(value, dict)}
+        return super().param_headers({**params, "arguments": top})
+
+
+class ParamHeadersNamedByParameter(Client):
+    def header_name(self, path: tuple[str, ...], schema: Json) -> str:
+        return f"Mcp-Param-{path[-1]}"
+
+
+class ParamHeadersOfTruthyValuesOnly(Client):
+    def param_headers(self, params: Json) -> dict[str, str]:
+        truthy = {name: value for name, value in params["arguments"].items() if value}
+        return super().param_headers({**params, "arguments": truthy})
+
+
+class ParamHeadersOfDefaults(Client):
+    def param_headers(self, params: Json) -> dict[str, str]:
+        properties = self.definition(params["name"]).get("inputSchema", {}).get("properties", {})
+        defaults = {name: each["default"] for name, each in properties.items() if "default" in each}
+        return super().param_headers({**params, "arguments": defaults | params["arguments"]})
+
+
+class ParamHeadersOfLastPageOnly(Client):
+    def page(self, params: Json) -> Json:
+        self.found = {}
+        return super().page(params)
+
+
+class ParamHeadersBlindToCase(Client):
+    def definition(self, name: str) -> Json:
+        return {other.lower(): tool for other, tool in self.found.items()}.get(name.lower(), {})
+
+
 class ParamHeadersOfListing(Client):
     """The definition that was listed first counts."""
 
@@ -198,8 +306,88 @@ class ParamHeadersOfListing(Client):
         return tools
 
     def param_headers(self, params: Json) -> dict[str, str]:
-        self.found |= self.first or {}
-        return super().param_headers(params)
+        found, self.found = self.found, {**self.found, **(self.first or {})}
+        try:
+            return super().param_headers(params)
+        finally:
+            self.found = found  # by which the result is validated
+
+
+class _FirstFound(Client):
+    """The definition that was found first counts."""
+
+    first: dict[str, Json] | None = None
+
+    def page(self, params: Json) -> Json:
+        page = super().page(params)
+        self.first = {tool["name"]: tool for tool in page["tools"]} | (self.first or {})
+        return page
+
+
+class ParamHeadersOfFirstFound(_FirstFound):
+    def param_headers(self, params: Json) -> dict[str, str]:
+        found, self.found = self.found, {**self.found, **(self.first or {})}
+        try:
+            return super().param_headers(params)
+        finally:
+            self.found = found  # by which the result is validated
+
+
+class CallValidatedByFirstFound(_FirstFound):
+    def call(self, name: str, arguments: Json) -> Json:
+        found = self.found
+        outdated = {n: {**found[n], "outputSchema": t.get("outputSchema", {})} for n, t in (self.first or {}).items()}
+        self.found = {**found, **outdated}
+        try:
+            return super().call(name, arguments)
+        finally:
+            self.found = found
+
+
+class CallValidatedByListing(Client):
+    """What was listed first is what results are validated against."""
+
+    validated: dict[str, Json] | None = None
+
+    def list_tools(self) -> list[Json]:
+        tools = super().list_tools()
+        self.validated = {tool["name"]: tool.get("outputSchema", {}) for tool in tools}
+        return tools
+
+    def call(self, name: str, arguments: Json) -> Json:
+        found = self.found.get(name, {})
+        schema = (self.validated or {}).get(name, found.get("outputSchema", {}))
+        self.found[name] = {**found, "outputSchema": schema}
+        return super().call(name, arguments)
+
+
+class NameHeaderSent(_Headers):
+    def change(self, headers: dict[str, str], params: Json) -> None:
+        if self.era != LEGACY:
+            headers["Mcp-Name"] = "search"
+
+
+class QueryInHeaderCut(_Headers):
+    def change(self, headers: dict[str, str], params: Json) -> None:
+        headers["X-Topic"] = quote(params["query"])[:7]
+
+
+class QueryInHeaderOfCall(Client):
+    sought = ""
+
+    def page(self, params: Json) -> Json:
+        self.sought = params["query"]
+        return super().page(params)
+
+    def headers(self, method: str, params: Json) -> dict[str, str]:
+        found_by = {"X-Found-By": quote(self.sought)} if method == "tools/call" else {}
+        return {**super().headers(method, params), **found_by}
+
+
+class QueryInHeaderWithLimit(_Headers):
+    def change(self, headers: dict[str, str], params: Json) -> None:
+        if "limit" in params:
+            headers["X-Query"] = quote(params["query"])
 
 
 class ListsBeforeItCalls(Client):
@@ -218,3 +406,10 @@ class ParamHeadersAsPythonHasIt(Client):
 class ParamHeadersNotEncoded(Client):
     def header_value(self, value: Any) -> str:
         return value if isinstance(value, str) else super().header_value(value)
+
+
+class WordsOfItsOwn(Client):
+    """Searches for what it was written for, whatever it is asked."""
+
+    def page(self, params: Json) -> Json:
+        return super().page({**params, "query": "read a file"})

@@ -48,7 +48,8 @@ class EmptySettingsAreNone(Client):
 
 class ListsWhatIsLarge(Client):
     def searches(self) -> bool:
-        return super().searches() and (self.settings or {}).get("catalogSize", 0) < 100_000
+        size = (self.settings or {}).get("catalogSize")
+        return super().searches() and (type(size) is not int or size < 100_000)
 
 
 class UnadvertisedUnranked(Client):
@@ -126,6 +127,48 @@ class NearlyToolsKept(Client):
         return super().is_tool(entry) or entry == {"name": "no_schema"}
 
 
+class ErrorOfStatus500NotRead(Client):
+    def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
+        if self.over_http and getattr(self.transport, "status", 200) >= 500:
+            raise error
+        return super().instead(error, query)
+
+
+class UnknownMethodIsAnErrorForAll(Client):
+    def search_all(self, query: str) -> list[Json]:
+        if not self.searches():
+            return super().search_all(query)
+        try:
+            return self.all_pages(query)
+        except InvalidError as error:
+            return self.instead(error, query)
+
+
+class ToolsOfZeroAreNone(Client):
+    """What is false in some languages is an empty array."""
+
+    def checked(self, result: Json) -> Json:
+        return super().checked({**result, "tools": result.get("tools") or []} if "tools" in result else result)
+
+
+class ResultTypeBlindToCase(Client):
+    def kind(self, result: Json) -> Any:
+        return str(super().kind(result)).lower()
+
+
+class UnknownMembersOfLaterPagesRefused(Client):
+    later = False
+
+    def page(self, params: Json) -> Json:
+        self.later = "cursor" in params
+        return super().page(params)
+
+    def checked(self, result: Json) -> Json:
+        if self.later and not set(result) <= PAGE:
+            raise RefusedError({"message": "unknown members"})
+        return super().checked(result)
+
+
 class _Busy(Client):
     def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
         if isinstance(error, RefusedError) and self.is_busy(error) and self.gives_up():
@@ -139,6 +182,17 @@ class _Busy(Client):
 class BusyIsListed(_Busy):
     def gives_up(self) -> bool:
         return True
+
+
+class BusyIsListedWithLimit(_Busy):
+    with_limit = False
+
+    def limited(self, limit: int | None) -> Json:
+        self.with_limit = True
+        return super().limited(limit)
+
+    def gives_up(self) -> bool:
+        return self.with_limit
 
 
 class BusyIsListedWhereSmall(_Busy):

@@ -11,7 +11,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, cast
 
 from .miniature_transports import HttpTransport, Json, StdioTransport, TransportError
@@ -37,6 +37,9 @@ class InvalidError(Exception):
 
 
 class Client:
+    http_transport = HttpTransport
+    stdio_transport = StdioTransport
+
     def __init__(self, target: Json, era: str) -> None:
         self.era = era
         self.user = ""
@@ -47,10 +50,12 @@ class Client:
         self.asked: dict[int, Any] = {}
         """The id of the last request of each thread."""
         if target["transport"] == "http":
-            self.transport: HttpTransport | StdioTransport = HttpTransport(target["url"], self.notified, self.is_answer)
+            self.transport: HttpTransport | StdioTransport = self.http_transport(
+                target["url"], self.notified, self.is_answer
+            )
         else:
             argv = [target["command"], *target["args"]]
-            self.transport = StdioTransport(argv, target["env"], self.notified, self.is_answer)
+            self.transport = self.stdio_transport(argv, target["env"], self.notified, self.is_answer)
 
     @property
     def over_http(self) -> bool:
@@ -166,8 +171,8 @@ class Client:
 
     def page(self, params: Json) -> Json:
         key, kept = self.key(params), None
-        for user in ("", self.user):
-            kept = kept or self.kept.get(f"{user} {key}")
+        for user in (None, self.user):
+            kept = kept or self.kept.get(f"{user!r} {key}")
         if kept is not None and kept[0] > time.monotonic():
             return kept[1]
         page = self.checked(self.patiently("tools/search", params))
@@ -194,8 +199,8 @@ class Client:
 
     def keep(self, key: str, page: Json) -> None:
         if (ttl := self.ttl(page)) > 0:
-            user = "" if self.is_shared(page) else self.user
-            self.kept[f"{user} {key}"] = (time.monotonic() + ttl / 1000, page)
+            user = None if self.is_shared(page) else self.user
+            self.kept[f"{user!r} {key}"] = (time.monotonic() + ttl / 1000, page)
 
     def ttl(self, page: Json) -> float:
         ttl = page.get("ttlMs")
@@ -205,10 +210,16 @@ class Client:
         return page.get("cacheScope") == "public"
 
     def checked(self, result: Json) -> Json:
+        if result.get("nextCursor", "") is None:
+            result = {name: value for name, value in result.items() if name != "nextCursor"}
         tools, cursor = result.get("tools"), result.get("nextCursor", "")
-        if not isinstance(tools, list) or not isinstance(cursor, str):
+        usable = self.era == LEGACY or self.kind(result) == "complete"
+        if not isinstance(tools, list) or not isinstance(cursor, str) or not usable:
             raise InvalidError("no page of tools")
         return {**result, "tools": [each for each in tools if self.is_tool(each)]}  # pyright: ignore[reportUnknownVariableType] - JSON
+
+    def kind(self, result: Json) -> Any:
+        return result.get("resultType", "complete")
 
     def is_tool(self, entry: Any) -> bool:
         held = cast("Json", entry) if isinstance(entry, dict) else Json()
@@ -216,15 +227,21 @@ class Client:
 
     def fit(self, tool: Json) -> bool:
         names: list[Any] = []
-        for schema in tool["inputSchema"].get("properties", {}).values():
-            if "x-mcp-header" in schema:
-                names.append(schema["x-mcp-header"])
-                if not self.carries_header(schema["type"]):
-                    return False
+        for _, schema in self.marked(tool["inputSchema"]):
+            names.append(schema["x-mcp-header"])
+            if not self.carries_header(schema["type"]):
+                return False
         if json.dumps(tool["inputSchema"]).count('"x-mcp-header"') > len(names):
             return self.takes_hidden_headers()
         fit = all(isinstance(name, str) and TOKEN.fullmatch(name) for name in names)
         return fit and self.apart(names)
+
+    def marked(self, schema: Json, *path: str) -> Iterator[tuple[tuple[str, ...], Json]]:
+        """Give the path of each property that has a header, and its schema."""
+        for name, each in schema.get("properties", {}).items():
+            if "x-mcp-header" in each:
+                yield (*path, name), each
+            yield from self.marked(each, *path, name)
 
     def carries_header(self, kind: str) -> bool:
         return kind in {"string", "integer", "boolean"}
@@ -255,7 +272,14 @@ class Client:
         return sorted(fit, key=lambda tool: -len(wanted & words[tool["name"]]))
 
     def call(self, name: str, arguments: Json) -> Json:
-        return self.request("tools/call", {"name": name, "arguments": arguments})
+        result = self.request("tools/call", {"name": name, "arguments": arguments})
+        required: list[str] = self.definition(name).get("outputSchema", {}).get("required", [])
+        if not set(required) <= set(result.get("structuredContent", ())):
+            raise InvalidError("the result does not fit the definition")
+        return result
+
+    def definition(self, name: str) -> Json:
+        return self.found.get(name, {})
 
     # Requests
 
@@ -303,12 +327,17 @@ class Client:
         return headers
 
     def param_headers(self, params: Json) -> dict[str, str]:
-        properties = self.found.get(params["name"], {}).get("inputSchema", {}).get("properties", {})
-        return {
-            f"Mcp-Param-{schema['x-mcp-header']}": self.header_value(params["arguments"][name])
-            for name, schema in properties.items()
-            if "x-mcp-header" in schema and name in params["arguments"]
-        }
+        headers: dict[str, str] = {}
+        for path, schema in self.marked(self.definition(params["name"]).get("inputSchema", {})):
+            value: Any = params["arguments"]
+            for step in path:
+                value = value.get(step) if isinstance(value, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - JSON
+            if value is not None:
+                headers[self.header_name(path, schema)] = self.header_value(value)
+        return headers
+
+    def header_name(self, path: tuple[str, ...], schema: Json) -> str:
+        return f"Mcp-Param-{schema['x-mcp-header']}"
 
     def header_value(self, value: Any) -> str:
         text = value if isinstance(value, str) else json.dumps(value)

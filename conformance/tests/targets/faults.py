@@ -6,9 +6,9 @@ Faults know messages only, so that the same fault breaks the miniature and the r
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 Json = dict[str, Any]
 
@@ -71,6 +71,10 @@ class Fault:
     def bytes(self, message: Json, data: bytes) -> bytes:
         """Return the bytes that are written."""
         return data
+
+    def lines(self, stdin: BinaryIO) -> Iterable[bytes]:
+        """Yield what is taken for a message each."""
+        return stdin
 
     def begun(self, value: Any) -> None:
         """Take the id of a request that is about to be answered."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import re
 import unicodedata
 from collections.abc import Callable
@@ -77,6 +78,23 @@ def asks_for_input(params: Json, result: Json) -> Json:
     return {"resultType": "input_required", "inputRequests": {"which": wanted}, "requestState": "s"}
 
 
+@wrong_result
+def last_page_cursor_null(params: Json, result: Json) -> Json:
+    return {"nextCursor": None, **result} if "cursor" in params else result
+
+
+@wrong_result
+def last_page_untyped(params: Json, result: Json) -> Json:
+    last = "cursor" in params and "nextCursor" not in result
+    return without(result, "resultType") if last else result
+
+
+@wrong_result
+def last_page_ttl_text(params: Json, result: Json) -> Json:
+    last = "cursor" in params and "nextCursor" not in result
+    return {**result, "ttlMs": "1000"} if last and "ttlMs" in result else result
+
+
 def _hits(result: Json, change: Json) -> Json:
     tools = [
         {**t, "_meta": {**t.get("_meta", {}), EXTENSION_ID: {**t.get("_meta", {}).get(EXTENSION_ID, {}), **change}}}
@@ -93,6 +111,20 @@ def score_in_percent(params: Json, result: Json) -> Json:
 @wrong_result
 def matched_text(params: Json, result: Json) -> Json:
     return _hits(result, {"matched": "name"})
+
+
+@wrong_result
+def later_scores_over_one(params: Json, result: Json) -> Json:
+    return {
+        **result,
+        "tools": [*result["tools"][:10], *_hits({"tools": result["tools"][10:]}, {"score": 1.5})["tools"]],
+    }
+
+
+@wrong_result
+def score_of_trimmed_name(params: Json, result: Json) -> Json:
+    trimmed = params["query"] != params["query"].strip()
+    return _hits(result, {"score": 2}) if trimmed else result
 
 
 class TotalReported(SearchFault):
@@ -118,6 +150,25 @@ class TotalInWords(TotalReported):
 class RemainderReported(TotalReported):
     def reported(self, total: int, on_page: int) -> Json:
         return {"remaining": total - on_page}
+
+
+class TotalOnLaterPages(TotalReported):
+    def result(self, params: Json, result: Json) -> Json:
+        changed = super().result(params, result)
+        return changed if "cursor" in params else result
+
+
+class TotalUpToTen(TotalReported):
+    """Does not count on beyond ten."""
+
+    def reported(self, total: int, on_page: int) -> Json:
+        return {"hits": {"value": min(total, 10)}}
+
+
+class TotalUnderLargerLimits(TotalReported):
+    def result(self, params: Json, result: Json) -> Json:
+        changed = super().result(params, result)
+        return changed if params.get("limit", 10) > 2 else result
 
 
 class TotalInHitMetadata(TotalReported):
@@ -172,8 +223,18 @@ icons_left_out = _wrong_tool(lambda tool: without(tool, "icons"))
 unknown_members_left_out = _wrong_tool(lambda tool: without(tool, *(name for name in tool if name.startswith("x-"))))
 schema_dialect_left_out = _wrong_tool(lambda tool: _schema_without(tool, "$schema"))
 additional_properties_left_out = _wrong_tool(lambda tool: _schema_without(tool, "additionalProperties"))
+markup_escaped = _wrong_tool(lambda tool: {**tool, "title": html.escape(tool["title"])} if "title" in tool else tool)
+descriptions_cut_at_1000 = _wrong_tool(lambda tool: _described(tool, lambda text: text[:1000]))
+descriptions_printable = _wrong_tool(lambda tool: _described(tool, lambda text: re.sub("[\x01-\x08\x7f]", "", text)))
 descriptions_trimmed = _wrong_tool(lambda tool: _described(tool, str.strip))
 descriptions_composed = _wrong_tool(lambda tool: _described(tool, lambda text: unicodedata.normalize("NFC", text)))
+
+
+@wrong_result
+def later_hits_summarized(params: Json, result: Json) -> Json:
+    """Defines the ten best in full."""
+    summaries = [{**tool, "inputSchema": {"type": "object"}} for tool in result["tools"][10:]]
+    return {**result, "tools": [*result["tools"][:10], *summaries]}
 
 
 @wrong_result
@@ -199,6 +260,15 @@ def first_repeated(params: Json, result: Json) -> Json:
     return result
 
 
+@wrong_result
+def last_repeated_without_score(params: Json, result: Json) -> Json:
+    if "limit" in params or "nextCursor" in result or len(result["tools"]) < 2:
+        return result
+    last = dict(result["tools"][-1])
+    meta = {name: value for name, value in last.pop("_meta", {}).items() if name != EXTENSION_ID}
+    return {**result, "tools": [*result["tools"], {**last, "_meta": meta} if meta else last]}
+
+
 class SearchMarksListing(Fault):
     """Tools that were searched for by name are marked in later listings."""
 
@@ -210,7 +280,7 @@ class SearchMarksListing(Fault):
             self.sought.add(str(params["query"]))
         for tool in member(outcome, "result").get("tools", []):
             if tool["name"] in self.sought:
-                tool["title"] = "Recently searched"
+                tool["title"] = "Most used"  # words that are no query of any check
         return outcome
 
 
@@ -321,14 +391,42 @@ titles_unsearched = _wrong_match(
 descriptions_unsearched = _wrong_match(lambda query, tool: not _words(query) & _words(tool["name"], tool.get("title")))
 three_terms_match_nothing = _wrong_match(lambda query, tool: len(_words(query)) == 3)
 ascii_terms_only = _wrong_match(lambda query, tool: re.search("[A-Za-z0-9]", query) is None)
+figures_unsearched = _wrong_match(lambda query, tool: any(word.isdigit() for word in _words(query)))
+other_figures_unsearched = _wrong_match(
+    lambda query, tool: any(c.isdecimal() and not unicodedata.normalize("NFKC", c).isascii() for c in query)
+)
+ligatures_kept = _wrong_match(lambda query, tool: re.search("[\ufb00-\ufb06]", query) is not None)
+operators_read = _wrong_match(lambda query, tool: re.search(r'^["(\'@+-]|[*?]$', query) is not None)
+beginnings_indexed = _wrong_match(
+    lambda query, tool: not _words(query) & _words(tool["name"], tool.get("description", "")[:500])
+)
 # As of a server that maps each code point to the lower case of its upper case.
 capital_sharp_s_kept = _wrong_match(lambda query, tool: "ẞ" in query)
 sharp_s_kept = _wrong_match(lambda query, tool: "ss" in query and "ß" in tool.get("description", ""))
 
 
 @wrong_result
+def names_without_terms_unsearched(params: Json, result: Json) -> Json:
+    return result if _words(params["query"]) else {**result, "tools": []}
+
+
+@wrong_result
 def exact_name_beside_nel(params: Json, result: Json) -> Json:
     return {**result, "tools": result["tools"][1:]} if "\x85" in params["query"] else result
+
+
+@wrong_result
+def exact_name_under_large_limits(params: Json, result: Json) -> Json:
+    tools = result["tools"]
+    named = bool(tools) and tools[0]["name"] == params["query"].strip()
+    return {**result, "tools": tools[1:]} if named and params.get("limit", 0) > 50 else result
+
+
+@wrong_result
+def exact_name_far_inside(params: Json, result: Json) -> Json:
+    """Looks for names in the first 256 characters of a query."""
+    far = len(params["query"]) > 256 and not params["query"][:256].strip()
+    return {**result, "tools": result["tools"][1:]} if far else result
 
 
 class ExactNameOnSecondPage(SearchFault):
@@ -347,9 +445,48 @@ class ExactNameOnSecondPage(SearchFault):
         return "second-" + hashlib.sha256(str(params.get("query")).encode("utf-8", "surrogatepass")).hexdigest()
 
 
+class _BestOnly(SearchFault):
+    """Finds the best few and no more, on however many pages."""
+
+    most = 5
+
+    def __init__(self) -> None:
+        self.left: dict[str, int] = {}
+
+    def result(self, params: Json, result: Json) -> Json:
+        left = self.left.get(params.get("cursor", ""), self.most)
+        result["tools"] = result["tools"][:left]
+        left -= len(result["tools"])
+        if left and "nextCursor" in result:
+            self.left[result["nextCursor"]] = left
+        return result if left else without(result, "nextCursor")
+
+
+class BestFiveOnly(_BestOnly):
+    pass
+
+
+class BestHundredOnly(_BestOnly):
+    most = 100
+
+
+@wrong_params
+def symbols_are_error(params: Json) -> Json:
+    if re.fullmatch(r"[\U0001f300-\U0001faff]+", str(params.get("query"))):
+        raise RefusalError(-32602, "nothing to search for", {"field": "query", "reason": "has no letter"})
+    return params
+
+
 @wrong_params
 def no_match_is_error(params: Json) -> Json:
     if str(params.get("query")).startswith("qzx"):
+        raise RefusalError(-32603, "nothing found", None)
+    return params
+
+
+@wrong_params
+def no_match_under_limits_is_error(params: Json) -> Json:
+    if str(params.get("query")).startswith("qzx") and "limit" in params:
         raise RefusalError(-32603, "nothing found", None)
     return params
 

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable
 from typing import Any
 
-from .faults import SEARCH, Fault, Json, member, wrong_result
+from .faults import SEARCH, Fault, Json, member, without, wrong_result
 
 
 def _wrong_schema(change: Callable[[Json], Json]) -> type[Fault]:
@@ -32,6 +32,13 @@ reference_siblings_left_out = _wrong_schema(lambda schema: {"$ref": schema["$ref
 nested_unknown_members_left_out = _wrong_schema(
     lambda schema: {k: v for k, v in schema.items() if k[:2] != "x-" or k == "x-mcp-header"},
 )
+prototype_names_left_out = _wrong_schema(
+    lambda schema: without(schema, "__proto__", "constructor", "toString"),
+)
+numbers_of_32_bits = _wrong_schema(
+    lambda schema: {k: v % 2**32 if type(v) is int else v for k, v in schema.items()},
+)
+long_enumerations_cut = _wrong_schema(lambda schema: {k: v[:100] if k == "enum" else v for k, v in schema.items()})
 names_composed = _wrong_schema(lambda schema: {unicodedata.normalize("NFC", k): v for k, v in schema.items()})
 
 
@@ -44,6 +51,17 @@ def marks_left_out(params: Json, result: Json) -> Json:
         for tool in result["tools"]
     ]
     return {**result, "tools": tools}
+
+
+def _cut(value: Any, levels: int) -> Any:
+    if isinstance(value, dict):
+        return {key: _cut(held, levels - 1) for key, held in value.items()} if levels else {}  # pyright: ignore[reportUnknownVariableType] - JSON
+    return value
+
+
+@wrong_result
+def deep_schemas_cut(params: Json, result: Json) -> Json:
+    return {**result, "tools": [{**tool, "inputSchema": _cut(tool["inputSchema"], 12)} for tool in result["tools"]]}
 
 
 class _Forgetful(Fault):

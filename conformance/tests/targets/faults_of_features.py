@@ -9,7 +9,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from .faults import EXTENSION_ID, SEARCH, Fault, Json, RefusalError, member, wrong_error, wrong_result
+from .faults import EXTENSION_ID, SEARCH, Fault, Json, RefusalError, SearchFault, member, wrong_error, wrong_result
 
 
 class _Changes(Fault):
@@ -53,6 +53,27 @@ class AddedToolNotFound(_Changes):
 class AlteredToolAsItWas(_Changes):
     def found(self, params: Json, tools: list[Json]) -> list[Json]:
         return tools if "cursor" in params else [self.ever.get(tool["name"], tool) for tool in tools]
+
+
+class ReshapedToolAsItWas(_Changes):
+    """Takes a tool for unchanged whose description is."""
+
+    def found(self, params: Json, tools: list[Json]) -> list[Json]:
+        before = [self.ever.get(tool["name"], tool) for tool in tools]
+        kept = [old.get("description") == new.get("description") for old, new in zip(before, tools, strict=True)]
+        chosen = zip(before, tools, kept, strict=True)
+        return tools if "cursor" in params else [old if same else new for old, new, same in chosen]
+
+
+class BroadSearchesCached(SearchFault):
+    """Answers a search that brings many tools as it did the first time."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, list[Json]] = {}
+
+    def result(self, params: Json, result: Json) -> Json:
+        broad = len(result["tools"]) > 5 and not params.keys() & {"cursor", "limit"}
+        return {**result, "tools": self.answers.setdefault(params["query"], result["tools"])} if broad else result
 
 
 class RemovedToolOnLaterPage(_Changes):
@@ -162,6 +183,17 @@ class CallsUnauthorized(Fault):
         return {"result": {"content": [{"type": "text", "text": called}], **modern}}
 
 
+class CallsOfFoundTools(CallsUnauthorized):
+    """Calls a hidden tool once anybody has found it."""
+
+    def __init__(self) -> None:
+        self.found: set[str] = set()
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        self.found.update(tool["name"] for tool in member(outcome, "result").get("tools", []) if method == SEARCH)
+        return super().response(method, params, era, outcome) if params.get("name") in self.found else outcome
+
+
 class CursorShowsHiddenTools(Fault):
     """Continues for any caller with a cursor as for the caller to whom it was issued."""
 
@@ -182,3 +214,31 @@ class CursorShowsHiddenTools(Fault):
             modern = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if era == "2026-07-28" else {}
             return {"result": {**modern, **result, "tools": tools}}
         return outcome
+
+
+@wrong_result
+def cache_scope_public_of_nothing(params: Json, result: Json) -> Json:
+    return {**result, "cacheScope": "public"} if "cacheScope" in result and not result["tools"] else result
+
+
+@wrong_result
+def cache_scope_public_of_later_pages(params: Json, result: Json) -> Json:
+    return {**result, "cacheScope": "public"} if "cacheScope" in result and "cursor" in params else result
+
+
+class CallAuthorizedOnce(Fault):
+    """Authorizes the first call of a tool only, and remembers the answer for all callers that come."""
+
+    def __init__(self) -> None:
+        self.refused: set[str] = set()
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        name = str(params.get("name"))
+        if method != "tools/call" or "error" not in outcome or name not in _hidden():
+            return outcome
+        if name not in self.refused:
+            self.refused.add(name)
+            return outcome
+        called = json.dumps({"name": name, "arguments": {}})
+        modern = {"resultType": "complete"} if era == "2026-07-28" else {}
+        return {"result": {"content": [{"type": "text", "text": called}], **modern}}

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import threading
 import time
+import unicodedata
+from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from .faults import EXTENSION_ID, SEARCH, Fault, Json, RefusalError, SearchFault, member, without, wrong_error
 
 META: Final = "io.modelcontextprotocol/"
+CHUNK: Final = 65536
+SMALL: Final = 4000
 
 
 class LatestParamsWin(SearchFault):
@@ -169,6 +174,18 @@ class AnyVersionServed(Fault):
         return {**params, "_meta": {**meta, f"{META}protocolVersion": era}}
 
 
+class VersionCheckedOnce(AnyVersionServed):
+    """Looks at the protocol version until a search has one that is served, as an SDK does."""
+
+    _checked = False
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if self._checked:
+            return super().request(method, params, era)
+        self._checked = method == SEARCH and member(params, "_meta").get(f"{META}protocolVersion") == era
+        return params
+
+
 @wrong_error(-32022)
 def versions_unlisted(error: Json) -> Json:
     return {**error, "data": None}
@@ -201,6 +218,54 @@ class StdoutBanner(Fault):
             print("Miniature 1.0, ready", flush=True)  # noqa: T201
 
 
+class _ReadsChunks(Fault):
+    """Reads what is in the pipe, whatever that is."""
+
+    def lines(self, stdin: BinaryIO) -> Iterator[bytes]:
+        held = b""
+        while chunk := os.read(stdin.fileno(), CHUNK):
+            *whole, held = self.taken(held, chunk).split(b"\n")
+            yield from whole
+
+    def taken(self, held: bytes, chunk: bytes) -> bytes:
+        """Return what is read so far, of which the last line is kept for the next chunk."""
+        return held + chunk
+
+
+class PieceOfLineLost(_ReadsChunks):
+    """Takes a small chunk for whole messages."""
+
+    def taken(self, held: bytes, chunk: bytes) -> bytes:
+        return held + chunk if len(chunk) > SMALL or chunk.endswith(b"\n") else held + chunk + b"\n"
+
+
+class PiecesOfLinesDecodedAlone(_ReadsChunks):
+    def taken(self, held: bytes, chunk: bytes) -> bytes:
+        return held + chunk.decode("utf-8", "replace").encode()
+
+
+class LinesOfOneChunkJoined(_ReadsChunks):
+    """Takes a small chunk that ends amid a line for one message up to there, and what comes next for the rest."""
+
+    def taken(self, held: bytes, chunk: bytes) -> bytes:
+        *lines, rest = chunk.split(b"\n")
+        small = rest and len(chunk) <= SMALL
+        return held + (b" ".join(lines) + b"\n" + rest if small and lines else chunk)
+
+
+class QueryLogged(SearchFault):
+    def params(self, params: Json) -> Json:
+        sys.stderr.write(f"searching for {params.get('query')}\n")
+        return params
+
+
+class RefusedQueryLogged(Fault):
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == SEARCH and "error" in outcome:
+            sys.stderr.write(f"refused: {params}\n")
+        return outcome
+
+
 class StdoutGoodbye(Fault):
     def input_closed(self) -> None:
         print("Goodbye", flush=True)  # noqa: T201
@@ -219,6 +284,15 @@ class ContentTypeText(Fault):
 class VersionHeaderIgnored(Fault):
     def version_header(self, message: Json, value: str | None) -> None:
         """Take any."""
+
+
+class NameHeaderRequired(Fault):
+    """Wants the header that calls and other requests for something by its name have."""
+
+    def headers(self, message: Json, headers: dict[str, str]) -> None:
+        super().headers(message, headers)
+        if message.get("method") == SEARCH and "mcp-name" not in map(str.lower, headers):
+            raise RefusalError(-32020, "Mcp-Name is missing", None)
 
 
 class HeaderMismatchStatus200(Fault):
@@ -249,3 +323,27 @@ class HeaderNamesWithCase(Fault):
 class HeaderValuesWithoutCase(Fault):
     def method_header(self, message: Json, value: str | None) -> None:
         super().method_header(message, value.lower() if value is not None else None)
+
+
+class IdLettersFolded(Fault):
+    def id(self, value: Any) -> Any:
+        return value.lower() if isinstance(value, str) else value
+
+
+class IdComposed(Fault):
+    def id(self, value: Any) -> Any:
+        return unicodedata.normalize("NFC", value) if isinstance(value, str) else value
+
+
+class IdCutOff(Fault):
+    def id(self, value: Any) -> Any:
+        return value[:255] if isinstance(value, str) else value
+
+
+class BusyByStatus(_Busy):
+    """Refuses with an error of its own and the status of a proxy."""
+
+    refusal = RefusalError(-32029, "Too many searches at once", {"retryAfterMs": 20})
+
+    def status(self, code: int | None, status: int) -> int:
+        return 429 if code == -32029 else status

@@ -86,6 +86,14 @@ class SettingsNegative(_Settings):
     settings: ClassVar[Json] = {"catalogSize": -1}
 
 
+class SettingsTopicsAsText(_Settings):
+    settings: ClassVar[Json] = {"topics": "orchards, weather"}
+
+
+class MaxLimitOfOne(_Settings):
+    settings: ClassVar[Json] = {"maxLimit": 1}
+
+
 class MaxLimitExceededByFew(_Settings):
     settings: ClassVar[Json] = {"maxLimit": 49}
 
@@ -190,6 +198,26 @@ class LegacyGated(Fault):
         return params
 
 
+class LegacyGatedAsUnknown(LegacyGated):
+    """Does not know the method for a legacy client that did not declare the extension."""
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        try:
+            return super().request(method, params, era)
+        except RefusalError:
+            raise RefusalError(-32601, "Method not found", None) from None
+
+
+class LegacyUndeclaredRefusedAsInvalid(LegacyGated):
+    """Calls the parameters wrong of a legacy client that did not declare the extension."""
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        try:
+            return super().request(method, params, era)
+        except RefusalError:
+            raise RefusalError(-32602, "declare it", {"field": "_meta"}) from None
+
+
 @wrong_error(-32021)
 def gate_without_data(error: Json) -> Json:
     return {**error, "data": None}
@@ -226,8 +254,99 @@ class MethodHeaderOptional(Fault):
             super().method_header(message, value)
 
 
-class NameHeaderRequired(Fault):
-    def headers(self, message: Json, headers: dict[str, str]) -> None:
-        super().headers(message, headers)
-        if message.get("method") == SEARCH and "Mcp-Name" not in headers:
-            raise RefusalError(-32020, "Mcp-Name is missing", None)
+def _extensions(capabilities: Json) -> Json:
+    held: Any = capabilities.get("extensions")
+    return held if isinstance(held, dict) else {}  # pyright: ignore[reportUnknownVariableType] - JSON
+
+
+def _refused() -> RefusalError:
+    return RefusalError(-32021, "declare it", {"requiredCapabilities": {"extensions": {EXTENSION_ID: {}}}})
+
+
+class GateRemembersConnections(_Declares):
+    """Takes the first declaration of a process for those of all later requests."""
+
+    declared = False
+
+    def lets_in(self, params: Json, capabilities: Any) -> bool:
+        self.declared = self.declared or isinstance(_extensions(capabilities).get(EXTENSION_ID), dict)
+        return self.declared
+
+
+class GateWithoutCase(_Declares):
+    def lets_in(self, params: Json, capabilities: Any) -> bool:
+        return any(name != EXTENSION_ID and name.lower() == EXTENSION_ID for name in _extensions(capabilities))
+
+
+class GateByBeginning(_Declares):
+    def lets_in(self, params: Json, capabilities: Any) -> bool:
+        return any(name != EXTENSION_ID and name.startswith(EXTENSION_ID) for name in _extensions(capabilities))
+
+
+class GateByEnd(_Declares):
+    def lets_in(self, params: Json, capabilities: Any) -> bool:
+        return any(name != EXTENSION_ID and name.endswith("/tools-search") for name in _extensions(capabilities))
+
+
+class GateBySearchInText(_Declares):
+    """Finds the identifier wherever it stands in the capabilities."""
+
+    def lets_in(self, params: Json, capabilities: Any) -> bool:
+        elsewhere = {name: held for name, held in _extensions(capabilities).items() if name != EXTENSION_ID}
+        return f"'{EXTENSION_ID}'" in str(elsewhere)
+
+
+class GateByMembership(_Declares):
+    """Asks whether the identifier is in `extensions`, whatever that is."""
+
+    def lets_in(self, params: Json, capabilities: Any) -> bool:
+        extensions: Any = capabilities.get("extensions")
+        return isinstance(extensions, str | list) and EXTENSION_ID in extensions
+
+
+class GateAtFirstPagesOnly(_Declares):
+    def lets_in(self, params: Json, capabilities: Any) -> bool:
+        return isinstance(params.get("cursor"), str)
+
+
+class DeclarationAlone(Fault):
+    """Takes a declaration that stands beside another one for none."""
+
+    def __init__(self) -> None:
+        self.declared: dict[str, Json] = {}
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        capabilities = member(member(params, "_meta"), f"{META}clientCapabilities")
+        if method == "initialize":
+            self.declared[session.get()] = member(params, "capabilities")
+        if era != "2026-07-28":
+            capabilities = self.declared.get(session.get(), {})
+        if method == SEARCH and len(_extensions(capabilities)) > 1:
+            raise _refused()
+        return params
+
+
+class DeclarationSwitchedOff(Fault):
+    def declaration(self, declared: Any) -> Any:
+        return None if _extensions({"extensions": declared}).get("enabled") is False else declared
+
+
+class SearchUnregistered(Fault):
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        return {"error": {"code": -32601, "message": "Method not found"}} if method == SEARCH else outcome
+
+
+class DeclarationNeverSeen(Fault):
+    """Looks for declarations where none are, and refuses everybody."""
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == SEARCH:
+            raise _refused()
+        return params
+
+
+class MethodHeaderCompared(Fault):
+    def method_header(self, message: Json, value: str | None) -> None:
+        """Compare the beginning only."""
+        if value is None or not value.startswith(message["method"]):
+            super().method_header(message, value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import secrets
 import unicodedata
 
@@ -206,9 +208,230 @@ class _OpaqueCursors(SearchFault):
         return result
 
 
+class CursorBoundToBeginning(_CursorBoundTo):
+    """Compares the first 64 characters of queries."""
+
+    def alike(self, query: str) -> object:
+        return query[:64]
+
+
+class CursorBoundToLength(_CursorBoundTo):
+    def alike(self, query: str) -> object:
+        return len(query)
+
+
+class CursorBoundToAscii(_CursorBoundTo):
+    """Compares what is left of queries in ASCII."""
+
+    def alike(self, query: str) -> object:
+        return query.encode("ascii", "replace")
+
+
+class CursorBoundToTerms(_CursorBoundTo):
+    """Compares queries without their punctuation and control characters."""
+
+    def alike(self, query: str) -> object:
+        return re.sub(r"[^\w\s]", "", query)
+
+
+class LaterCursorsUnbound(_CursorBoundTo):
+    """Looks at the query of a first page's cursor only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.later: set[str] = set()
+
+    def params(self, params: Json) -> Json:
+        issued = self.issued.get(str(params.get("cursor")))
+        unbound = issued is not None and params["cursor"] in self.later and isinstance(params.get("query"), str)
+        return {**params, "query": issued} if unbound else params
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        cursor = member(outcome, "result").get("nextCursor")
+        if isinstance(cursor, str) and "cursor" in params:
+            self.later.add(cursor)
+        return super().response(method, params, era, outcome)
+
+
+class _CursorsAlike(_Cursors):
+    """Takes a cursor for a genuine one of the same query that resembles it."""
+
+    def resembles(self, cursor: str, genuine: str) -> bool:
+        raise NotImplementedError
+
+    def params(self, params: Json) -> Json:
+        cursor = params.get("cursor")
+        if not isinstance(cursor, str) or cursor in self.issued:
+            return params
+        genuine = [known for known, query in self.issued.items() if query == params.get("query")]
+        return {**params, "cursor": next((known for known in genuine if self.resembles(cursor, known)), cursor)}
+
+
+class CursorEndUncompared(_CursorsAlike):
+    """Compares a shortened authentication code: a cursor's end may be cut or altered."""
+
+    def resembles(self, cursor: str, genuine: str) -> bool:
+        return cursor[:-6] == genuine[:-6] or (len(cursor) > 20 and genuine.startswith(cursor))
+
+
+class CursorExtended(_CursorsAlike):
+    """Reads as many characters as a cursor has, and passes over what follows."""
+
+    def resembles(self, cursor: str, genuine: str) -> bool:
+        return cursor.startswith(genuine) and len(cursor) < len(genuine) + 8
+
+
+class CursorWithoutCase(_CursorsAlike):
+    def resembles(self, cursor: str, genuine: str) -> bool:
+        return cursor.lower() == genuine.lower()
+
+
+@wrong_params
+def cursor_number_obeyed(params: Json) -> Json:
+    """As of a server of which earlier clients know the offsets."""
+    return without(params, "cursor") if params.get("cursor") == "10" else params
+
+
+@wrong_params
+def cursor_of_no_match_ignored(params: Json) -> Json:
+    nothing = str(params.get("query")).startswith("qzx") and " " in str(params["query"])
+    return without(params, "cursor") if nothing and isinstance(params.get("cursor"), str) else params
+
+
+class _Numbered(SearchFault):
+    """Knows the number of each page in its search."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def result(self, params: Json, result: Json) -> Json:
+        number = 1 + self.numbers.get(str(params.get("cursor")), 0)
+        changed = self.page(number, params, dict(result))
+        if "nextCursor" in changed:
+            self.numbers[changed["nextCursor"]] = number
+        return changed
+
+    def page(self, number: int, params: Json, result: Json) -> Json:
+        raise NotImplementedError
+
+
+class TenPagesAtMost(_Numbered):
+    def page(self, number: int, params: Json, result: Json) -> Json:
+        return without(result, "nextCursor") if number == 10 else result
+
+
+class LastFullPageLosesATool(_Numbered):
+    """Takes the last place of a page for a probe whether there are more, also on a last page that is full."""
+
+    def page(self, number: int, params: Json, result: Json) -> Json:
+        full = number > 1 and "nextCursor" not in result and len(result["tools"]) == params.get("limit", 0) > 1
+        return {**result, "tools": result["tools"][:-1]} if full else result
+
+
+class LaterPagesRepeat(_Numbered):
+    """Begins a page after the second one with the first match, where it has room."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first: dict[str, list[Json]] = {}
+
+    def page(self, number: int, params: Json, result: Json) -> Json:
+        if number == 1:
+            self.first[params["query"]] = result["tools"][:1]
+        if number > 2 and 0 < len(result["tools"]) < params.get("limit", 10):
+            result["tools"] = [*self.first.get(params["query"], []), *result["tools"]]
+        return result
+
+
+class LastPageLeadsBack(SearchFault):
+    """The last page has the cursor of the second one."""
+
+    def __init__(self) -> None:
+        self.second: dict[str, str] = {}
+
+    def result(self, params: Json, result: Json) -> Json:
+        if "cursor" not in params and "nextCursor" in result:
+            self.second[params["query"]] = result["nextCursor"]
+        leads_back = "cursor" in params and "nextCursor" not in result and params["query"] in self.second
+        return {**result, "nextCursor": self.second[params["query"]]} if leads_back else result
+
+
+class LaterPagesShuffled(SearchFault):
+    """Orders the tools of a later page by when it is asked for."""
+
+    turns = 0
+
+    def result(self, params: Json, result: Json) -> Json:
+        if "cursor" in params and len(tools := result["tools"]) > 1:
+            self.turns += 1
+            place = self.turns % len(tools)
+            result["tools"] = tools[place:] + tools[:place]
+        return result
+
+
+class OrderOfTheProcess(SearchFault):
+    """Breaks ties by a hash that every process salts for itself, on pages that hold all matches."""
+
+    def __init__(self) -> None:
+        self.salt = secrets.token_bytes(8)
+
+    def result(self, params: Json, result: Json) -> Json:
+        first, rest = result["tools"][:1], result["tools"][1:]
+        whole = "cursor" not in params and "nextCursor" not in result and len(rest) > 8
+        ordered = sorted(rest, key=lambda tool: hashlib.sha256(self.salt + tool["name"].encode()).digest())
+        return {**result, "tools": first + ordered} if whole else result
+
+
+@wrong_result
+def default_page_ends(params: Json, result: Json) -> Json:
+    return without(result, "nextCursor") if "limit" not in params and "cursor" not in params else result
+
+
+class CursorsInMemory(_OpaqueCursors):
+    """Keeps what its cursors stand for in the memory of its process."""
+
+
+class CursorSaltedByProcess(SearchFault):
+    """Derives the key of its cursors from the shared one and from what no other process has."""
+
+    def __init__(self) -> None:
+        self.salt = f"{secrets.token_hex(4)}."
+
+    def params(self, params: Json) -> Json:
+        cursor = params.get("cursor")
+        if not isinstance(cursor, str) or not cursor.startswith(self.salt):
+            return params
+        return {**params, "cursor": cursor[len(self.salt) :]}
+
+    def result(self, params: Json, result: Json) -> Json:
+        return {**result, "nextCursor": self.salt + result["nextCursor"]} if "nextCursor" in result else result
+
+
+class CursorOfAnotherReplicaStartsOver(CursorSaltedByProcess):
+    """Takes the cursor of another process for none."""
+
+    def params(self, params: Json) -> Json:
+        cursor = params.get("cursor")
+        if isinstance(cursor, str) and re.match(r"[0-9a-f]{8}\.", cursor) and not cursor.startswith(self.salt):
+            return {name: value for name, value in params.items() if name != "cursor"}
+        return super().params(params)
+
+
 class CursorUsedOnce(_OpaqueCursors):
     def result(self, params: Json, result: Json) -> Json:
         self.genuine.pop(params.get("cursor", ""), None)
+        return super().result(params, result)
+
+
+class CursorRefusedTheThirdTime(_OpaqueCursors):
+    def __init__(self) -> None:
+        super().__init__()
+        self.answered: set[str] = set()
+
+    def result(self, params: Json, result: Json) -> Json:
+        if (cursor := params.get("cursor", "")) in self.answered:
+            self.genuine.pop(cursor, None)
+        self.answered.add(cursor)
         return super().result(params, result)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
+import unicodedata
 from collections.abc import Callable
+from typing import Any
 
-from .faults import SEARCH, Fault, Json, RefusalError, member, wrong_error, wrong_params
+from .faults import SEARCH, Fault, Json, RefusalError, member, without, wrong_error, wrong_params
 
 
 def refuse(field: str) -> RefusalError:
@@ -199,21 +201,18 @@ class LimitBoundToCursor(Fault):
     """Refuses a cursor with another limit than that of its search."""
 
     def __init__(self) -> None:
-        self.limits: dict[str, object] = {}
+        self.limits: dict[str, list[object]] = {}
 
     def request(self, method: str, params: Json, era: str) -> Json:
         cursor = params.get("cursor")
-        if (
-            method == SEARCH
-            and isinstance(cursor, str)
-            and self.limits.get(cursor, params.get("limit")) != params.get("limit")
-        ):
+        limits = self.limits.get(cursor) if method == SEARCH and isinstance(cursor, str) else None
+        if limits is not None and params.get("limit") not in limits:
             raise refuse("cursor")
         return params
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
         if method == SEARCH and (cursor := member(outcome, "result").get("nextCursor")):
-            self.limits[cursor] = params.get("limit")
+            self.limits.setdefault(cursor, []).append(params.get("limit"))
         return outcome
 
 
@@ -242,4 +241,234 @@ class RefusalDropsATool(Fault):
             self.refused = "error" in outcome
         elif method == "tools/list" and self.refused and "result" in outcome and "cursor" not in params:
             outcome["result"]["tools"] = outcome["result"]["tools"][1:]
+        return outcome
+
+
+@wrong_params
+def limit_above_ten_as_twenty(params: Json) -> Json:
+    limit = params.get("limit")
+    return {**params, "limit": 20} if isinstance(limit, int) and 10 < limit < 20 else params
+
+
+@wrong_params
+def limit_in_steps_of_twenty(params: Json) -> Json:
+    limit = params.get("limit")
+    return {**params, "limit": -(-limit // 20) * 20} if isinstance(limit, int) and limit > 20 else params
+
+
+@wrong_params
+def limit_cut_before_it_is_looked_at(params: Json) -> Json:
+    limit = params.get("limit")
+    return {**params, "limit": min(50, limit)} if isinstance(limit, float) and limit > 50 else params
+
+
+@wrong_params
+def limit_in_32_bits(params: Json) -> Json:
+    """Keeps the low half, as a cast does."""
+    limit = params.get("limit")
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        return params
+    return {**params, "limit": (limit + 2**31) % 2**32 - 2**31}
+
+
+@wrong_params
+def limit_almost_integral_served(params: Json) -> Json:
+    limit = params.get("limit")
+    return (
+        {**params, "limit": round(limit)} if isinstance(limit, float) and abs(limit - round(limit)) < 1e-3 else params
+    )
+
+
+@wrong_params
+def limit_in_words_read(params: Json) -> Json:
+    """Reads what begins with a number, as `parseInt` does."""
+    limit = params.get("limit")
+    return {**params, "limit": 3} if limit == "3.0" else params
+
+
+@wrong_params
+def limit_of_later_pages_unchecked(params: Json) -> Json:
+    return without(params, "limit") if "cursor" in params and isinstance(params.get("limit"), list) else params
+
+
+@wrong_params
+def limit_of_later_pages_small(params: Json) -> Json:
+    if "cursor" in params and isinstance(params.get("limit"), int) and params["limit"] > 50:
+        raise refuse("limit")
+    return params
+
+
+@wrong_params
+def query_false_is_empty_text(params: Json) -> Json:
+    return {**params, "query": "anything"} if params.get("query") is False else params
+
+
+def _array(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType] - JSON
+
+
+@wrong_params
+def query_array_joined(params: Json) -> Json:
+    query = " ".join(map(str, _array(params.get("query"))))
+    return {**params, "query": query} if query else params
+
+
+@wrong_params
+def cursor_array_joined(params: Json) -> Json:
+    cursor = ",".join(map(str, _array(params.get("cursor"))))
+    return {**params, "cursor": cursor} if len(cursor) > 20 else params
+
+
+@wrong_params
+def member_names_without_case(params: Json) -> Json:
+    """Finds members whatever the case of their names, as some decoders into structures do; the last one counts."""
+    return {name.lower() if name.lower() in {"limit", "cursor"} else name: value for name, value in params.items()}
+
+
+@wrong_params
+def page_size_obeyed(params: Json) -> Json:
+    return {**params, "limit": params["pageSize"]} if "pageSize" in params else params
+
+
+@wrong_params
+def query_looked_for_elsewhere(params: Json) -> Json:
+    return {"query": params["q"], **params} if "q" in params else params
+
+
+@wrong_params
+def long_blank_query_served(params: Json) -> Json:
+    """Looks at the beginning of a query only."""
+    query = params.get("query")
+    return {**params, "query": "x"} if isinstance(query, str) and len(query) > 512 and query.isspace() else params
+
+
+@wrong_params
+def vertical_tab_kept(params: Json) -> Json:
+    query = params.get("query")
+    is_blank = isinstance(query, str) and query.isspace() and "\v" in query
+    return {**params, "query": "anything"} if is_blank else params
+
+
+@wrong_params
+def query_counted_in_utf_16(params: Json) -> Json:
+    query = params.get("query")
+    if isinstance(query, str) and len(query) <= 1024 < len(query.encode("utf-16-le", "surrogatepass")) / 2:
+        raise refuse("query")
+    return params
+
+
+@wrong_params
+def query_counted_after_normalization(params: Json) -> Json:
+    query = params.get("query")
+    if isinstance(query, str) and len(query) <= 1024 < len(unicodedata.normalize("NFKC", query)):
+        raise refuse("query")
+    return params
+
+
+@wrong_params
+def query_of_few_words(params: Json) -> Json:
+    if len(str(params.get("query")).split()) > 100:
+        raise refuse("query")
+    return params
+
+
+@wrong_params
+def million_characters_deadly(params: Json) -> Json:
+    if len(str(params.get("query"))) >= 1_000_000:
+        os._exit(1)
+    return params
+
+
+@wrong_params
+def stop_words_refused(params: Json) -> Json:
+    words = str(params.get("query")).split()
+    if words and all(word in {"a", "and", "of", "or", "the", "to"} for word in words):
+        raise refuse("query")
+    return params
+
+
+@wrong_params
+def search_syntax_is_internal(params: Json) -> Json:
+    if " NEAR(" in str(params.get("query")):
+        raise RefusalError(-32603, "syntax error", None)
+    return params
+
+
+@wrong_params
+def inherited_names_are_internal(params: Json) -> Json:
+    """Keeps words in an object that has members already."""
+    if {"__proto__", "constructor"} & {*str(params.get("query")).split()}:
+        raise RefusalError(-32603, "words.push is not a function", None)
+    return params
+
+
+@wrong_params
+def query_trimmed_of_information_separators(params: Json) -> Json:
+    query = params.get("query")
+    if isinstance(query, str) and query and not query.strip("\x1d\x1e\x1f"):
+        raise refuse("query")
+    return params
+
+
+@wrong_params
+def invisible_query_refused(params: Json) -> Json:
+    if str(params.get("query")) in {"\u2060", "\u200c", "\u200d", "\u3164"}:
+        raise refuse("query")
+    return params
+
+
+@wrong_params
+def single_letters_refused(params: Json) -> Json:
+    if len(str(params.get("query"))) == 1 and str(params.get("query")).isalpha():
+        raise refuse("query")
+    return params
+
+
+class BannedAfterRefusals(Fault):
+    """Refuses every search of a connection that has had twenty refused."""
+
+    def __init__(self) -> None:
+        self.refused = 0
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == SEARCH and self.refused >= 20:
+            raise RefusalError(-32000, "too many invalid requests", None)
+        return params
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        self.refused += method == SEARCH and member(outcome, "error").get("code") == -32602
+        return outcome
+
+
+class LimitKept(Fault):
+    """Goes on under the limit of a search that it served, where the next one has none."""
+
+    limit: object = None
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method != SEARCH:
+            return params
+        if "limit" not in params and "cursor" not in params and self.limit is not None:
+            return {**params, "limit": self.limit}
+        if isinstance(params.get("query"), str) and params.get("limit") == 1:
+            self.limit = 1
+        return params
+
+
+class RefusalEndsCursors(Fault):
+    """Honors no cursor that it issued before a refusal."""
+
+    def __init__(self) -> None:
+        self.honored: set[str] = set()
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == SEARCH and isinstance(cursor := params.get("cursor"), str) and cursor not in self.honored:
+            raise refuse("cursor")
+        return params
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == SEARCH and (cursor := member(outcome, "result").get("nextCursor")):
+            self.honored.add(cursor)
+        if method == SEARCH and "error" in outcome:
+            self.honored.clear()
         return outcome

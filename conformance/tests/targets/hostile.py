@@ -1,9 +1,11 @@
 """A server that means harm: it answers as it should until its moment comes, and then in one hostile way.
 
-    target.py hostile KIND [--on METHOD] [--after COUNT] [--megabytes N] [--http]
+    target.py hostile kinds
+    target.py hostile KIND [--on METHOD] [--after COUNT] [--every COUNT] [--megabytes N] [--http]
 
-Its moment is any request, unless `--on` names a method; `--after` lets so many such requests pass first. What floods,
-floods for ever unless it is `stderr`, which is N megabytes long. Over HTTP the kinds are those of `hostile_http.py`.
+Its moment is any request, unless `--on` names a method; `--after` lets so many such requests pass first, and of the
+others it is one in `--every`. What floods, floods for ever unless it is `stderr`, which is N megabytes long. The kinds
+are those below, of `hostile_answers.py` and of `hostile_listings.py`, and over HTTP those of `hostile_http.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from .faults import find_fault
+from .hostile_answers import ALTERATIONS
 from .hostile_listings import LISTINGS
 from .miniature import Miniature
 
@@ -67,6 +70,33 @@ def hang(number: Any) -> Iterator[bytes]:
 def crash(number: Any) -> Iterator[bytes]:
     os._exit(3)
     yield b""
+
+
+def segfault(number: Any) -> Iterator[bytes]:
+    os.kill(os.getpid(), signal.SIGSEGV)
+    yield b""
+
+
+def close_stdout(number: Any) -> Iterator[bytes]:
+    """Live on without a stdout."""
+    os.close(1)
+    signal.pause()
+    yield b""
+
+
+def close_stdin(number: Any) -> Iterator[bytes]:
+    """Live on without a stdin."""
+    os.close(0)
+    signal.pause()
+    yield b""
+
+
+def pings(number: Any) -> Iterator[bytes]:
+    """Ask the client for ever, as it may be asked, under ids of every kind, and read no answer."""
+    ids: tuple[Any, ...] = (1, "1", 10**300, 0.5, None, {"a": []}, "\ud800", True)
+    ask = b"".join(json.dumps({"jsonrpc": "2.0", "id": each, "method": "ping"}).encode() + b"\n" for each in ids)
+    while True:
+        yield ask * 10
 
 
 def grandchild(number: Any) -> Iterator[bytes]:
@@ -126,10 +156,11 @@ RESULTS: Final[dict[str, Callable[[], bytes]]] = {
     "surrogate": lambda: b'{"a":"\\ud800"}',
 }
 
+ENDS: Final[dict[str, Answer]] = {kind.__name__: kind for kind in (crash, segfault, grandchild, daemon)}
 KINDS: Final[dict[str, Answer]] = {
-    kind.__name__: kind
-    for kind in (line, lines, notifications, drip, mute, hang, crash, grandchild, daemon, garbage, others)
-} | {name: sends(value) for name, value in RESULTS.items()}
+    kind.__name__.replace("_", "-"): kind
+    for kind in (line, lines, notifications, pings, drip, mute, hang, close_stdout, close_stdin, garbage, others)
+} | {name: sends(value) for name, value in RESULTS.items()} | ENDS  # fmt: skip
 
 
 class Hostile:
@@ -145,17 +176,30 @@ class Hostile:
         self.listing = listing
         self._on: str | None = arguments.on
         self._left: int = arguments.after
+        self._every: int = arguments.every
+        self._alter = ALTERATIONS.get(arguments.kind)
         self._session: Json = {}
 
     def is_its_moment(self, message: Json) -> bool:
-        if "id" not in message or (self._on is not None and message["method"] != self._on):
+        if not {"id", "method"} <= message.keys() or self._on not in (None, message["method"]):
             return False
         self._left -= 1
-        return self._left < 0
+        return self._left < 0 and self._left % self._every == 0
+
+    def altered(self, message: Json) -> bytes | None:
+        """Return what is sent in place of the proper answer, if that is how it is hostile and its moment has come."""
+        if self._alter is None or not self.is_its_moment(message):
+            return None
+        sent = self._alter(message, self.respond(message) or {})
+        return sent if isinstance(sent, bytes) else json.dumps(sent).encode("ascii")
 
     def respond(self, message: Json) -> Json | None:
         """Answer as a server should, but for what it lists."""
-        response = self.proper.respond(message, self._session)
+        asked = message
+        if self.listing is not None and message.get("method") == "tools/list":
+            # The cursors are those of its own listing, which a proper server refuses.
+            asked = {**message, "params": {k: v for k, v in message.get("params", {}).items() if k != "cursor"}}
+        response = self.proper.respond(asked, self._session)
         if response is not None and self.listing is not None and message["method"] in {"tools/list", "tools/search"}:
             response["result"] = {**response.get("result", {}), **self.listing(message)}
         return response
@@ -166,9 +210,13 @@ def main() -> None:
     parser.add_argument("kind")
     parser.add_argument("--on")
     parser.add_argument("--after", type=int, default=0)
+    parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--megabytes", type=int, default=200)
     parser.add_argument("--http", action="store_true")
     arguments = parser.parse_args()
+    if arguments.kind == "kinds":
+        print_kinds()
+        return
     if arguments.kind == "at-once":
         os._exit(7)
     if arguments.kind == "stays":
@@ -186,6 +234,16 @@ def main() -> None:
         signal.pause()
 
 
+def print_kinds() -> None:
+    """Print the kinds that may turn hostile at any moment, by transport, as JSON."""
+    from . import hostile_http  # it imports this module
+
+    in_both = [*ALTERATIONS, *RESULTS, *ENDS]
+    own = {"stdio": KINDS, "http": {**hostile_http.KINDS, "reset": None}}
+    kinds = {over: list(dict.fromkeys([*in_both, *others])) for over, others in own.items()}
+    sys.stdout.write(json.dumps(kinds))
+
+
 def serve_stdio(server: Hostile, kind: str) -> None:
     out = sys.stdout.buffer
     for row in sys.stdin.buffer:
@@ -195,6 +253,9 @@ def serve_stdio(server: Hostile, kind: str) -> None:
                 out.write(chunk)
                 out.flush()
             continue
-        if (response := server.respond(message)) is not None:
+        if (sent := server.altered(message)) is not None:
+            out.write(sent + b"\n")
+            out.flush()
+        elif (response := server.respond(message)) is not None:
             out.write(json.dumps(response).encode("ascii") + b"\n")
             out.flush()

@@ -61,7 +61,7 @@ class Miniature:
     def __init__(self, tools: list[Json], fault: Fault) -> None:
         self.tools = tools
         self.fault = fault
-        self._key = os.environ.get("MINIATURE_KEY", "").encode() or secrets.token_bytes(32)
+        self._key = os.environ.get("TOOLS_SEARCH_CURSOR_KEY", "").encode() or secrets.token_bytes(32)
         self._words = [
             set(terms(" ".join(str(tool.get(m, "")) for m in ("name", "title", "description")))) for tool in tools
         ]
@@ -244,7 +244,7 @@ def serve_stdio(server: Miniature) -> None:
                 sys.stdout.buffer.flush()
 
     threads: list[threading.Thread] = []
-    for line in sys.stdin.buffer:
+    for line in server.fault.lines(sys.stdin.buffer):
         try:
             message = json.loads(line)
         except ValueError:

@@ -29,7 +29,9 @@ class Fixture(Miniature):
     """A miniature for each caller of each state of the file; HTTP puts the caller's token into the session."""
 
     def __init__(self, file: Path, fault: Fault) -> None:
-        os.environ.setdefault("MINIATURE_KEY", secrets.token_hex(32))  # cursors outlive every state of the file
+        os.environ.setdefault(
+            "TOOLS_SEARCH_CURSOR_KEY", secrets.token_hex(32)
+        )  # cursors outlive every state of the file
         super().__init__([], fault)
         self._file = file
         self._delay = int(os.environ.get("TOOLS_SEARCH_DELAY_MS", "0")) / 1000

@@ -10,7 +10,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any, Final
+from typing import IO, Any, Final
 from urllib.parse import urlsplit
 
 Json = dict[str, Any]
@@ -67,6 +67,9 @@ class StdioTransport:
         self._child.stdin.close()
         self._child.wait(SECONDS)
 
+    def lines(self, stdout: IO[bytes]) -> Iterator[bytes]:
+        yield from iter(stdout.readline, b"")
+
     def _answer_to(self, message: Json) -> Json | None:
         for each in self._answers:
             if self._is_answer(message, each):
@@ -86,7 +89,7 @@ class StdioTransport:
 
     def _read(self) -> None:
         assert self._child.stdout is not None
-        for line in iter(self._child.stdout.readline, b""):
+        for line in self.lines(self._child.stdout):
             try:
                 message: Any = json.loads(line)
             except ValueError:
@@ -110,6 +113,8 @@ class HttpTransport:
         self._sockets: dict[Any, socket.socket | None] = {}
         self._session: dict[str, str] = {}
         self._streams: list[http.client.HTTPConnection] = []
+        self.status = 200
+        """The status of the last response."""
 
     def request(self, message: Json, headers: dict[str, str]) -> Json:
         for each in self._exchange(message, headers):
@@ -143,7 +148,7 @@ class HttpTransport:
 
     def _read(self, response: http.client.HTTPResponse) -> None:
         with suppress(OSError, ValueError, http.client.HTTPException, AttributeError):
-            for message in _events(response):
+            for message in self.events(response):
                 self._notified(message)
 
     def _exchange(self, message: Json, headers: dict[str, str]) -> Iterator[Json]:
@@ -153,11 +158,12 @@ class HttpTransport:
             self._sockets[message.get("id")] = connection.sock  # so that it can be abandoned once it is sent
             self._send(connection, message, headers)
             response = connection.getresponse()
+            self.status = response.status
             if session := response.headers.get("Mcp-Session-Id"):
                 self._session = {"Mcp-Session-Id": session}
             if response.headers.get_content_type() == "text/event-stream":
-                yield from _events(response)
-            elif body := response.read():
+                yield from self.events(response)
+            elif body := self.body(response):
                 yield json.loads(body)
         except TimeoutError as error:
             raise SilentError(str(error)) from error
@@ -176,8 +182,18 @@ class HttpTransport:
         body = None if message is None else json.dumps(message).encode()
         connection.request("GET" if message is None else "POST", self._address.path, body, dressed)
 
+    def body(self, response: http.client.HTTPResponse) -> bytes:
+        return response.read()
 
-def _events(response: http.client.HTTPResponse) -> Iterator[Json]:
-    for line in iter(response.readline, b""):
-        if line.startswith(b"data:"):
-            yield json.loads(line[5:])
+    def events(self, response: http.client.HTTPResponse) -> Iterator[Json]:
+        name, data = b"", list[bytes]()
+        for line in iter(response.readline, b""):
+            field, _, value = line.rstrip(b"\r\n").partition(b":")
+            if field == b"event":
+                name = value.strip()
+            elif field == b"data":
+                data.append(value)
+            elif not line.strip():
+                if data and name in {b"", b"message"}:
+                    yield json.loads(b"\n".join(data))
+                name, data = b"", []

@@ -22,6 +22,9 @@ def main() -> None:
                 client.search(context["query"], context.get("limit"))
             case "tools-search/search-all":
                 client.search_all(context["query"])
+            case "tools-search/call":
+                client.search_all(context["query"])
+                client.call(context["name"], context["arguments"])
             case "tools-search/list-tools":
                 client.list_tools()
             case _:

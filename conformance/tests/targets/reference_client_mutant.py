@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import runpy
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from tools_search_client.federation import federation, merging
 from tools_search_client.federation.fanout import Answer
 from tools_search_client.found import FoundTool
 from tools_search_client.servers import discovery, faults
-from tools_search_client.servers.cache import ExpiringCache, canonical_key
+from tools_search_client.servers.cache import ExpiringCache
 from tools_search_client.servers.discovery import ServerTools
 
 DRIVER: Final = Path(__file__).parents[2] / "drivers" / "reference_client.py"
@@ -62,10 +63,19 @@ def changes_unheeded() -> None:
 
 
 def limits_confounded() -> None:
-    def key(method: str, params: Mapping[str, Any]) -> str:
-        return canonical_key(method, {name: value for name, value in params.items() if name != "limit"})
+    get, put = ExpiringCache[Any].get, ExpiringCache[Any].put
 
-    replace(discovery, "canonical_key", key)
+    def query_alone(key: Any) -> Any:
+        return key[0] if isinstance(key, tuple) else key  # pyright: ignore[reportUnknownVariableType] - of any key
+
+    def get_of_query(self: ExpiringCache[Any], key: Any, **rest: Any) -> Any:
+        return get(self, query_alone(key), **rest)
+
+    def put_of_query(self: ExpiringCache[Any], key: Any, value: Any, **rest: Any) -> None:
+        put(self, query_alone(key), value, **rest)
+
+    replace(ExpiringCache, "get", get_of_query)
+    replace(ExpiringCache, "put", put_of_query)
 
 
 def refusals_reported() -> None:
@@ -97,7 +107,7 @@ def empty_cursor_ends() -> None:
     _reading_on(lambda page: not page.next_cursor)
 
 
-def refused_cursor_ends() -> None:
+def refused_cursor_combines() -> None:
     async def broken(*args: Any, **options: Any) -> Pages:
         read = 0
         try:
@@ -107,6 +117,9 @@ def refused_cursor_ends() -> None:
         except MCPError as error:
             if not read or error.code != INVALID_PARAMS:
                 raise
+            with suppress(MCPError):
+                async for page in iter_pages(*args, **options):
+                    yield page
 
     replace(search, "iter_pages", broken)
 
@@ -168,8 +181,8 @@ FAULTS: Final[dict[str, Callable[[], None]]] = {
     fault.__name__.replace("_", "-"): fault
     for fault in (
         users_confounded, kept_beyond_its_time, changes_unheeded, limits_confounded, refusals_reported, empty_page_ends,
-        empty_cursor_ends, refused_cursor_ends, query_lowered_with_cursor, cursor_trimmed, scores_decide, names_joined,
-        failures_unreported, empty_settings_are_none, busy_is_broken,
+        empty_cursor_ends, refused_cursor_combines, query_lowered_with_cursor, cursor_trimmed, scores_decide,
+        names_joined, failures_unreported, empty_settings_are_none, busy_is_broken,
     )
 }  # fmt: skip
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import random
+import secrets
+import threading
 import time
 import unicodedata
 from collections.abc import Callable
@@ -41,6 +43,32 @@ class FirstPageEmpty(Miniature):
         if "cursor" in params or query.strip(WHITE_SPACE) in {tool["name"] for tool in self.tools}:
             return super().searched(params)
         return {"tools": [], "nextCursor": self.sealed(0, query)}
+
+
+@_variant("another-order-each-time")
+class AnotherOrderEachTime(Miniature):
+    """Each search has an order of its own, which its pages keep; the tool whose name is searched for is the first."""
+
+    turn = 0
+
+    def searched(self, params: Json) -> Json:
+        query, limit = self.query_of(params), self.limit_of(params)
+        if "cursor" in params and not isinstance(params["cursor"], str):
+            return super().searched(params)  # which refuses it
+        if "cursor" in params:
+            turn, start = divmod(int(self.opened(params["cursor"], query)), 1000)
+        else:
+            self.turn = self.turn % 9 + 1
+            turn, start = self.turn, 0
+        ranked = self.ranked(query)
+        fixed = [hit for hit in ranked[:1] if self.tools[hit[1]]["name"] == query.strip(WHITE_SPACE)]
+        others = ranked[len(fixed) :]
+        by = turn % (len(others) or 1)
+        ranked = [*fixed, *others[by:], *others[:by]]
+        page: Json = {"tools": [self.hit(number, score) for score, number in ranked[start : start + limit]]}
+        if start + limit < len(ranked):
+            page["nextCursor"] = self.sealed(turn * 1000 + start + limit, query)
+        return page
 
 
 @_variant("one-tool-a-page")
@@ -168,13 +196,14 @@ class FewAtOnce(Miniature):
 
     most = 3
     running = 0
+    seconds = 0.01
 
     def searched(self, params: Json) -> Json:
         if self.running >= self.most:
             raise _busy(10)
         self.running += 1
         try:
-            time.sleep(0.01)
+            time.sleep(self.seconds)
             return super().searched(params)
         finally:
             self.running -= 1
@@ -273,3 +302,72 @@ class OtherwiseOnTheWire(Miniature):
 
     def streams(self, era: str) -> bool:
         return era == MODERN
+
+
+@_variant("slow")
+class Slow(Miniature):
+    """Takes a third of a second for each search, and serves any number of them at a time."""
+
+    def searched(self, params: Json) -> Json:
+        time.sleep(0.3)
+        return super().searched(params)
+
+
+@_variant("slow-and-few-at-once")
+class SlowAndFewAtOnce(FewAtOnce):
+    """Takes a third of a second for each search, and refuses those beyond five at once."""
+
+    most = 5
+    seconds = 0.3
+
+
+@_variant("slow-and-one-after-the-other")
+class SlowAndOneAfterTheOther(Miniature):
+    """Takes a third of a second for each search, and has them wait for each other."""
+
+    def __init__(self, tools: list[Json], fault: Fault) -> None:
+        super().__init__(tools, fault)
+        self.turn = threading.Lock()
+
+    def searched(self, params: Json) -> Json:
+        with self.turn:
+            time.sleep(0.3)
+            return super().searched(params)
+
+
+@_variant("cursors-hold-once")
+class CursorsHoldOnce(Miniature):
+    """Answers each cursor once, and issues no cursor twice."""
+
+    def __init__(self, tools: list[Json], fault: Fault) -> None:
+        super().__init__(tools, fault)
+        self.unused: dict[str, tuple[int, str]] = {}
+
+    def sealed(self, offset: int, purpose: str) -> str:
+        cursor = secrets.token_urlsafe(16)
+        self.unused[cursor] = offset, purpose
+        return cursor
+
+    def opened(self, cursor: str, purpose: str) -> str:
+        offset, issued_for = self.unused.get(cursor, (0, None))
+        if issued_for != purpose:
+            raise invalid("cursor", "not issued here, or answered before")
+        del self.unused[cursor]
+        return str(offset)
+
+
+@_variant("cursors-spent-for-good")
+class CursorsSpentForGood(Miniature):
+    """Answers each cursor once, and issues it again to whoever repeats the search that it comes from."""
+
+    def __init__(self, tools: list[Json], fault: Fault) -> None:
+        super().__init__(tools, fault)
+        self.spent: set[str] = set()
+
+    def opened(self, cursor: str, purpose: str) -> str:
+        offset = super().opened(cursor, purpose)
+        if purpose != "tools/list":
+            if cursor in self.spent:
+                raise invalid("cursor", "answered before")
+            self.spent.add(cursor)
+        return offset

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Generator
+from contextlib import aclosing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from typing import Any, Final
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tools_search_conformance.wire.codec import Limits, MalformedError
-from tools_search_conformance.wire.http import BodyReader, EventReader, HttpTransport, check_address
+from tools_search_conformance.wire.http import EventReader, HttpTransport, check_address
 from tools_search_conformance.wire.process import TargetError
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +44,8 @@ class _Handler(BaseHTTPRequestHandler):
     server: Endpoint  # pyright: ignore[reportIncompatibleVariableOverride] - the only server it is used with
 
     def do_POST(self) -> None:
-        self.server.seen.append({name.lower(): value for name, value in self.headers.items()} | {"verb": self.command})
+        came = {"verb": self.command, "port": str(self.client_address[1])}
+        self.server.seen.append({name.lower(): value for name, value in self.headers.items()} | came)
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self.send_response(self.server.status)
         for name, value in self.server.headers.items():
@@ -77,12 +79,19 @@ Respond = Callable[..., None]
 @pytest.mark.parametrize("status", [200, 400, 404, 500])
 async def test_a_body_is_read_at_any_status(endpoint: Endpoint, status: int):
     endpoint.status, endpoint.headers, endpoint.chunks = status, PLAIN, [json.dumps(RESPONSE).encode()]
-    async with HttpTransport(endpoint.url) as transport:
+    async with aclosing(HttpTransport(endpoint.url)) as transport:
         answer = await transport.request(REQUEST, {"Mcp-Method": "ping"}, 5)
     assert (answer.status, answer.message, answer.fault) == (status, RESPONSE, None)
     assert endpoint.seen[0]["mcp-method"] == "ping"
     assert endpoint.seen[0]["accept"] == "application/json, text/event-stream"
     assert endpoint.seen[0]["accept-encoding"] == "identity"
+
+
+async def test_a_body_is_whole_at_its_end(endpoint: Endpoint):
+    whole = json.dumps(RESPONSE).encode()
+    endpoint.headers, endpoint.chunks = PLAIN, [whole[:9], whole[9:]]
+    async with aclosing(HttpTransport(endpoint.url)) as transport:
+        assert (await transport.request(REQUEST, {}, 5)).message == RESPONSE
 
 
 async def test_the_response_is_found_among_events(endpoint: Endpoint):
@@ -92,20 +101,42 @@ async def test_the_response_is_found_among_events(endpoint: Endpoint):
         EVENTS,
         [b": hi\n\n", note, other, b"data: " + json.dumps(RESPONSE).encode(), b"\n\n"],
     )
-    async with HttpTransport(endpoint.url) as transport:
+    async with aclosing(HttpTransport(endpoint.url)) as transport:
         assert (await transport.request(REQUEST, {}, 5)).message == RESPONSE
+
+
+@pytest.mark.parametrize("ends", [True, False])
+async def test_a_connection_carries_the_next_request_where_the_stream_ends_with_the_response(
+    endpoint: Endpoint, ends: bool
+):
+    endpoint.RequestHandlerClass = type("_Keeping", (_Handler,), {"protocol_version": "HTTP/1.1"})
+    event = b"data: " + json.dumps(RESPONSE).encode() + b"\n\n"
+    endpoint.headers = EVENTS | {"Transfer-Encoding": "chunked"}
+    endpoint.chunks = [b"%x\r\n%b\r\n" % (len(event), event), b"0\r\n\r\n" if ends else b""]
+    async with aclosing(HttpTransport(endpoint.url)) as transport:
+        for _ in range(3):
+            assert (await transport.request(REQUEST, {}, 5)).message == RESPONSE
+    assert len({seen["port"] for seen in endpoint.seen}) == (1 if ends else 3)
+
+
+async def test_a_ping_among_events_is_answered_in_its_session(endpoint: Endpoint):
+    ping = b'event: message\ndata: {"jsonrpc":"2.0","id":"p","method":"ping"}\n\n'
+    endpoint.headers, endpoint.chunks = EVENTS, [ping, b"data: " + json.dumps(RESPONSE).encode() + b"\n\n"]
+    async with aclosing(HttpTransport(endpoint.url)) as transport:
+        assert (await transport.request(REQUEST, {"Mcp-Session-Id": "s"}, 5)).message == RESPONSE
+    assert [seen["mcp-session-id"] for seen in endpoint.seen] == ["s", "s"]
 
 
 async def test_an_error_that_names_no_request_answers_the_only_one(endpoint: Endpoint):
     refusal = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "no"}}
     endpoint.status, endpoint.headers, endpoint.chunks = 400, PLAIN, [json.dumps(refusal).encode()]
-    async with HttpTransport(endpoint.url) as transport:
+    async with aclosing(HttpTransport(endpoint.url)) as transport:
         assert (await transport.request(REQUEST, {}, 5)).message == refusal
 
 
 async def test_a_response_to_nothing_is_kept_apart(endpoint: Endpoint):
     endpoint.headers, endpoint.chunks = PLAIN, [b'{"jsonrpc":"2.0","id":null,"result":{}}']
-    async with HttpTransport(endpoint.url) as transport:
+    async with aclosing(HttpTransport(endpoint.url)) as transport:
         notification = {name: value for name, value in REQUEST.items() if name != "id"}
         answer = await transport.notify(notification, {}, 5)
         assert (answer.message, answer.status) == (None, 200)
@@ -116,17 +147,20 @@ async def test_a_response_to_nothing_is_kept_apart(endpoint: Endpoint):
     ("headers", "body", "fault"),
     [
         (PLAIN, b"", "HTTP 200 without a response"),
+        (PLAIN, b" \r\n", "HTTP 200 without a response"),
         (PLAIN, b'{"jsonrpc":"2.0","id":7,"result":{}}', "HTTP 200 without a response"),
         (PLAIN, b"[1]", "no object"),
         (PLAIN, b"{", "no JSON"),
         ({"Content-Type": "text/html"}, b"<html>", "no JSON"),
         (EVENTS, b"data: nonsense\n\n", "no JSON"),
-        (EVENTS, b"data: lost", "HTTP 200 without a response"),
+        (EVENTS, b"data: lost", "HTTP 200 without a response to the request, but half an event"),
+        (EVENTS, b"data: lost\n", "but half an event: no empty line ends it"),
+        (EVENTS, b"data: {}", "but half an event"),
     ],
 )
 async def test_what_is_no_response_is_a_fault(endpoint: Endpoint, headers: dict[str, str], body: bytes, fault: str):
     endpoint.headers, endpoint.chunks = headers, [body]
-    async with HttpTransport(endpoint.url) as transport:
+    async with aclosing(HttpTransport(endpoint.url)) as transport:
         answer = await transport.request(REQUEST, {}, 5)
         assert answer.message is None
         assert fault in str(answer.fault)
@@ -146,19 +180,19 @@ async def test_what_is_no_response_is_a_fault(endpoint: Endpoint, headers: dict[
 )
 async def test_a_flood_is_cut_off(endpoint: Endpoint, limits: Limits, headers: dict[str, str], chunk: bytes):
     endpoint.headers, endpoint.chunks = headers, [chunk] * 1000
-    async with HttpTransport(endpoint.url, limits=limits) as transport:
+    async with aclosing(HttpTransport(endpoint.url, limits=limits)) as transport:
         assert "more than 10" in str((await transport.request(REQUEST, {}, 5)).fault)
 
 
 async def test_redirects_are_not_followed(endpoint: Endpoint):
     endpoint.status, endpoint.headers = 307, {"Location": endpoint.url}
-    async with HttpTransport(endpoint.url) as transport:
+    async with aclosing(HttpTransport(endpoint.url)) as transport:
         assert (await transport.request(REQUEST, {}, 5)).status == 307
     assert len(endpoint.seen) == 1
 
 
 async def test_an_endpoint_that_is_not_there_is_a_fault():
-    async with HttpTransport("http://127.0.0.1:9/mcp") as transport:
+    async with aclosing(HttpTransport("http://127.0.0.1:9/mcp")) as transport:
         assert "ConnectError" in str((await transport.request(REQUEST, {}, 5)).fault)
         await transport.leave({}, 1)
         assert (await transport.notify(REQUEST, {}, 5)).message is None
@@ -166,7 +200,7 @@ async def test_an_endpoint_that_is_not_there_is_a_fault():
 
 
 async def test_a_session_is_left(endpoint: Endpoint):
-    async with HttpTransport(endpoint.url, headers={"Authorization": "Bearer x"}) as transport:
+    async with aclosing(HttpTransport(endpoint.url, headers={"Authorization": "Bearer x"})) as transport:
         await transport.leave({"Mcp-Session-Id": "s"}, 5)
     assert endpoint.seen[0]["verb"] == "DELETE"
     assert endpoint.seen[0]["authorization"] == "Bearer x"
@@ -191,7 +225,10 @@ def test_what_is_no_address_is_refused(url: str):
         check_address(url, allow_remote=True)
 
 
-STREAM = b": hello\r\n\r\nevent: message\nid: 1\ndata: one\ndata:  two\n\nretry: 5\rdata:three\r\rdata\n\ndata: lost"
+STREAM = (
+    b": hello\r\n\r\nevent: message\nid: 1\ndata: one\ndata:  two\n\nevent: ping\ndata: no JSON\n\n"
+    b"retry: 5\rdata:three\r\rdata\n\ndata: lost"
+)
 COMPLETED = [b"one\n two", b"three"]
 
 
@@ -200,28 +237,9 @@ def test_events_are_the_same_however_the_stream_is_cut(cuts: list[int]):
     reader, places = EventReader(), [0, *sorted(cuts), len(STREAM)]
     chunks = [STREAM[a:b] for a, b in pairwise(places)]
     assert [event for chunk in chunks for event in reader.feed(chunk)] == COMPLETED
-    assert reader.finish() == []
 
 
 @pytest.mark.parametrize("data", [b"x" * 20, b"data: " + b"x" * 20, b"data: xxxx\n" * 5])
 def test_an_event_beyond_the_bound_is_refused(data: bytes):
     with pytest.raises(MalformedError):
         EventReader(Limits(message_bytes=10)).feed(data)
-
-
-def test_a_body_is_whole_at_its_end():
-    reader = BodyReader()
-    assert reader.feed(b'{"a"') == []
-    assert reader.feed(b":1}") == []
-    assert reader.finish() == [b'{"a":1}']
-
-
-def test_an_empty_body_is_no_message():
-    reader = BodyReader()
-    reader.feed(b" \r\n")
-    assert reader.finish() == []
-
-
-def test_a_body_beyond_the_bound_is_refused():
-    with pytest.raises(MalformedError):
-        BodyReader(Limits(message_bytes=10)).feed(b"x" * 11)

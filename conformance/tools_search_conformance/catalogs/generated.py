@@ -19,6 +19,14 @@ from tools_search_conformance.wire.codec import JsonObject
 VAST: Final = 2000
 """How many tools the largest catalogs have."""
 
+FEWER: Final = "quarry"
+"""A word that many tools of the largest catalogs have, and by far not all."""
+
+LAST: Final = "terminus"
+"""The last word of a long description."""
+
+_EVERY: Final = 8
+
 _NAME: Final = string.ascii_letters + string.digits + "_-."
 _LONGEST_NAME: Final = 128
 _WORDS: Final = (
@@ -30,6 +38,36 @@ _RIGHT_TO_LEFT: Final = "\u200f\u05db\u05dc\u05d9\u200f \u061c\u0623\u062f\u0627
 _VALUES: Final[list[Any]] = [None, True, 0, -7, 0.25, "", "e\u0301", _RIGHT_TO_LEFT, [], {}, [1, [None]]]
 _SUPPRESSED: Final = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
 _PROPERTY_NAMES: Final = ("id", "$kind", "a b", "größe", "gro\u0308ße", "名前", "שם", "x.y/z~1", "ID", "type", "items")
+
+
+_DEEP: Final = 20
+
+
+def _deep(levels: int) -> JsonObject:
+    """Return a schema as deep as that."""
+    return {"not": _deep(levels - 1)} if levels else {"const": "the end"}
+
+
+_RICH: Final[JsonObject] = {
+    "name": "rich",
+    "title": 'Less < more & "most" \u2028\u2029 &amp; <b>bold</b>',
+    "description": f"shared {' '.join(f'word{n} of a long text,' for n in range(200))} finally\u0001\u007f {LAST}\n",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "constructor": {"type": "string", "description": "<em>&</em>" * 100},
+            "__proto__": {"type": "object", "properties": {}},
+            "toString": {"enum": [f"value {number}" for number in range(120)]},
+            "": {"default": ["twice", "twice", "b", "a"], "maximum": 4_294_967_297, "multipleOf": 0.0000125},
+            "deep": _deep(_DEEP),
+        },
+        "required": [],
+    },
+    "outputSchema": {"type": "object", "description": "what comes out", "properties": {}, "required": []},
+    "annotations": {},
+    "_meta": {"com.example/empty": {}, "com.example/list": [], "com.example/false": False},
+}
+"""A tool of what is easily lost on the way: characters, names, numbers, what is empty, long or deep."""
 
 
 def _texts(most: int) -> st.SearchStrategy[str]:
@@ -91,12 +129,8 @@ def _tools() -> st.SearchStrategy[JsonObject]:
     )
 
 
-def _odd() -> st.SearchStrategy[list[JsonObject]]:
-    """Return catalogs of about twenty tools, in which everything rare occurs."""
-    return st.lists(_tools(), min_size=8, max_size=12).map(_with_rarities)
-
-
 def _with_rarities(drawn: list[JsonObject]) -> list[JsonObject]:
+    """Return a catalog of some twenty tools, in which everything rare occurs."""
     one, other, *rest = drawn
     wide = {f"property_{number}": {"type": "string", "description": "shared " * 20} for number in range(150)}
     referring = {"type": "object", "properties": dict(zip(_PROPERTY_NAMES, _LEAVES, strict=False)), "$defs": _DEFS}
@@ -104,49 +138,46 @@ def _with_rarities(drawn: list[JsonObject]) -> list[JsonObject]:
         {**one, "name": "CaseMatters.Name"},
         {**other, "name": "casematters.name"},
         {**one, "name": (str(other["name"]) + "-._9" * _LONGEST_NAME)[:_LONGEST_NAME]},
+        {**one, "name": "LONG" + "-long.name" * 12},
+        {**other, "name": "long" + "-long.name" * 12},
         {**other, "name": "7"},
+        {**one, "name": "-._"},
+        {**other, "name": "the"},
         {"name": "wide", "description": "shared common record", "inputSchema": {"type": "object", "properties": wide}},
         {"name": "refers", "description": "shared", "inputSchema": referring},
+        _RICH,
+        {"name": "shared", "inputSchema": {"type": "object"}},
+        {"name": "shared_common", "title": "shared", "description": "shared", "inputSchema": {"type": "object"}},
         {"name": "right_to_left", "description": _RIGHT_TO_LEFT, "inputSchema": {"type": "object"}},
         {"name": "bare", "inputSchema": {"type": "object"}},
     ]
-    return _distinct([*rest, *rare, one, other])
-
-
-def _vast() -> st.SearchStrategy[list[JsonObject]]:
-    """Return catalogs of `VAST` small tools made of a few, of which neighbors differ by the case of their names."""
-    return st.tuples(
-        st.lists(_tools(), min_size=3, max_size=3), st.text(string.ascii_lowercase, min_size=1, max_size=8)
-    ).map(lambda drawn: [_numbered(number, *drawn) for number in range(VAST)])
-
-
-def _numbered(number: int, drawn: Sequence[JsonObject], stem: str) -> JsonObject:
-    tool, name = drawn[number % len(drawn)], f"{stem}_{number // 2}"
-    schema = {"type": "object", "properties": {"id": {"$ref": "#/$defs/id"}}, "$defs": {"id": {"type": "string"}}}
-    return {
-        "name": name.upper() if number % 2 else name,
-        "description": f"{tool['description']} shared {_spelled(number)}",
-        "inputSchema": schema,
-    }
-
-
-def _spelled(number: int) -> str:
-    return "".join(string.ascii_lowercase[int(digit)] for digit in f"{number:04}") + "ling"
-
-
-def _distinct(tools: Sequence[JsonObject]) -> list[JsonObject]:
-    """Return the tools with names of which none occurs twice."""
     by_name: dict[str, JsonObject] = {}
-    for number, tool in enumerate(tools):
-        name: str = tool["name"]
+    for number, tool in enumerate([*rest, *rare, one, other]):
+        name = str(tool["name"])
         name = f"{name[: _LONGEST_NAME - 5]}.{number}" if name in by_name else name
         by_name[name] = {**tool, "name": name}
     return list(by_name.values())
 
 
+def _small_tools(drawn: tuple[Sequence[JsonObject], str]) -> list[JsonObject]:
+    """Return a catalog of `VAST` small tools made of a few, of which neighbors differ by the case of their names."""
+    tools, stem = drawn
+    schema = {"type": "object", "properties": {"id": {"$ref": "#/$defs/id"}}, "$defs": {"id": {"type": "string"}}}
+
+    def numbered(number: int) -> JsonObject:
+        tool, name = tools[number % len(tools)], f"{stem}_{number // 2}"
+        spelled = "".join(string.ascii_lowercase[int(digit)] for digit in f"{number:04}") + "ling"
+        description = f"{tool['description']} shared {spelled}" + f" {FEWER}" * (number % _EVERY == 0)
+        return {"name": name.upper() if number % 2 else name, "description": description, "inputSchema": schema}
+
+    return [numbered(number) for number in range(VAST)]
+
+
 _KINDS: Final[dict[str, st.SearchStrategy[list[JsonObject]]]] = {
-    "odd": _odd(),
-    "vast": _vast(),
+    "odd": st.lists(_tools(), min_size=8, max_size=12).map(_with_rarities),
+    "vast": st.tuples(
+        st.lists(_tools(), min_size=3, max_size=3), st.text(string.ascii_lowercase, min_size=1, max_size=8)
+    ).map(_small_tools),
     "single": _tools().map(lambda tool: [tool]),
     "empty": st.just([]),
 }

@@ -7,13 +7,14 @@ fixture, whose catalog never had those tools.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance.catalogs import COMMON, WORDS, document, made_tool, name_of
 from tools_search_conformance.target.bench import Bench, server_check
-from tools_search_conformance.target.pages import advertised_settings, read_page
+from tools_search_conformance.target.pages import advertised_settings
 from tools_search_conformance.target.server import Opening
 from tools_search_conformance.target.vocabulary import NONSENSE
 from tools_search_conformance.wire.codec import JsonObject, json_text, same
@@ -45,6 +46,7 @@ _SEARCHES: Final[tuple[JsonObject, ...]] = (
     {"query": COMMON, "limit": 3},
     {"query": COMMON, "limit": len(_VISIBLE_TOOLS)},
     *({"query": f"{_SHARED_WORD} {word}"} for word in WORDS[1:4]),
+    {"query": f"{COMMON} {WORDS[1]}"},
     {"query": _SHARED_WORD, "limit": 1},
     {"query": "anvli"},  # a server that corrects spelling may correct it to a word of its tools
     {"query": _SECRET},
@@ -57,53 +59,51 @@ _SEARCHES: Final[tuple[JsonObject, ...]] = (
 )
 
 
-async def _callers(bench: Bench) -> tuple[Bench, Bench]:
-    """Return a bench that sees every tool, and one of a caller from whom some are hidden.
-
-    Raises:
-        UnverifiableError: The fixture does not hide them from its listing.
-    """
-    bench.place(_CATALOG, document([*_HIDDEN_TOOLS, *_VISIBLE_TOOLS], hidden={_TOKEN: _HIDDEN}))
-    authorization = {"Authorization": f"Bearer {_TOKEN}"}
-    everyone = await bench.fixture("any caller", Opening(catalog=_CATALOG))
-    restricted = await bench.fixture("restricted caller", Opening(catalog=_CATALOG, headers=authorization))
-    await _require_listed(everyone, _HIDDEN_TOOLS + _VISIBLE_TOOLS, "a caller without a token")
-    await _require_listed(restricted, _VISIBLE_TOOLS, "the restricted caller")
-    return everyone, restricted
-
-
-async def _reference(bench: Bench, name: str) -> Bench:
-    """Return a bench whose fixture never had the hidden tools.
-
-    Raises:
-        UnverifiableError: The fixture does not list the others.
-    """
-    bench.place(name, document(_VISIBLE_TOOLS))
-    other = await bench.fixture(name, Opening(catalog=name))
-    await _require_listed(other, _VISIBLE_TOOLS, "a caller without a token")
+async def _fixture(bench: Bench, name: str, opening: Opening, tools: Sequence[JsonObject], whose: str) -> Bench:
+    """Return the bench of a fixture whose listing shows a caller these tools."""
+    other = await bench.fixture(name, opening)
+    # Each fixture that is compared has been listed, so that none is ahead of another.
+    listing = await other.server.listing()
+    wrong = f"tools/list does not show {whose} what the catalog file says; see the feature `callers`"
+    other.require(set(listing.by_name) == {tool["name"] for tool in tools}, wrong, listing.exchange)
     return other
 
 
-async def _require_listed(bench: Bench, tools: Sequence[JsonObject], whose: str) -> None:
-    # Each fixture that is compared has been listed, so that none is ahead of another.
-    listing = await bench.server.listing()
-    wrong = f"tools/list does not show {whose} what the catalog file says; see the feature `callers`"
-    bench.require(set(listing.by_name) == {tool["name"] for tool in tools}, wrong, listing.exchange)
+async def _callers(bench: Bench) -> tuple[Bench, Bench]:
+    """Return a bench that sees every tool, and one of a caller from whom some are hidden."""
+    every = [*_HIDDEN_TOOLS, *_VISIBLE_TOOLS]
+    bench.place(_CATALOG, document(every, hidden={_TOKEN: _HIDDEN}))
+    anyone, token = Opening(catalog=_CATALOG), {"Authorization": f"Bearer {_TOKEN}"}
+    everyone = await _fixture(bench, "any caller", anyone, every, "a caller without a token")
+    opening = replace(anyone, headers=token)
+    return everyone, await _fixture(bench, "restricted caller", opening, _VISIBLE_TOOLS, "the restricted caller")
+
+
+async def _reference(bench: Bench, name: str) -> Bench:
+    """Return a bench whose fixture never had the hidden tools."""
+    bench.place(name, document(_VISIBLE_TOOLS))
+    return await _fixture(bench, name, Opening(catalog=name), _VISIBLE_TOOLS, "a caller without a token")
 
 
 @server_check(
     title="`cacheScope` is private where callers see different tools",
-    sends="A search without a token, and with that of a caller who sees fewer tools.",
-    passes='`cacheScope` is `"private"` for each.',
+    sends="Searches without a token, and with that of a caller who sees fewer tools: first and second pages, many"
+    " matches, one and none.",
+    passes='`cacheScope` is `"private"` on each page.',
     eras=(MODERN,),
     transports=("http",),
     fixture_feature="callers",
 )
 async def cache_scope_varying(bench: Bench) -> None:
     for other in await _callers(bench):
-        exchange = (await other.server.page(COMMON)).exchange
-        scope = (exchange.result or {}).get("cacheScope")
-        other.expect(scope == "private", exchange, f"cacheScope is {scope!r}, but callers see different tools")
+        first = await other.server.page(COMMON, limit=1)
+        pages = [first, *[await other.server.page(query) for query in (COMMON, NONSENSE, name_of(_SHARED_WORD))]]
+        if first.next_cursor:
+            pages.append(await other.server.page(COMMON, limit=1, cursor=first.next_cursor))
+        for page in pages:
+            scope = (page.exchange.result or {}).get("cacheScope")
+            wrong = f"cacheScope is {scope!r}, but callers see different tools"
+            other.expect(scope == "private", page.exchange, wrong, case=f"params {json_text(page.exchange.params)}")
 
 
 @server_check(
@@ -117,49 +117,55 @@ async def cache_scope_varying(bench: Bench) -> None:
 )
 async def hidden_tools_inert(bench: Bench) -> None:
     _, restricted = await _callers(bench)
-    reference, again = await _reference(bench, "callers-visible"), await _reference(bench, "callers-visible-again")
-    compared = await _compare_settings(restricted, reference, again)
+    reference = await _reference(bench, "callers-visible")
+    compared = await _compare_settings(bench, restricted, reference)
     for params in _SEARCHES:
         exchange, expected = await restricted.server.search(params), await reference.server.search(params)
         difference = _difference(exchange, expected)
         # A server whose answers differ without a hidden tool shows nothing by differing here.
         if difference is not None:
+            again = await _reference(bench, "callers-visible-again")
             repeated = [await other.server.search(params) for other in (reference, again, reference, again)]
             if any(_difference(answer, expected) is not None for answer in repeated):
                 continue
         compared += 1
         case = f"{json_text(params)}, by a caller from whom {len(_HIDDEN)} tools are hidden"
-        message = f"without the hidden tools the answer is another one: {difference}"
+        message = f"without the hidden tools the answer {difference}"
         restricted.expect(difference is None, exchange, message, case=case)
     restricted.require(compared > 0, "two fixtures of one catalog give different answers without any hidden tool")
 
 
-async def _compare_settings(restricted: Bench, reference: Bench, again: Bench) -> int:
+async def _compare_settings(bench: Bench, restricted: Bench, reference: Bench) -> int:
     """Expect the settings of `reference`, with or without `catalogSize`; return how many were compared, one or none."""
     connection, opening = await restricted.server.opening()
     shown = advertised_settings(connection)
     expected = advertised_settings(await reference.server.connection())
-    repeated = same(advertised_settings(await again.server.connection()), expected)
+    comparable = expected
     if expected and "catalogSize" not in (shown or {}):
-        expected = {name: value for name, value in expected.items() if name != "catalogSize"}
-    if not repeated and not same(shown, expected):
-        return 0
+        comparable = {name: value for name, value in expected.items() if name != "catalogSize"}
+    if not same(shown, comparable):
+        again = await _reference(bench, "callers-visible-again")
+        if not same(advertised_settings(await again.server.connection()), expected):
+            return 0
+    expected = comparable
     message = f"without the hidden tools the settings are {expected!r:.300} instead of {shown!r:.300}"
     restricted.expect(same(shown, expected), opening, message, case=f"a caller from whom {len(_HIDDEN)} are hidden")
     return 1
 
 
 def _difference(exchange: Exchange, expected: Exchange) -> str | None:
-    """Return the difference between two answers that should reveal the same."""
-    one, other = _revealed(exchange), _revealed(expected)
+    """Return what `expected` is or has in place of what `exchange` reveals, where that is not the same."""
+
+    def revealed(exchange: Exchange) -> dict[str, Any]:
+        result, error = exchange.result or {}, exchange.error
+        refusal = None if error is None else [error.code, error.message, error.data]
+        return {"tools": result.get("tools"), "nextCursor": "nextCursor" in result, "error": refusal}
+
+    one, other = revealed(exchange), revealed(expected)
+    if (exchange.result is None) != (expected.result is None):
+        return f"is {expected.describe()} instead of {exchange.describe()}"
     what = next((name for name in one if not same(one[name], other[name])), None)
-    return None if what is None else f"{what} {one[what]!r:.300} instead of {other[what]!r:.300}"
-
-
-def _revealed(exchange: Exchange) -> dict[str, Any]:
-    result, error = exchange.result or {}, exchange.error
-    refusal = None if error is None else [error.code, error.message, error.data]
-    return {"tools": result.get("tools"), "nextCursor": "nextCursor" in result, "error": refusal}
+    return None if what is None else f"has {what} {other[what]!r:.300} instead of {one[what]!r:.300}"
 
 
 @server_check(
@@ -171,20 +177,20 @@ def _revealed(exchange: Exchange) -> dict[str, Any]:
     fixture_feature="callers",
 )
 async def call_authorized(bench: Bench) -> None:
+    async def call(other: Bench, name: str) -> tuple[Exchange, bool]:
+        exchange = await other.server.ask("tools/call", {"name": name, "arguments": {}})
+        return exchange, exchange.result is not None and exchange.result.get("isError") is not True
+
     everyone, restricted = await _callers(bench)
     found = await everyone.server.first(_SECRET)
     everyone.require(_SECRET in found.names, f"{_SECRET!r} is not found; see exact-name-first", found.exchange)
-    for other, name in ((everyone, _SECRET), (restricted, name_of(_SHARED_WORD))):
-        call, served = await _call(other, name)
-        other.require(served, f"{name!r} is not hidden, but its call got {call.describe()}; see callable", call)
-    call, served = await _call(restricted, _SECRET)
-    message = f"{_SECRET!r} was called by a caller from whom it is hidden"
-    restricted.expect(not served, call, message, case=_SECRET)
-
-
-async def _call(bench: Bench, name: str) -> tuple[Exchange, bool]:
-    call = await bench.server.ask("tools/call", {"name": name, "arguments": {}})
-    return call, call.result is not None and call.result.get("isError") is not True
+    for other, name in ((everyone, _SECRET), (everyone, _HIDDEN[-1]), (restricted, name_of(_SHARED_WORD))):
+        exchange, served = await call(other, name)
+        answer = exchange.describe()
+        other.require(served, f"{name!r} is not hidden, but its call got {answer}; see callable", exchange)
+    for name in (_SECRET, _SECRET, _HIDDEN[-1]):
+        exchange, served = await call(restricted, name)
+        restricted.expect(not served, exchange, f"{name!r} was called by a caller from whom it is hidden", case=name)
 
 
 @server_check(
@@ -200,14 +206,8 @@ async def cursor_other_caller(bench: Bench) -> None:
     for query in (_SECRET, COMMON):
         first = await everyone.server.page(query, limit=1)
         everyone.require(bool(first.next_cursor), f"{query!r} under limit 1 has one page", first.exchange)
-        cursor, case = first.next_cursor, f"a cursor of another caller, for {query!r}"
-        for _ in _HIDDEN_TOOLS:
-            exchange = await restricted.server.search({"query": query, "cursor": cursor})
-            if exchange.result is None:
-                break
-            page = read_page(exchange, case)
+        cursor, case = str(first.next_cursor), f"a cursor of another caller, for {query!r}"
+        async for page in restricted.pages_from(query, cursor, case, most=len(_HIDDEN_TOOLS)):
             shown = [name for name in page.names if name in _HIDDEN]
-            restricted.expect(not shown, exchange, f"{shown} are hidden from this caller", case=case)
-            if not (cursor := page.next_cursor):
-                break
+            restricted.expect(not shown, page.exchange, f"{shown} are hidden from this caller", case=case)
         await restricted.served({"query": query}, "a search after one with the cursor of another caller")

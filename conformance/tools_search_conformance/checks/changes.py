@@ -13,16 +13,17 @@ import anyio
 from tools_search_conformance.catalogs import COMMON, WORDS, document, made_tool, name_of
 from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, server_check
-from tools_search_conformance.target.pages import Listing, Page, bare, read_page
+from tools_search_conformance.target.pages import Listing, Page, bare
 from tools_search_conformance.target.server import Opening
 from tools_search_conformance.wire.codec import JsonObject, same
 
 _CATALOG: Final = "changing"
 _LOOK_SECONDS: Final = 0.05
 _BEFORE: Final = [made_tool(word) for word in WORDS]
-_GONE, _ALTERED, _ADDED = WORDS[-1], WORDS[-2], "kiln"
+_GONE, _ALTERED, _RESHAPED, _ADDED = WORDS[-1], WORDS[-2], WORDS[-3], "kiln"
 _AFTER: Final = [
-    *(made_tool(word) for word in WORDS if word not in {_GONE, _ALTERED}),
+    *(made_tool(word) for word in WORDS if word not in {_GONE, _ALTERED, _RESHAPED}),
+    made_tool(_RESHAPED, inputSchema={"type": "object", "required": ["hour"]}),
     made_tool(_ALTERED, description=f"Fills the {_ALTERED} of the {COMMON} with sepia.", title="Refill"),
     made_tool(_ADDED),
 ]
@@ -42,11 +43,7 @@ async def other_catalog(bench: Bench, listing: Listing) -> Listing:
 
 
 async def _replace(bench: Bench, tools: Sequence[JsonObject]) -> Listing:
-    """Replace the catalog file, and return the listing that shows it.
-
-    Raises:
-        UnverifiableError: The listing does not show it in time.
-    """
+    """Replace the catalog file, and return the listing that shows it, in time."""
     bench.place(_CATALOG, document(tools))
     wanted = {tool["name"]: tool["description"] for tool in tools}
     with anyio.move_on_after(bench.options.timeout):
@@ -64,12 +61,6 @@ async def _replace(bench: Bench, tools: Sequence[JsonObject]) -> Listing:
     )
 
 
-async def _first_page(bench: Bench) -> Page:
-    first = await bench.server.page(COMMON, limit=2)
-    bench.require(bool(first.next_cursor), f"a search for {COMMON!r} under limit 2 has one page", first.exchange)
-    return first
-
-
 def _expect_as_listed(bench: Bench, page: Page, listing: Listing, case: str) -> None:
     for tool in page.tools:
         name, listed = tool["name"], listing.by_name.get(tool["name"])
@@ -80,13 +71,14 @@ def _expect_as_listed(bench: Bench, page: Page, listing: Listing, case: str) -> 
 
 @server_check(
     title="After a change of the catalog, the next search agrees with the list",
-    sends="Searches by exact name. Then one tool goes, one comes, one is altered, and once `tools/list` shows it, each"
-    " is searched for again.",
-    passes="The tool that went is not found, the one that came is the first match, the altered one is as it is listed.",
+    sends="Searches by exact name, and for a word of all tools. Then one tool goes, one comes, two are altered, one"
+    " of them in its `inputSchema` only, and once `tools/list` shows it, each is searched for again.",
+    passes="The tool that went is not found, the one that came is the first match, the altered ones are as listed.",
     fixture_feature="reload",
 )
 async def change_seen(bench: Bench) -> None:
-    other, names = await changing(bench), [name_of(word) for word in (_GONE, _ALTERED, _ADDED)]
+    other, words = await changing(bench), (_GONE, _ALTERED, _RESHAPED, _ADDED)
+    names = [*map(name_of, words), COMMON]
     for name in names:
         await other.server.page(name)
     listing = await _replace(other, _AFTER)
@@ -100,7 +92,7 @@ async def change_seen(bench: Bench) -> None:
 
 
 @server_check(
-    title="A cursor from before a change leads to tools as they are listed",
+    title="A cursor from before a change brings tools as they are listed now",
     sends="The first page of a search; then a tool goes, one comes, one is altered, and once `tools/list` shows it, the"
     " search goes on with its cursor.",
     passes="Listed tools as they are listed, or a refusal; the next search is served in any case.",
@@ -108,22 +100,16 @@ async def change_seen(bench: Bench) -> None:
 )
 async def cursor_after_change(bench: Bench) -> None:
     other = await changing(bench)
-    cursor = (await _first_page(other)).next_cursor
+    _, cursor = await other.page_with_cursor(COMMON, limit=2)
     listing = await _replace(other, _AFTER)
     case = "a cursor from before a change of the catalog"
-    for _ in range(len(_AFTER) + 1):
-        exchange = await other.server.search({"query": COMMON, "cursor": cursor})
-        if exchange.result is None:
-            break
-        page = read_page(exchange, case)
+    async for page in other.pages_from(COMMON, cursor, case, most=len(_AFTER) + 1):
         _expect_as_listed(other, page, listing, case)
-        if not (cursor := page.next_cursor):
-            break
     await other.served({"query": COMMON}, "a search after a change between two pages")
 
 
 @server_check(
-    title=f"A cursor that a change has ended is refused with error {INVALID_PARAMS}",
+    title=f"A cursor that a change made invalid is refused with error {INVALID_PARAMS}",
     sends="The first page of a search; then a tool that it showed goes, and once `tools/list` shows it, the search goes"
     " on with its cursor.",
     passes=f"Error {INVALID_PARAMS}. Not applicable where cursors outlive such a change.",
@@ -131,10 +117,12 @@ async def cursor_after_change(bench: Bench) -> None:
 )
 async def cursor_expired(bench: Bench) -> None:
     other = await changing(bench)
-    first = await _first_page(other)
-    await _replace(other, [tool for tool in _BEFORE if tool["name"] != first.names[0]])
-    bad = {"query": COMMON, "cursor": first.next_cursor}
+    first, cursor = await other.page_with_cursor(COMMON, limit=2)
+    gone = next(iter(first.names), _BEFORE[0]["name"])  # a first page may be empty
+    await _replace(other, [tool for tool in _BEFORE if tool["name"] != gone])
+    bad = {"query": COMMON, "cursor": cursor}
     exchange = await other.server.search(bad)
     other.applies(exchange.result is None, "the server honors cursors from before a change")
-    good = {"query": COMMON, "cursor": (await _first_page(other)).next_cursor}
+    _, cursor = await other.page_with_cursor(COMMON, limit=2)
+    good = {"query": COMMON, "cursor": cursor}
     await other.refused_cursor(bad, good, "a cursor from before a change of the catalog")

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 import anyio
+import anyio.lowlevel
 from tools_search_spec import METHOD
 
 from tools_search_conformance.model import UnverifiableError
@@ -20,6 +22,7 @@ from tools_search_conformance.target.pages import Page, read_page
 from tools_search_conformance.target.server import Opening, busy_seconds
 from tools_search_conformance.target.vocabulary import Vocabulary
 from tools_search_conformance.wire.codec import JsonObject, json_text
+from tools_search_conformance.wire.connection import Connection
 from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.record import Exchange
 
@@ -83,10 +86,11 @@ async def concurrent_searches(bench: Bench) -> None:
     refused = "of searches at once, each is refused as one too many; see busy-refusal"
     bench.require(any(_names(exchange) for _, exchange in taken), refused, together[-1])
     for before, exchange in taken:
+        case = f"params {json_text(exchange.params)}"
         lost = f"alone it was answered by {before.describe()}, among others by {exchange.describe()}"
-        bench.expect(exchange.replied or not before.replied, exchange, lost, case=_case(exchange))
+        bench.expect(exchange.replied or not before.replied, exchange, lost, case=case)
         within = _within_limit(exchange) or not _within_limit(before)
-        bench.expect(within, exchange, "among others the page is larger than its limit", case=_case(exchange))
+        bench.expect(within, exchange, "among others the page is larger than its limit", case=case)
     differing = [(before, exchange) for before, exchange in taken if not _agree(before, exchange)]
     varies = False
     for before, exchange in differing:
@@ -94,9 +98,9 @@ async def concurrent_searches(bench: Bench) -> None:
         varies = varies or not all(_agree(before, other) for other in again)
     for before, exchange in differing:
         different = f"alone it was answered by {_described(before)}, among others by {_described(exchange)}"
-        page = _page(exchange)
-        kept = varies and page is not None and {*page.names} <= {*listing.by_name} | _names(before)
-        bench.expect(kept, exchange, different, case=_case(exchange))
+        known = {*_names(exchange)} <= {*listing.by_name, *_names(before)}
+        kept = varies and exchange.result is not None and known
+        bench.expect(kept, exchange, different, case=f"params {json_text(exchange.params)}")
 
 
 async def _send_together(bench: Bench, alone: Sequence[Exchange]) -> list[Exchange]:
@@ -123,38 +127,32 @@ def _too_many(alone: Exchange, exchange: Exchange) -> bool:
     return refused and alone.describe() != exchange.describe()
 
 
-def _case(exchange: Exchange) -> str:
-    return f"params {json_text(exchange.params)}"
-
-
 def _page(exchange: Exchange) -> Page | None:
     return read_page(exchange, "a search") if exchange.result is not None else None
 
 
-def _names(exchange: Exchange) -> set[str]:
+def _names(exchange: Exchange) -> list[str]:
     page = _page(exchange)
-    return set(page.names) if page else set()
+    return page.names if page else []
 
 
 def _described(exchange: Exchange) -> str:
-    page = _page(exchange)
-    return f"the tools {page.names}" if page else exchange.describe()
+    return exchange.describe() if exchange.result is None else f"the tools {_names(exchange)}"
 
 
 def _agree(one: Exchange, other: Exchange) -> bool:
     """Return whether two answers to one request are the same, apart from where a server chooses to end its page."""
-    pages = _page(one), _page(other)
-    if pages[0] is None or pages[1] is None:
+    pages = [page for page in (_page(one), _page(other)) if page is not None]
+    if len(pages) < 2:
         return one.describe() == other.describe()
-    shorter, longer = sorted((pages[0], pages[1]), key=lambda page: len(page.names))
+    shorter, longer = sorted(pages, key=lambda page: len(page.names))
     as_long = len(shorter.names) == len(longer.names)
     return longer.names[: len(shorter.names)] == shorter.names and (as_long or shorter.next_cursor is not None)
 
 
 def _within_limit(exchange: Exchange) -> bool:
     limit: Any = exchange.params.get("limit")
-    page = _page(exchange)
-    return page is None or not isinstance(limit, int) or len(page.names) <= limit
+    return not isinstance(limit, int) or len(_names(exchange)) <= limit
 
 
 @server_check(
@@ -174,8 +172,8 @@ async def busy_refusal(bench: Bench) -> None:
     exchanges = [
         exchange
         for exchange in await bench.server.at_once(burst, seconds=seconds)
-        # A proxy in front of a server may refuse any HTTP request.
-        if exchange.answer.status not in _REFUSED_BY_HTTP
+        # A proxy in front of a server may refuse any HTTP request, which it cannot answer.
+        if exchange.replied or exchange.answer.status not in _REFUSED_BY_HTTP
     ]
     for exchange in (each for each in exchanges if each.replied):
         fitting = exchange.result is not None or busy_seconds(exchange) is not None
@@ -199,69 +197,77 @@ async def _delayed(bench: Bench) -> tuple[Bench, str, str]:
     return other, one, another
 
 
+async def _open_connections(connection: Connection, seconds: float) -> None:
+    """Have an HTTP connection for each of a few requests, so that none overtakes another."""
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(partial(connection.request, "tools/list", {}, seconds=seconds))
+
+
 async def _cancel(
     bench: Bench, query: str, *, meanwhile: Sequence[str] = (), later: Sequence[str] = ()
 ) -> tuple[Exchange | None, list[Exchange]]:
     """Cancel a search for `query`; return its exchange, `None` where it was not answered, and the other exchanges.
 
     Searches for `meanwhile` are in flight at the same time. Those for `later` are sent one after the other; when they
-    are answered, the cancelled one is waited for no longer.
-
-    Raises:
-        InapplicableError: The server takes one search at a time.
-        UnverifiableError: It was answered before it could be cancelled, each time.
+    are answered, the cancelled one is waited for no longer. A server that takes one search at a time is not judged, nor
+    is one that answers each time before the search could be cancelled.
     """
-    early: Exchange | None = None
-    for _ in range(_TRIES):
-        early, cancelled, others = await _cancel_once(bench, query, meanwhile, later)
-        answers = [exchange for exchange in (early, cancelled, *others) if exchange is not None]
+    connection, seconds = await bench.server.connection(), bench.options.timeout
+
+    async def search(wanted: str, exchanges: list[Exchange], number: int | None = None) -> None:
+        exchanges.append(await connection.request(METHOD, {"query": wanted}, seconds=seconds, with_id=number))
+
+    async def list_tools() -> None:
+        await connection.request("tools/list", {}, seconds=seconds)
+
+    async def cancel_once(*, last: bool) -> tuple[bool, Exchange | None, list[Exchange]]:
+        """Return whether the search may have ended too early, its exchange if it ended, and the others."""
+        ended, others, early, late = list[Exchange](), list[Exchange](), False, False
+        number, unwanted = connection.next_id(), anyio.CancelScope()
+
+        async def doomed() -> None:
+            with unwanted:
+                await search(query, ended, number)
+
+        # Nothing in this group raises for what a target does: judging comes after it.
+        async with anyio.create_task_group() as tasks:
+            began = time.monotonic()
+            async with anyio.create_task_group() as neighbors:
+                for wanted in meanwhile:
+                    neighbors.start_soon(search, wanted, others)
+                tasks.start_soon(doomed)
+                # Once this is answered twice, the searches before it have arrived, over HTTP too.
+                await anyio.lowlevel.checkpoint()
+                await list_tools()
+                await list_tools()
+                early = bool(ended)
+                if connection.era == MODERN and bench.cell.transport == "http":
+                    unwanted.cancel()  # there, closing the response is how a client cancels
+                else:
+                    await connection.cancel(number, seconds)
+                late = time.monotonic() - began > _IN_TIME_SECONDS
+            for wanted in later if not early else ():
+                await search(wanted, others)
+            unwanted.cancel()
+        # Whether it was cancelled in time matters only to a check that waits for later ones. The cancellation may
+        # have overtaken the search, on another HTTP connection, but hardly each time.
+        answered = bool(later and ended and ended[0].replied)
+        early = early or (answered and (late or (ended[0].result is not None and not last)))
+        return early, next(iter(ended), None), others
+
+    await _open_connections(connection, seconds)
+    cancelled: Exchange | None = None
+    for number in range(_TRIES):
+        early, cancelled, others = await cancel_once(last=number == _TRIES - 1)
+        answers = [exchange for exchange in (cancelled, *others) if exchange is not None]
         busy = next((exchange for exchange in answers if busy_seconds(exchange) is not None), None)
         bench.applies(busy is None or not meanwhile, "the server is too busy for two searches at once")
         bench.require(busy is None, "the server says that it is too busy to search", busy)
-        if early is None:
+        if not early:
             return cancelled, others
     answered = "a search was answered before it could be cancelled; the fixture is said to have the feature `delay`"
-    raise UnverifiableError(answered, early)
-
-
-async def _cancel_once(
-    bench: Bench, query: str, meanwhile: Sequence[str], later: Sequence[str]
-) -> tuple[Exchange | None, Exchange | None, list[Exchange]]:
-    """Return the search's exchange if it ended before it was cancelled, if it ended at all, and the other exchanges."""
-    connection, seconds = await bench.server.connection(), bench.options.timeout
-    number, unwanted = connection.next_id(), anyio.CancelScope()
-    ended, others = list[Exchange](), list[Exchange]()
-    early: Exchange | None = None
-    began, late = time.monotonic(), False
-
-    async def doomed() -> None:
-        with unwanted:
-            ended.append(await connection.request(METHOD, {"query": query}, seconds=seconds, with_id=number))
-
-    async def search(wanted: str) -> None:
-        others.append(await connection.request(METHOD, {"query": wanted}, seconds=seconds))
-
-    # Nothing in this group raises for what a target does: judging comes after it.
-    async with anyio.create_task_group() as tasks:
-        async with anyio.create_task_group() as neighbors:
-            for wanted in meanwhile:
-                neighbors.start_soon(search, wanted)
-            tasks.start_soon(doomed)
-            # Once this is answered, the searches before it have arrived, over HTTP too.
-            await connection.request("tools/list", {}, seconds=seconds)
-            early = next(iter(ended), None)
-            if connection.era == MODERN and bench.cell.transport == "http":
-                unwanted.cancel()  # there, closing the response is how a client cancels
-            else:
-                await connection.cancel(number, seconds)
-            late = time.monotonic() - began > _IN_TIME_SECONDS
-        for wanted in later if early is None else ():
-            await search(wanted)
-        unwanted.cancel()
-    answer = next(iter(ended), None)
-    if late and later and answer is not None and answer.replied:
-        early = answer  # whether it was cancelled in time matters only to a check that waits for later ones
-    return early, answer, others
+    raise UnverifiableError(answered, cancelled)
 
 
 @server_check(

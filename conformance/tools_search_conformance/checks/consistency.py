@@ -4,32 +4,47 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Final
+from contextlib import nullcontext
+from typing import Any, Final
+
+from tools_search_spec import METHOD
 
 from tools_search_conformance.checks.matching import chosen
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.generated import judge_pages, require_faithful
 from tools_search_conformance.target.pages import Listing, Page, bare
-from tools_search_conformance.target.vocabulary import Vocabulary, is_query
-from tools_search_conformance.wire.codec import JsonObject, same
+from tools_search_conformance.target.vocabulary import is_query
+from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, same
+from tools_search_conformance.wire.eras import MODERN, UNDECLARED
 
 _SAMPLE: Final = 10
 _CALLED: Final = 6
+_REFUSALS: Final = 24
+"""How many searches are refused, each in one way: a server may put up with a few."""
 
 
 async def _judge_every_page(bench: Bench, judge: Callable[[Page, Listing], None], *, names: Sequence[str] = ()) -> None:
     """Judge the pages of searches of every kind, of searches for each of `names`, and of generated ones."""
-    words = Vocabulary((await bench.nonempty_listing()).tools)
+    await bench.nonempty_listing()
+    words = await bench.vocabulary()
     queries = bench.some(words.sample(_SAMPLE))
 
     async def search(_: Listing) -> list[Page]:
-        pages = [page for query in queries for page in (await bench.server.walk(query, most=10)).pages]
-        return pages + [await bench.server.first(name, limit=1) for name in names]
+        walks = await bench.each(queries, lambda query: bench.server.walk(query, most=10))
+        large = await bench.server.large_limit()
+        pages = await bench.each(queries[:2], lambda query: bench.server.page(query, limit=large))
+        return [page for walk in walks for page in walk.pages] + pages
 
-    listing, pages = await bench.with_stable_listing(search)
-    bench.require(any(page.tools for page in pages), f"no search found anything; tried {queries}")
-    for page in pages:
-        judge(page, listing)
+    async def search_names(_: Listing) -> list[Page]:
+        return await bench.each(names, lambda name: bench.server.first(name, limit=1))
+
+    found = [await bench.once("pages", lambda: bench.with_stable_listing(search))]
+    found += [await bench.with_stable_listing(search_names)] if names else []
+    some = any(page.tools for _, pages in found for page in pages)
+    bench.require(some, f"no search found anything; tried {queries}")
+    for listing, pages in found:
+        for page in pages:
+            judge(page, listing)
     await judge_pages(bench, judge)
 
 
@@ -65,15 +80,27 @@ async def definition_identity(bench: Bench) -> None:
     await require_faithful(bench)
 
 
-def _difference(listed: JsonObject, found: JsonObject) -> str | None:
-    for name in sorted({*listed, *found}):
-        if (name in listed) != (name in found) or not same(listed.get(name), found.get(name)):
-            shown, wanted = (
-                json.dumps(tool[name], ensure_ascii=False)[:200] if name in tool else "absent"
-                for tool in (found, listed)
-            )
-            return f"member {name!r} is {shown}, listed is {wanted}"
-    return None
+def _difference(listed: Any, found: Any, path: str = "") -> str | None:
+    """Return the first member that differs, by its path, or `None`."""
+    if same(listed, found):
+        return None
+    one, other = as_object(listed), as_object(found)
+    if one is not None and other is not None:
+        name = next(n for n in sorted({*one, *other}) if n not in one or n not in other or not same(one[n], other[n]))
+        path = f"{path}.{name}" if path else name
+        if name in one and name in other:
+            return _difference(one[name], other[name], path)
+        shown, wanted = (_shown(held[name]) if name in held else "absent" for held in (other, one))
+        return f"member {path!r} is {shown}, listed is {wanted}"
+    first, second = as_array(listed) or [], as_array(found) or []
+    if first and len(first) == len(second):
+        place = next(n for n in range(len(first)) if not same(first[n], second[n]))
+        return _difference(first[place], second[place], f"{path}[{place}]")
+    return f"member {path!r} is {_shown(found)}, listed is {_shown(listed)}"
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)[:200]
 
 
 @server_check(
@@ -96,10 +123,12 @@ async def no_duplicates(bench: Bench) -> None:
 )
 async def list_unchanged(bench: Bench) -> None:
     if bench.first_search is not None:
-        kept, exchange = bench.first_search
-        bench.expect(kept, exchange, "after the first search of all, tools/list returned something else")
-    before = await bench.nonempty_listing()
-    again = await bench.server.listing()
+        difference, exchange = bench.first_search
+        await _require_steady(bench, difference is None)
+        message = f"after the first search of all, tools/list returned something else: it {difference}"
+        bench.expect(difference is None, exchange, message)
+    await bench.nonempty_listing()
+    before, again = await bench.server.listing(), await bench.server.listing()
     bench.require(again.same_as(before), "tools/list changes without any search", again.exchange)
     same_listing = again.compared_to(before)
     names = [name for name in before.by_name if name.strip()]
@@ -108,30 +137,55 @@ async def list_unchanged(bench: Bench) -> None:
     for name in names[:: max(1, len(names) // 3)][:3]:
         await bench.server.page(name)
         after = await bench.server.listing()
-        allowed -= not same_listing(before, after)
+        kept = same_listing(before, after)
+        allowed -= not kept
         message = f"after a search for {name!r}, tools/list returned something else"
+        message += "" if kept else f": it {after.difference_from(before)}"
         bench.expect(allowed >= 0, after.exchange, message, case=f"query {name!r}")
         before = after
 
 
+async def _require_steady(bench: Bench, kept: bool) -> None:
+    """Go on where a listing was kept, or else only where a live server's list changes by itself less than often."""
+    if not kept and bench.profile == "live":
+        bench.server.steady = False
+        steady = await bench.lists_steadily(await bench.server.listing())
+        bench.require(steady, "tools/list changes without any search")
+
+
 @server_check(
     title="A refused request changes no other answer",
-    sends="`tools/list` and a first page; invalid searches; `tools/list`, that page and its second one again.",
+    sends="On a new connection, `tools/list` and a first page; many invalid searches; `tools/list`, that page, its"
+    " second one and one without a limit.",
     passes="The same listing and page, and the first page's cursor still holds.",
 )
 async def refusal_changes_nothing(bench: Bench) -> None:
     query = await bench.query_with_matches()
     good = {"query": query, "limit": 1}
-    listing, first = await bench.server.listing(), await bench.server.page(query, limit=1)
-    for bad in ({}, {"query": ""}, {**good, "limit": 0}, {"query": query, "cursor": "no such cursor"}):
-        await bench.server.search(bad)
-    after = await bench.server.listing()
-    bench.expect(after.same_as(listing), after.exchange, "tools/list returned something else after refused searches")
-    repeated = await bench.served(good, "a search after refused ones")
-    kept = bool(repeated.tools) == bool(first.tools)
-    bench.expect(kept, repeated.exchange, "a search found something else after refused ones")
-    if first.next_cursor:
-        await bench.served({**good, "cursor": first.next_cursor}, "a cursor from before refused searches")
+    bad: Sequence[JsonObject] = ({}, {"query": ""}, {**good, "limit": 0}, {"query": query, "cursor": "no such cursor"})
+    async with bench.fresh() if bench.can_start("core") else nullcontext(bench) as other:
+
+        async def refuse(number: int) -> None:
+            await other.server.search(bad[number % len(bad)])
+            if other.cell.era == MODERN:
+                await other.server.search(good, capabilities=UNDECLARED)
+
+        listing, first = await other.server.listing(), await other.server.page(query, limit=1)
+        plain = [await other.server.page(query) for _ in range(2)]
+        await other.each(range(_REFUSALS), refuse)
+        after = await other.server.listing()
+        await _require_steady(other, after.same_as(listing))
+        other.expect(
+            after.same_as(listing), after.exchange, "tools/list returned something else after refused searches"
+        )
+        if first.next_cursor:
+            await other.served({**good, "cursor": first.next_cursor}, "a cursor from before refused searches")
+        repeated = await other.served(good, "a search after refused ones")
+        kept = bool(repeated.tools) == bool(first.tools)
+        other.expect(kept, repeated.exchange, "a search found something else after refused ones")
+        later = await other.served({"query": query}, "a search without a limit after refused ones")
+        kept = later.names == plain[0].names or plain[0].names != plain[1].names
+        other.expect(kept, later.exchange, "a search without a limit found something else after refused ones")
 
 
 @server_check(
@@ -140,8 +194,9 @@ async def refusal_changes_nothing(bench: Bench) -> None:
     passes="A result that begins with that tool.",
 )
 async def search_unlisted(bench: Bench) -> None:
-    name = Vocabulary((await bench.nonempty_listing()).tools).name_query
-    async with bench.fresh() as other:
+    await bench.nonempty_listing()
+    name = (await bench.vocabulary()).name_query
+    async with bench.another(unasked={"tools/list", METHOD}) as other:
         await other.served({"query": name}, "a search as the first request of a connection")
         page = await other.server.first(name)
         message = f"{name!r} is not found before tools are listed"
@@ -150,19 +205,22 @@ async def search_unlisted(bench: Bench) -> None:
 
 @server_check(
     title="A found tool can be called at once",
-    sends="On a fresh connection a search, and `tools/call` of the tools found, without any `tools/list`.",
+    sends="On another connection a search, and `tools/call` of the tools found, without any `tools/list`.",
     passes="A result that is no error for each call.",
     profiles=("fixture",),
 )
 async def callable_(bench: Bench) -> None:
     query = await bench.query_with_matches()
     found = [tool for tool in (await bench.server.first(query)).tools if "x-mcp-header" not in json.dumps(tool)]
-    async with bench.fresh() as other:
-        await other.server.search({"query": query})
-        for tool in found[:_CALLED]:
-            name, schema = tool["name"], tool["inputSchema"]
-            arguments = schema.get("examples", [{}])[0]
+    async with bench.another(unasked={"tools/list"}) as other:
+
+        async def call_one(tool: JsonObject) -> None:
+            name, schema = tool["name"], as_object(tool.get("inputSchema")) or {}
+            arguments = (as_array(schema.get("examples")) or [{}])[0]
             call = await other.server.ask("tools/call", {"name": name, "arguments": arguments})
             fine = call.result is not None and call.result.get("isError") is not True
             answer = call.describe() if call.result is None else json.dumps(call.result.get("content"))[:200]
             other.expect(fine, call, f"{name!r} was found, but its call was answered by {answer}", case=name)
+
+        await other.server.search({"query": query})
+        await other.each(found[:_CALLED], call_one)

@@ -8,58 +8,124 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import chain
+from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Final
 
 from tools_search_conformance.model import UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.generated import explore_walks, judge_surveys, judge_walks, shared_whole
-from tools_search_conformance.target.pages import Listing, Page, Walk
+from tools_search_conformance.target.pages import Listing, Page, Walk, read_page
+from tools_search_conformance.target.server import Opening
 from tools_search_conformance.target.vocabulary import NONSENSE
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.eras import MODERN
 
-_MOST_PAGES: Final = 60
-_MOST_PAGES_READ_ON: Final = 250
+KEY_VARIABLE: Final = "TOOLS_SEARCH_CURSOR_KEY"
+"""The environment variable that holds the secret that the replicas of a fixture share."""
+
+_KEY: Final = "the replicas of a fixture share this secret of 64 characters ..."
+_MAX_PAGES: Final = 60
+_MAX_PAGES_READ_ON: Final = 250
+_MIXED_LIMITS: Final = (3, 1, 7, 2, 50)
+_PARAMS: Final = ("query", "limit", "cursor")
 _REPEATS: Final = 3
+_SHARES: Final = (0, 0.05, 0.25, 0.5, 0.75, 0.9, 0.99)
+"""Places in a cursor of which a character is exchanged, as shares of its length."""
+_FEW_CHARACTERS: Final = 4
+_LONG_QUERY: Final = 1000
+_OTHER_ENDS: Final = ("2 \u00e9 \u8239", "1 \u00e8 \u8239", "1 \u00e9 \u95f8", "1 e \u8239", "1 \u00e9")
+_REPLICA_PAGES: Final = 4
 _MADE_UP: Final = (
     "",
     "no such cursor",
     "AAAA",
+    "A",
+    " ",
     "null",
     "-1",
+    "0",
+    "1",
+    "10",
+    "99999999999999999999",
     "undefined",
+    "start",
+    "MTA=",
+    "/////w==",
+    "00000000-0000-4000-8000-000000000000",
     base64.b64encode(b'{"offset":1}').decode(),
     base64.urlsafe_b64encode(b'{"query":"anything","offset":10}').decode().rstrip("="),
     "🔧\x00\u202e",
     "../../etc/passwd",
     "A" * 5000,
+    "A" * 50_000,
 )
 
 
 async def _walks(bench: Bench) -> list[Walk]:
     """Walk a query with several matches in pages of several sizes."""
+    return await bench.once("walks", lambda: _walk(bench))
+
+
+async def _walk(bench: Bench) -> list[Walk]:
     query = await bench.query_with_two_matches()
     matches = len(dict.fromkeys((await bench.server.whole(query)).names))
-    # Limits from five upwards where possible, since few servers rank a handful of tools in another way than many.
-    few = max(2, matches // _MOST_PAGES)
-    limits = {max(1, matches - 1), max(1, matches // 2), max(5, few), few}
-    walks = [await bench.server.whole(query, limit) for limit in bench.some(sorted(limits), 2) if limit < matches]
+    # Pages of one tool where there are not too many; limits from five upwards, too, since a server may rank a handful
+    # of tools in another way than many.
+    few = max(1, matches // _MAX_PAGES)
+    limits = {max(1, matches - 1), max(1, -(-matches // 2)), max(5, few), few}
+    limits = [limit for limit in bench.some(sorted(limits), 2) if limit < matches]
+    walks = await bench.each(limits, lambda limit: bench.server.whole(query, limit))
     several = any(len(walk.pages) > 1 for walk in walks)
-    bench.require(several, f"no search for {query!r} had a second page", walks[0].last)
+    bench.require(several, f"no search for {query!r} had a second page", walks[0].last if walks else None)
     return walks
+
+
+async def _read_on(bench: Bench, first: Page, query: str, limits: Sequence[int | None]) -> Walk:
+    """Return the pages of a search whose first one is `first`, the others under each of these limits in turn."""
+    pages, followed = [first], set[str]()
+    while (cursor := pages[-1].next_cursor) and cursor not in followed and len(pages) <= _MAX_PAGES_READ_ON:
+        followed.add(cursor)
+        limit = limits[(len(pages) - 1) % len(limits)]
+        pages.append(await bench.server.page(query, limit=limit, cursor=cursor))
+    return Walk(query, None, tuple(pages), ended=not cursor, again=cursor in followed)
+
+
+async def _walks_read_on(bench: Bench) -> list[tuple[Walk, Walk, str]]:
+    """Return pairs of walks over a search, the second with other limits on later pages, and these limits in words."""
+
+    async def read_on(case: tuple[Walk, Sequence[int | None], str]) -> list[tuple[Walk, Walk, str]]:
+        walk, limits, how = case
+        with suppress(UnverifiableError):  # that limits may differ is for limit-may-vary to judge
+            try:
+                other = await _read_on(bench, walk.pages[0], walk.query, limits)
+            except UnverifiableError:  # a cursor may hold only once
+                first = await bench.server.page(walk.query, limit=walk.limit)
+                other = await _read_on(bench, first, walk.query, limits)
+            if other.ended:  # in a large catalog the rest is longer than is worth reading
+                return [(walk, other, how)]
+        return []
+
+    ways: list[tuple[Sequence[int | None], str]] = [
+        ((None,), "without a limit"), (_MIXED_LIMITS, f"under limits {_MIXED_LIMITS} in turn"),
+    ]  # fmt: skip
+    cases = [(walk, limits, how) for walk in await _walks(bench) for limits, how in ways]
+    return [*chain(*await bench.once("walks read on", lambda: bench.each(cases, read_on)))]
 
 
 @server_check(
     title="The pages together hold every match",
-    sends="A query in one large page; in pages of several sizes; and from their first pages on without a limit; "
-    "generated queries and limits.",
+    sends="A query in one large page; in pages of several sizes; from their first pages on without a limit, and under"
+    " ever other ones; generated queries and limits.",
     passes="The same tools however a first page is read on from, and none missing between others.",
 )
 async def pages_complete(bench: Bench) -> None:
     def judge(walk: Walk, whole: Walk) -> None:
-        # Which tools match may depend on the limit, so a tool that comes after the last tool found is not missed here.
-        lost = _missing_between(whole.names, walk.names)
+        # Which tools match may depend on the limit, so a tool that comes after the last tool found is not missed here,
+        # nor is any where the order is not that of the whole.
+        in_order = [name for name in whole.names if name in walk.names] == list(dict.fromkeys(walk.names))
+        until = whole.names.index(walk.names[-1]) if in_order and walk.names else 0
+        lost = [name for name in whole.names[:until] if name not in walk.names]
         bench.expect(not lost, walk.last, f"{lost} lost between pages of {walk.limit}", case=walk.case)
 
     async def judge_walk(walk: Walk, _: Listing) -> None:
@@ -70,40 +136,18 @@ async def pages_complete(bench: Bench) -> None:
     listed = {*(await bench.vocabulary()).names}
     for walk in walks:
         judge(walk, whole)
-        with suppress(UnverifiableError):  # that limits may differ is for limit-may-vary to judge
-            pages = await _read_on(bench, walk)
-            if len(pages) > 1 and pages[-1].next_cursor:
-                continue  # in a large catalog the rest is longer than is worth reading
-            found = listed.intersection(walk.names)
-            read_on = listed.intersection(name for page in pages for name in page.names)
-            for missing, how in (
-                (found - read_on, "without a limit"),
-                (read_on - set(walk.names), f"under limit {walk.limit}"),
-            ):
-                message = f"{sorted(missing)} lost when reading on {how}"
-                bench.expect(not missing, pages[-1].exchange, message, case=walk.case)
+    for walk, other, how in await _walks_read_on(bench):
+        found, read_on = listed.intersection(walk.names), listed.intersection(other.names)
+        for missing, when in ((found - read_on, how), (read_on - found, f"under limit {walk.limit}")):
+            message = f"{sorted(missing)} lost when reading on {when}"
+            bench.expect(not missing, other.last, message, case=walk.case)
     await explore_walks(bench, judge_walk)
     await judge_surveys(bench, lambda survey: [*map(judge, survey.walks, survey.wholes)])
 
 
-async def _read_on(bench: Bench, walk: Walk) -> list[Page]:
-    """Return the first page of a walk, and the pages after it without a limit."""
-    pages = [await bench.server.page(walk.query, limit=walk.limit)]
-    while (cursor := pages[-1].next_cursor) and len(pages) <= _MOST_PAGES_READ_ON:
-        pages.append(await bench.server.page(walk.query, cursor=cursor))
-    return pages
-
-
-def _missing_between(whole: Sequence[str], found: Sequence[str]) -> list[str]:
-    """Return the names missing in `found` before its last tool, where it has the order of `whole`."""
-    in_order = [name for name in whole if name in found] == list(dict.fromkeys(found))
-    until = whole.index(found[-1]) if in_order and found else 0
-    return [name for name in whole[:until] if name not in found]
-
-
 @server_check(
     title="No match occurs on two pages",
-    sends="A query in pages of several sizes; generated queries and limits.",
+    sends="A query in pages of several sizes, also from one page to the next; generated queries and limits.",
     passes="The pages of one search have no tool in common.",
 )
 async def pages_disjoint(bench: Bench) -> None:
@@ -116,17 +160,24 @@ async def pages_disjoint(bench: Bench) -> None:
 
     for walk in await _walks(bench):
         judge(walk)
+    for _, other, _ in await _walks_read_on(bench):
+        judge(other)
     await judge_walks(bench, judge)
 
 
-async def _walks_of_every_kind(bench: Bench, most: int) -> list[Walk]:
+async def _walks_of_every_kind(bench: Bench) -> list[Walk]:
     """Walk queries with many, some and no matches, in small pages and as the server likes."""
+    return await bench.once("walks of every kind", lambda: _walk_every_kind(bench))
+
+
+async def _walk_every_kind(bench: Bench) -> list[Walk]:
     words = await bench.vocabulary()
+    most = 2 * len(words.tools) + 10
     query, others = next(iter(words.broad(1)), words.name_query), bench.some(words.sample(4), 1)
-    few = max(1, len(words.tools) // _MOST_PAGES)
+    few = max(1, len(words.tools) // _MAX_PAGES)
     limits = bench.some((max(5, few), few, None), 2)
     cases = [*((query, limit) for limit in limits), *((other, max(5, few)) for other in others)]
-    walks = [await bench.server.walk(*case, most=most) for case in cases]
+    walks = await bench.each(cases, lambda case: bench.server.walk(*case, most=most))
     with suppress(UnverifiableError):  # that no match is no error is for no-match-empty to judge
         walks.append(await bench.server.walk(NONSENSE, max(5, few), most=most))
     return walks
@@ -138,11 +189,14 @@ async def _walks_of_every_kind(bench: Bench, most: int) -> list[Walk]:
     passes="A page without `nextCursor` after no more pages than the catalog could fill twice.",
 )
 async def pages_end(bench: Bench) -> None:
-    most = 2 * len((await bench.vocabulary()).tools) + 10
-    for walk in await _walks_of_every_kind(bench, most):
+    for walk in await _walks_of_every_kind(bench):
         pages = f"after {len(walk.pages)} page{'s' * (len(walk.pages) != 1)}"
         message = f"a nextCursor that was followed already {pages}" if walk.again else f"still a nextCursor {pages}"
         bench.expect(walk.ended, walk.last, message, case=walk.case)
+        if walk.pages[-1].next_cursor == "":  # an empty string is a cursor, unlike no `nextCursor`
+            after = await bench.server.search({"query": walk.query, "cursor": ""})
+            message = f"the last page has an empty nextCursor, and following it got {after.describe()}"
+            bench.expect(after.result is not None, after, message, case=walk.case)
 
 
 @server_check(
@@ -152,7 +206,7 @@ async def pages_end(bench: Bench) -> None:
     level="ADVICE",
 )
 async def cursor_nonempty(bench: Bench) -> None:
-    for walk in await _walks_of_every_kind(bench, 40):
+    for walk in await _walks_of_every_kind(bench):
         for page in walk.pages:
             bench.expect(page.next_cursor != "", page.exchange, "nextCursor is the empty string", case=walk.case)
 
@@ -166,9 +220,11 @@ async def cursor_nonempty(bench: Bench) -> None:
 async def last_page_nonempty(bench: Bench) -> None:
     query = await bench.query_with_two_matches()
     matches = len(dict.fromkeys((await bench.server.whole(query)).names))
-    for limit in bench.some((5, 1, 2, 3, matches), 2):
-        walk = await bench.server.whole(query, limit) if limit <= matches <= _MOST_PAGES * limit else None
-        if walk is not None and len(walk.pages) > 1:
+    known = {walk.limit: walk for walk in await _walks(bench)}
+    limits = [limit for limit in bench.some((5, 1, 2, 3, matches), 2) if limit <= matches <= _MAX_PAGES * limit]
+    others = await bench.each([n for n in limits if n not in known], lambda n: bench.server.whole(query, n))
+    for walk in [*(known[n] for n in limits if n in known), *others]:
+        if len(walk.pages) > 1:
             bench.expect(bool(walk.pages[-1].tools), walk.last, "the last page is empty", case=walk.case)
     bench.require(bool(bench.recorder.judged), f"no search for {query!r} had a second page")
 
@@ -189,22 +245,39 @@ async def cache_scope_stable(bench: Bench) -> None:
 
 @server_check(
     title="Identical requests get the identical sequence",
-    sends="Queries of every kind, three times each; generated ones twice.",
+    sends="Queries of every kind, without a limit, under a large one and under a small one, three times each, second"
+    " pages as well, and once more on another connection; generated ones twice.",
     passes="The same names in the same order.",
     level="SHOULD",
 )
 async def deterministic(bench: Bench) -> None:
-    async def repeat(first: Page, query: str, limit: int) -> None:
-        page = await bench.server.page(query, limit=limit)
-        message = f"{page.names[:5]} after {first.names[:5]}"
-        bench.expect(page.names == first.names, page.exchange, message, case=f"query {query!r}, limit {limit}")
+    async def repeat(first: Page, *, by: Bench = bench) -> None:
+        params = {name: value for name, value in first.exchange.sent["params"].items() if name in _PARAMS}
+        exchange = await by.server.search(params)
+        names = read_page(exchange, "a search that was answered before").names
+        where = "" if by is bench else " on another connection"
+        case = ", ".join(f"{name} {value!r:.100}" for name, value in params.items())
+        bench.expect(names == first.names, exchange, f"{names[:5]} after {first.names[:5]}{where}", case=case)
 
-    limit = await bench.server.large_limit()
-    for query in bench.some((await bench.query_with_matches(), *(await bench.vocabulary()).sample(8))):
-        first = await bench.server.page(query, limit=limit)
-        for _ in range(_REPEATS - 1):
-            await repeat(first, query, limit)
-    await explore_walks(bench, lambda walk, _: repeat(walk.pages[0], walk.query, walk.limit or 1))
+    async def repeat_often(first: Page) -> None:
+        with suppress(UnverifiableError):  # a cursor may hold only once
+            for _ in range(_REPEATS - 1):
+                await repeat(first)
+
+    large, query = await bench.server.large_limit(), await bench.query_with_matches()
+    queries = bench.some((query, *(await bench.vocabulary()).sample(8)))
+    firsts = await bench.each(queries, lambda each: bench.server.page(each, limit=large))
+    for limit in bench.some((None, 4, max(1, len(firsts[0].names) - 1)), 1):
+        firsts.append(page := await bench.server.page(query, limit=limit))
+        if page.next_cursor:
+            firsts.append(await bench.server.page(query, limit=limit, cursor=page.next_cursor))
+    await bench.each(firsts, repeat_often)
+    if bench.profile == "fixture" and bench.can_start("core"):
+        async with bench.another() as other:
+            await other.server.known_listing()  # as on the first one
+            alone = [first for first in firsts if "cursor" not in first.exchange.sent["params"]]
+            await other.each(alone, lambda first: repeat(first, by=other))
+    await explore_walks(bench, lambda walk, _: repeat(walk.pages[0]))
 
 
 @server_check(
@@ -214,107 +287,142 @@ async def deterministic(bench: Bench) -> None:
     level="SHOULD",
 )
 async def limit_only_cuts(bench: Bench) -> None:
+    async def judge_walk(walk: Walk, _: Listing) -> None:
+        first, whole = walk.pages[0], await shared_whole(bench, walk.query)
+        begins = first.names == whole.names[: len(first.names)]
+        if not begins and (await bench.server.whole(walk.query)).names != whole.names:
+            return  # identical requests differ; see deterministic
+        what = f"the page under limit {walk.limit} is no beginning of the full sequence"
+        bench.expect(begins, first.exchange, what, case=walk.case)
+
     query = await bench.query_with_two_matches()
     whole, again = await bench.server.whole(query), await bench.server.whole(query)
     differ = "identical requests differ, so that nothing can be compared; see deterministic"
     bench.applies(whole.names == again.names, differ)
     count = len(whole.names)
-    for limit in bench.some((1, 2, 3, 5, max(1, count - 1), count + 1)):
-        page = await bench.server.page(query, limit=limit)
-        message = f"the page under limit {limit} is no beginning of the full sequence"
+    short = list[tuple[str, Page]]()
+    limits = bench.some((1, 2, 3, 5, 7, 10, 20, 100, 1000, None, max(1, count - 1), count + 1))
+    pages = await bench.each(limits, lambda limit: bench.server.page(query, limit=limit))
+    for limit, page in zip(limits, pages, strict=True):
+        which = f"under limit {limit}" if limit else "without a limit"
+        message = f"the page {which} is no beginning of the full sequence"
         begins = page.names == whole.names[: len(page.names)]
-        bench.expect(begins, page.exchange, message, case=f"query {query!r}, limit {limit}")
-    # Where pages of middling size lose tools, paging is at fault, which pages-complete reports.
-    middling = await bench.server.whole(query, max(1, count - 1))
-    if set(middling.names) == set(whole.names) and count <= _MOST_PAGES:
-        small = await bench.server.whole(query, 1)
-        lost = set(whole.names) - set(small.names)
-        bench.expect(not lost, small.last, f"{sorted(lost)} do not match under limit 1", case=small.case)
-    await explore_walks(bench, lambda walk, _: _expect_beginning(bench, walk))
+        if not begins:
+            bench.applies((await bench.server.page(query, limit=limit)).names == page.names, differ)
+        bench.expect(begins, page.exchange, message, case=f"query {query!r}, {which}")
+        if page.next_cursor is None and page.tools:
+            short.append((which, page))
+    for which, page in short:
+        lost = set(whole.names) - set(page.names)
+        message = f"{sorted(lost)} do not match {which}"
+        bench.expect(not lost, page.exchange, message, case=f"query {query!r}, {which}")
+    # Where the same first page is read on to more tools in larger steps, paging is at fault, as pages-complete reports.
+    if count <= _MAX_PAGES:
+        known = list[Walk]()
+        with suppress(UnverifiableError):
+            known = await _walks(bench)
+        small = next((walk for walk in known if walk.limit == 1), None) or await bench.server.whole(query, 1)
+        if lost := set(whole.names) - set(small.names):
+            other = await _read_on(bench, small.pages[0], query, [None])
+            fault_of_paging = bool(set(other.names) - set(small.names))
+            bench.expect(fault_of_paging, small.last, f"{sorted(lost)} do not match under limit 1", case=small.case)
+    await explore_walks(bench, judge_walk)
 
 
-async def _expect_beginning(bench: Bench, walk: Walk) -> None:
-    first, whole = walk.pages[0], await shared_whole(bench, walk.query)
-    begins = first.names == whole.names[: len(first.names)]
-    if not begins and (await bench.server.whole(walk.query)).names != whole.names:
-        return  # identical requests differ; see deterministic
-    what = f"the page under limit {walk.limit} is no beginning of the full sequence"
-    bench.expect(begins, first.exchange, what, case=walk.case)
-
-
-async def _issued(bench: Bench, query: str | None = None) -> tuple[JsonObject, str]:
-    """Return the params of a first page and the cursor of its second one, which nothing has been asked with.
-
-    Raises:
-        InapplicableError: The server lists a single tool, and so issues none.
-        UnverifiableError: The server issued none.
-    """
+async def _second_page(bench: Bench, query: str | None = None) -> JsonObject:
+    """Return the params of a second page, by a cursor that nothing has been asked with; a single tool has none."""
     query = query or await bench.query_with_matches()
     page = await bench.server.page(query, limit=1)
     if not page.next_cursor:
         several = len((await bench.nonempty_listing()).tools) > 1
         bench.applies(several, "the server lists a single tool, and issues no cursor")
     bench.require(bool(page.next_cursor), f"a search for {query!r} under limit 1 has one page", page.exchange)
-    return {"query": query, "limit": 1}, str(page.next_cursor)
+    return {"query": query, "limit": 1, "cursor": page.next_cursor}
 
 
 @server_check(
     title="A cursor that this server did not issue is refused",
-    sends="Made-up cursors: the empty string, words, encoded offsets, unusual characters, 5,000 letters.",
+    sends="Made-up cursors: the empty string, words, numbers, encoded ones, unusual characters, 50,000 letters; some"
+    " with a query without matches.",
     passes="Error -32602 for each.",
 )
 async def cursor_forged(bench: Bench) -> None:
-    for made_up in bench.some(_MADE_UP):
-        first, cursor = await _issued(bench)
-        good = {**first, "cursor": cursor}
-        await bench.refused_cursor({**good, "cursor": made_up}, good, f"cursor {made_up[:60]!a}")
+    def vary(good: JsonObject) -> list[tuple[JsonObject, str]]:
+        return [({**good, "cursor": made_up}, f"cursor {made_up[:60]!a}") for made_up in _MADE_UP]
+
+    await bench.refused_cursors(lambda: _second_page(bench), vary)
+    with suppress(UnverifiableError):  # that no match is no error is for no-match-empty to judge
+        cases = [
+            ({"query": NONSENSE, "cursor": made_up}, f"cursor {made_up!a} for a query without matches")
+            for made_up in bench.some(_MADE_UP[1:4], 1)
+        ]
+        await bench.refused_each(cases, {"query": NONSENSE})
 
 
 @server_check(
     title="A cursor that was answered is answered again",
-    sends="A first page, and the request for the second one twice.",
+    sends="A first page, and the request for the second one three times, once more after another search.",
     passes="A result for each.",
     level="SHOULD",
 )
 async def cursor_repeated(bench: Bench) -> None:
-    first, cursor = await _issued(bench)
-    following = {**first, "cursor": cursor}
+    following = await _second_page(bench)
     once = await bench.server.search(following)
     bench.require(once.result is not None, f"the second page was answered by {once.describe()}", once)
     await bench.served(following, "a cursor that was answered before")
+    await bench.server.search({"query": NONSENSE})
+    await bench.served(following, "a cursor that was answered twice before")
 
 
 @server_check(
     title="A cursor that was altered is refused",
-    sends="A genuine cursor with a character exchanged, cut in half, doubled, or with the numbers in it raised.",
+    sends="A genuine cursor with a character exchanged at either end or between, cut, doubled, extended, with the case"
+    " of its letters exchanged, or with the numbers in it raised.",
     passes="Error -32602 for each.",
 )
 async def cursor_tampered(bench: Bench) -> None:
-    _, cursor = await _issued(bench)
-    for number in bench.some(range(sum(1 for _ in _alterations(cursor)))):
-        first, cursor = await _issued(bench)
-        for altered, how in islice(_alterations(cursor), number, number + 1):
-            if altered == cursor:
-                continue
-            case = f"a genuine cursor {how} ({altered[:80]!a})"
-            try:
-                await bench.refused_cursor({**first, "cursor": altered}, {**first, "cursor": cursor}, case)
-            except ViolationError:
-                # It may have become the cursor of another page, such as 3 of 2, which is as genuine as any.
-                pages = (await bench.server.walk(first["query"], first["limit"])).pages
-                if altered not in {page.next_cursor for page in pages}:
-                    raise
+    genuine = set[str | None]()
+
+    def vary(good: JsonObject) -> list[tuple[JsonObject, str]]:
+        cursor: str = good["cursor"]
+        return [
+            ({**good, "cursor": altered}, f"a genuine cursor {how} ({altered[:80]!a})")
+            for altered, how in _alterations(cursor)
+            if altered not in {cursor, *genuine}
+        ]
+
+    while True:
+        try:
+            return await bench.refused_cursors(lambda: _second_page(bench), vary)
+        except ViolationError as violation:
+            # It may have become the cursor of another page, such as 3 of 2, which is as genuine as any.
+            sent: JsonObject = violation.exchange.sent["params"] if violation.exchange else {}
+            if sent.get("cursor") in genuine or "limit" not in sent:
+                raise
+            pages = (await bench.server.walk(sent["query"], sent["limit"])).pages
+            genuine |= {page.next_cursor for page in pages}
+            if sent.get("cursor") not in genuine:
+                raise
 
 
 def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
     # The last characters of base64 may hold bits that mean nothing.
     places = [i for i in range(max(1, len(cursor) - 2)) if cursor[i].isascii() and cursor[i].isalnum()]
-    for share in (0.05, 0.25, 0.5, 0.75, 0.9) if places else ():
-        place = min(places, key=lambda i: abs(i - int(len(cursor) * share)))
-        yield cursor[:place] + _next(cursor[place]) + cursor[place + 1 :], f"with character {place + 1} exchanged"
+    nearest = [min(places, key=lambda i: abs(i - int(len(cursor) * share))) for share in _SHARES if places]
+    for place in dict.fromkeys(nearest):
+        ring = next(ring for ring in (digits, ascii_lowercase, ascii_uppercase) if cursor[place] in ring)
+        other = ring[(ring.index(cursor[place]) + 1) % len(ring)]
+        yield cursor[:place] + other + cursor[place + 1 :], f"with character {place + 1} exchanged"
     if len(cursor) > 1:
         yield cursor[: len(cursor) // 2], "cut in half"
+    if len(cursor) > _FEW_CHARACTERS:
+        yield cursor[:-_FEW_CHARACTERS], f"without its last {_FEW_CHARACTERS} characters"
+        yield cursor[_FEW_CHARACTERS:], f"without its first {_FEW_CHARACTERS} characters"
     yield cursor + cursor, "doubled"
+    yield f"{cursor}AAAA", "with a suffix"
+    yield f"AAAA{cursor}", "with a prefix"
+    if cursor.upper() != cursor != cursor.lower():  # hexadecimal digits mean the same in either case
+        yield cursor.swapcase(), "with the case of its letters exchanged"
     if (raised := _raise_numbers(cursor)) != cursor:
         yield raised, "with its numbers raised"
     for urlsafe in (False, True):
@@ -323,13 +431,6 @@ def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
             encoded = base64.b64encode(raised.encode(), b"-_" if urlsafe else None).decode()
             padded = cursor.endswith("=") or len(cursor) % 4 == 0
             yield encoded if padded else encoded.rstrip("="), "with the numbers inside its base64 raised"
-
-
-def _next(character: str) -> str:
-    for ring in ("0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"):
-        if character in ring:
-            return ring[(ring.index(character) + 1) % len(ring)]
-    return character
 
 
 def _raise_numbers(text: str) -> str:
@@ -348,24 +449,72 @@ def _from_base64(cursor: str, *, urlsafe: bool) -> str | None:
 
 @server_check(
     title="A cursor issued for another query is refused",
-    sends="Genuine cursors with queries other than their own: other words, white space, case, order, composition.",
+    sends="Genuine cursors with queries other than their own: other words, also of the same length, others that begin"
+    " or end alike, white space, case, order, composition, punctuation; the cursor of a third page.",
     passes="Error -32602 for each.",
 )
 async def cursor_other_query(bench: Bench) -> None:
-    words, (first, _) = await bench.vocabulary(), await _issued(bench)
-    query: str = first["query"]
-    others = [word for word in words.broad(4) if word != query][:2]
-    others += [f"{query} {NONSENSE}", f" {query}", f"{query}\t", query.swapcase(), f"{query} {query}"]
-    cases = [(query, other) for other in bench.some(others)]
+    words = await bench.vocabulary()
+    query: str = (await _second_page(bench))["query"]
+    await _refused_with_others(bench, query, _others(query, words.broad(40)))
+    cases = [(f" {query} ", [query, f" {query}", f"{query} "]), (query.upper(), [query])]
     for pair in bench.some(words.pairs(2), 1):
         one, other = pair.split()
-        cases += [(pair, f"{other} {one}"), (pair, f"{one}  {other}")]
-    cases += [(word, unicodedata.normalize("NFD", word)) for word in bench.some(words.composed(2), 1)]
-    for query, other in cases:
-        if (await bench.server.page(query, limit=1)).next_cursor and other != query:
-            first, cursor = await _issued(bench, query)
-            good = {**first, "cursor": cursor}
-            await bench.refused_cursor({**good, "query": other}, good, f"a cursor of {query!r} with {other!r}")
+        spaced = [f"{one}  {other}", f"{one}\u00a0{other}", f"{one}\t{other}", f"{one}, {other}", f"{one}_{other}"]
+        cases += [(pair, [f"{other} {one}", one, other, *spaced]), (f"{one}  {other}", [pair])]
+    for word in bench.some(words.composed(2), 1):
+        decomposed = unicodedata.normalize("NFD", word)
+        bare = "".join(c for c in decomposed if not unicodedata.combining(c))
+        cases += [(word, [decomposed, bare]), (decomposed, [word])]
+    repeated = " ".join([query] * (_LONG_QUERY // (len(query) + 1)))
+    middle = len(repeated) // 2
+    altered = ["q" + repeated[1:], f"{repeated[:middle]}q{repeated[middle + 1 :]}", f"{repeated[:-1]}q", repeated[:-1]]
+    cases += [(repeated, altered), (f"{query} 1 \u00e9 \u8239", [f"{query} {end}" for end in _OTHER_ENDS])]
+    await bench.each(bench.some(cases, 2), lambda case: _refused_with_others(bench, *case))
+    # The cursor of a later page is bound as well.
+    good = await _second_page(bench, query)
+    if cursor := (await bench.server.page(query, limit=1, cursor=good["cursor"])).next_cursor:
+        bad = {**good, "query": f"{query} {NONSENSE}", "cursor": cursor}
+        await bench.refused_cursor(bad, {**good, "cursor": cursor}, "the cursor of a third page with another query")
+
+
+def _others(query: str, words: Sequence[str]) -> list[str]:
+    """Return queries that differ from `query`, some of them in what is easily left out of a comparison."""
+    wide = "".join(chr(ord(c) + 0xFEE0) if "!" <= c <= "~" else c for c in query)
+    as_long = [word for word in words if len(word) == len(query) and word != query]
+    return [
+        *[word for word in words if word != query][:2],
+        *as_long[:1],
+        query[::-1],
+        query[:-1],
+        f"{query[:-1]}q",
+        f"q{query[1:]}",
+        f"{query} {NONSENSE}",
+        f"{NONSENSE} {query}",
+        f"{query}s",
+        f"{query} {query}",
+        query.swapcase(),
+        wide,
+        f" {query}",
+        *(f"{query}{more}" for more in ("\t", "\u3000", "\x00", "!", "\u200b", "\u0301", " \u8239")),
+        f'"{query}"',
+    ]
+
+
+async def _refused_with_others(bench: Bench, query: str, others: Sequence[str]) -> None:
+    """Expect a cursor of `query`, where it has more than a page, to be refused with each of the other queries."""
+    if not (await bench.server.page(query, limit=1)).next_cursor:
+        return
+
+    def vary(good: JsonObject) -> list[tuple[JsonObject, str]]:
+        shown = f"{query[:60]!r}"
+        different = [other for other in dict.fromkeys(others) if other != query]
+        return [
+            ({**good, "query": o}, f"a cursor of {shown} with {o if len(o) < 60 else o[:60] + '…'!r}")
+            for o in different
+        ]
+
+    await bench.refused_cursors(lambda: _second_page(bench, query), vary)
 
 
 @server_check(
@@ -374,7 +523,37 @@ async def cursor_other_query(bench: Bench) -> None:
     passes="Error -32602.",
 )
 async def cursor_of_list(bench: Bench) -> None:
-    listing = await bench.server.listing()
-    bench.applies(listing.cursor is not None, "tools/list has a single page, and so no cursor")
     query = await bench.name_query()
-    await bench.refused({"query": query, "cursor": listing.cursor}, {"query": query}, "a cursor of tools/list")
+    cursor = read_page(await bench.server.ask("tools/list", {}), "tools/list").next_cursor
+    bench.applies(cursor is not None, "tools/list has a single page, and so no cursor")
+    await bench.refused({"query": query, "cursor": cursor}, {"query": query}, "a cursor of tools/list")
+
+
+@server_check(
+    title="Every replica honors a cursor that one of them issued",
+    sends=f"The first page of a search to one process, and its cursor to another one that has the same {KEY_VARIABLE};"
+    " each way, page by page in turns.",
+    passes="A page that goes on where the other process left off, each time.",
+    fixture_feature="replicas",
+)
+async def cursor_at_every_replica(bench: Bench) -> None:
+    # Over HTTP, one process serves all connections to the same environment, so the second one differs in another way.
+    environments: list[dict[str, str]] = [{}, {"TOOLS_SEARCH_REPLICA": "2"}]
+    replicas = [
+        await bench.fixture(f"replica {number}", Opening(env={KEY_VARIABLE: _KEY, **env}))
+        for number, env in enumerate(environments)
+    ]
+    query = await replicas[0].query_with_two_matches()
+    for one, other in (replicas, replicas[::-1]):
+        page, cursor = await one.page_with_cursor(query)
+        seen, turns = set(page.names), [other, one]
+        for number in range(_REPLICA_PAGES):
+            case = f"a cursor of another replica, for {query!r}"
+            page = await turns[number % 2].served({"query": query, "limit": 1, "cursor": cursor}, case)
+            # Their orders may differ, which is for `deterministic`; one that starts over shows the same tools again.
+            again = [name for name in page.names if name in seen]
+            bench.expect(not again, page.exchange, f"{again} on an earlier page already, of another replica", case=case)
+            seen.update(page.names)
+            if not page.next_cursor:
+                break
+            cursor = page.next_cursor

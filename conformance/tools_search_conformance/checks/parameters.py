@@ -2,22 +2,51 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any, Final
 
 from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, server_check
 from tools_search_conformance.target.generated import judge_walks
-from tools_search_conformance.target.pages import Walk, advertised_settings, complaint
+from tools_search_conformance.target.pages import Page, Walk, advertised_settings, complaint, read_page
 from tools_search_conformance.target.properties import explore, texts
-from tools_search_conformance.wire.codec import Spelled, as_object, integer, json_text, same
+from tools_search_conformance.target.vocabulary import WHITE_SPACE, Vocabulary
+from tools_search_conformance.wire.codec import JsonObject, Spelled, as_object, integer, json_text, same
 from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.record import Exchange
 
-_OTHER_TYPES: Final[tuple[Any, ...]] = (None, 5, 2.5, True, [], ["anything"], {}, {"text": "anything"})
-_BLANK: Final = ("", " ", "\t\r\n", "\u00a0", "\u1680", "\u2003\u3000", "\u0085", "\u2028\u2029", "\u202f\u205f")
-_LONG: Final = (1025, 2000, 3000, 10_000, 100_000)
+_OTHER_TYPES: Final[tuple[Any, ...]] = (
+    None, 0, 2.5, False, [], 5, ["anything"], [""], {}, True, {"text": "anything"},
+)  # fmt: skip
+_BLANK: Final = (
+    "", " ", "\t\r\n", "\u00a0", "\u1680", "\u2003\u3000", "\u0085", "\u2028\u2029", "\u202f\u205f", WHITE_SPACE,
+    " " * 1024, "\u2007 " * 512,
+)  # fmt: skip
+_LONG: Final = (1025, 2000, 3000, 10_000, 100_000, 1_000_000)
+_LONGEST_SERVED: Final = {
+    "one byte each": "anything " + "x" * 1015,
+    "three bytes each": "anything " + "語" * 1015,
+    "four bytes each": "anything " + "🔧" * 1015,
+    "compatibility forms of eighteen letters each": "\ufdfa" * 1024,
+    "marks that compose": "a\u0301" * 512,
+    "escapes in JSON": '"\\\x01\x00' * 256,
+    "words": " ".join(f"{number:03}" for number in range(256)) + "x",
+    "white space": "x" + "\u3000" * 1022 + "x",
+}
 _CONTENT_TOO_LARGE: Final = 413
-_INVALID_LIMITS: Final[tuple[Any, ...]] = (0, -1, -(2**31), 2.5, 0.5, -3.0, True, False, "3", "", None, [], [3], {})
+_INVALID_LIMITS: Final[tuple[Any, ...]] = (
+    0, -1, -(2**31), 0.5, -3.0, 2.5, False, "3", "", None, True, [], [3], {}, -0.0, 100.5, 1.000001, 2**31 + 0.5,
+    -(2**53 - 1), -(2**32) + 3, "ten", "3.0",
+)  # fmt: skip
+_INVALID_LIMITS_OF_PAGES: Final[tuple[Any, ...]] = (0, -1, 2.5, "3", True, None, 100.5, [3])
+_LARGE_LIMITS: Final[tuple[Any, ...]] = (
+    101, 21, 51, 255, 2**53 - 2, 256, 1001, 10_000, 65_536, 2**32, 2**31 - 1, 2**31, 2**32 + 1, 1e9, 2**53 - 1,
+)  # fmt: skip
+_SPELLED_LIMITS: Final = tuple(
+    (spelled, value)
+    for value, spellings in ((3, ("3", "3.0", "3e0", "3E+0", "0.3e1", "30e-1", "3.000")), (1, ("1.0",)))
+    for spelled in map(Spelled, spellings)
+)
 _DEFAULT_LIMIT: Final = 20
 _SURROGATES: Final = ("\ud800", "any\udfffthing", "\udc00\ud800")
 _UNUSUAL: Final = {
@@ -39,6 +68,22 @@ _UNUSUAL: Final = {
     "regular expression that explodes": "(a+)+$ aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!",
     "one punctuation mark": "?",
 }
+_TRAPS: Final = {
+    "quotes around nothing": '""',
+    "one letter": "a",
+    "one digit": "7",
+    "one combining mark": "\u0301",
+    "stop words only": "the of and to a",
+    "words that operate": 'AND OR NOT NEAR( -anything +* title:anything^2 "~1',
+    "names that every object has": "__proto__ constructor toString hasOwnProperty __class__ length",
+    "places to fill in": "%s %d %n {0} {} ${x} #{x} {{x}} %zz %00",
+    "literals": 'null true undefined NaN {"query": 5}',
+    "letters that grow in capitals": "\u0149 \ufb03 \u0130 \u00df \u1e9e",
+    **{
+        f"only U+{ord(character):04X}, which is no White_Space": character
+        for character in "\x00\x08\x1d\x1e\x1f\x7f\u00ad\u180e\u200c\u200d\u2060\u2800\u3164"
+    },
+}
 _INVALID_MEMBERS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("query", {"query": 5}),
     ("query", {"query": " "}),
@@ -46,15 +91,31 @@ _INVALID_MEMBERS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("limit", {"limit": "3"}),
     ("cursor", {"cursor": 5}),
     ("cursor", {"cursor": "no such cursor"}),
+    ("query", {"query": None}),
+    ("query", {"query": ""}),
+    ("limit", {"limit": 2.5}),
+    ("limit", {"limit": None}),
+    ("cursor", {"cursor": None}),
 )
 
 
-async def _second_page(bench: Bench) -> tuple[str, str] | None:
-    """Return a broad query and the cursor of its second page under limit 1, if one of two has such a page."""
-    for query in (await bench.vocabulary()).broad(2):
-        if cursor := (await bench.server.page(query, limit=1)).next_cursor:
-            return query, cursor
-    return None
+async def _second_page(bench: Bench) -> JsonObject | None:
+    """Return a broad query with the cursor of its second page under limit 1, if one of two has such a page.
+
+    A server that serves it under no other limit has none: that it should is for limit-may-vary to judge.
+    """
+
+    async def query_of_two_pages() -> str | None:
+        for query in (await bench.vocabulary()).broad(2):
+            if cursor := (await bench.server.page(query, limit=1)).next_cursor:
+                served = await bench.server.search({"query": query, "cursor": cursor, "limit": 2})
+                return query if served.result is not None else None
+        return None
+
+    if (query := await bench.once("query of two pages", query_of_two_pages)) is None:
+        return None
+    # A cursor may hold only once.
+    return {"query": query, "cursor": (await bench.server.page(query, limit=1)).next_cursor}
 
 
 @server_check(
@@ -64,46 +125,50 @@ async def _second_page(bench: Bench) -> tuple[str, str] | None:
 )
 async def query_missing(bench: Bench) -> None:
     good = {"query": await bench.name_query()}
-    await bench.refused({}, good, "params without query")
     await bench.refused({"limit": 3}, {"limit": 3, **good}, "params with limit but no query")
-    await bench.refused({"Query": "anything"}, good, "`Query` in place of `query`")
+    cases: list[tuple[JsonObject, str]] = [
+        ({}, "params without query"),
+        ({"Query": "anything"}, "`Query` in place of `query`"),
+        ({"q": "anything", "text": "anything"}, "other members in place of `query`"),
+    ]
+    await bench.refused_each(cases, good)
     if (page := await _second_page(bench)) is not None:
-        bad = {"limit": 1, "cursor": page[1]}
+        bad = {"limit": 1, "cursor": page["cursor"]}
         await bench.refused(bad, good, "params with a genuine cursor but no query")
 
 
 @server_check(
-    title="A `query` that is no string is refused",
+    title="A `query` that is not a string is refused",
     sends="`query` as null, number, boolean, array and object.",
     passes="Error -32602 for each.",
 )
 async def query_type(bench: Bench) -> None:
     good = {"query": await bench.name_query()}
-    for value in bench.some(_OTHER_TYPES):
-        await bench.refused({"query": value}, good, f"query {json_text(value)}")
+    cases = [({"query": value}, f"query {json_text(value)}") for value in bench.some(_OTHER_TYPES)]
+    await bench.refused_each(cases, good)
 
 
 @server_check(
-    title="A `query` of nothing but white space is refused",
+    title="A `query` of white space alone is refused",
     sends="The empty string and strings of White_Space characters, non-ASCII ones included.",
     passes="Error -32602 for each.",
 )
 async def query_blank(bench: Bench) -> None:
     good = {"query": await bench.name_query()}
-    for value in bench.some(_BLANK):
-        await bench.refused({"query": value}, good, f"query {value!a}")
+    await bench.refused_each([({"query": value}, f"query {value!a}") for value in bench.some(_BLANK)], good)
 
 
 @server_check(
     title="A `query` of 1,024 characters is served; a longer one is served or refused with -32602",
-    sends="1,024 scalar values of one, three and four bytes each; then 1,025 to 100,000.",
+    sends="1,024 scalar values of one, three and four bytes each, and such as grow when they are normalized, escaped or"
+    " split; then 1,025 to 1,000,000 of them, and a plain search after each.",
     passes="A result for 1,024, however many bytes they take; a result or error -32602 for more.",
 )
 async def query_long(bench: Bench) -> None:
     await bench.require_no_match_served()
-    for character in ("x", "語", "🔧"):
-        query = ("anything " + character * 1024)[:1024]
-        await bench.served({"query": query}, f"a query of 1,024 characters, most of them {character!r}")
+    longest = bench.some([*_LONGEST_SERVED.items()], 4)
+    await bench.each(longest, lambda case: bench.served({"query": case[1]}, f"a query of 1,024 characters, {case[0]},"))
+    good = {"query": "anything"}
     for length in _LONG:
         exchange = await bench.server.search({"query": ("anything " * (length // 9 + 1))[:length]})
         if exchange.answer.status == _CONTENT_TOO_LARGE:  # the body was refused, and no search with it
@@ -111,6 +176,10 @@ async def query_long(bench: Bench) -> None:
         case, error = f"query of {length:,} characters", exchange.error
         fitting = exchange.result is not None or (error is not None and error.code == INVALID_PARAMS)
         bench.expect(fitting, exchange, f"a {case} was answered by {exchange.describe()}", case=case)
+        after = await bench.server.search(good)
+        bench.expect(
+            after.result is not None, after, f"after a {case}, a plain search got {after.describe()}", case=case
+        )
 
 
 @server_check(
@@ -122,13 +191,16 @@ async def query_unusual_characters(bench: Bench) -> None:
     async def serve(query: str) -> None:
         await bench.served({"query": query}, f"the query {query!a}")
 
-    await bench.require_no_match_served()
-    good = {"query": await bench.name_query()}
-    for what, query in bench.some([*_UNUSUAL.items()], 5):
+    async def serve_named(case: tuple[str, str]) -> None:
+        what, query = case
         await bench.served({"query": query}, f"a query with {what} ({query!a})")
         after = await bench.server.search(good)
-        message = f"after a query with {what}, a plain one got {after.describe()}"
-        bench.expect(after.result is not None, after, message)
+        bench.expect(after.result is not None, after, f"after a query with {what}, a plain one got {after.describe()}")
+
+    await bench.require_no_match_served()
+    good = {"query": await bench.name_query()}
+    cases = bench.share((*bench.some([*_UNUSUAL.items()], 5), *bench.some([*_TRAPS.items()], 2)))
+    await bench.each(cases, serve_named)
     await explore(bench, texts(), serve)
 
 
@@ -155,13 +227,13 @@ async def surrogates_survived(bench: Bench) -> None:
     passes="Nothing but valid messages, and a result for each plain query.",
 )
 async def valid_json(bench: Bench) -> None:
-    before = len(bench.server.malformed)
+    before = len((await bench.server.connection()).transport.malformed)
     for query in bench.some((*_SURROGATES, "any\x00\x1bthing\u2028", "\ufffe\U0010ffff"), 2):
         await bench.server.ask("tools/search", {"query": query}, seconds=0.25)
         bench.recorder.deaths.clear()  # that it survives is for surrogates-survived to judge
         after = await bench.server.search({"query": await bench.name_query()})
         bench.require(after.replied, f"a plain search got {after.describe()}", after)
-        found = bench.server.malformed[before:]
+        found = bench.server.transport.malformed[before:]
         bench.expect(not found, after, f"after the query {query!a} this came: {found[:1]}", case=f"query {query!a}")
 
 
@@ -177,31 +249,42 @@ async def unknown_members_ignored(bench: Bench) -> None:
         {"_meta": {"com.example/trace": "1", "progressToken": 7}},
         {"filters": {"group": "no such group"}, "detail": "name_only"},
         {"offset": 1, "max_results": 1, "x": None, "deep": [[{"y": [1]}]]},
+        {"Limit": 0, "LIMIT": 1, "Cursor": 5, "CURSOR": "no such cursor", "Query": "", "limit ": 0},
+        {"pageSize": 1, "top_k": 1, "first": 1, "page": 2, "name": "no such tool", "nextCursor": "x", "sort": "name"},
     )
-    for extra in extras:
+
+    async def serve(extra: JsonObject) -> None:
         page = await bench.served({"query": query, **extra}, f"a search with the unknown members {sorted(extra)}")
         # Order is only a SHOULD: where two plain searches differ, a third difference shows nothing.
         if same(names, again):
             changed = f"the unknown members {sorted(extra)} changed the result"
             bench.expect(same(page.names, names), page.exchange, changed)
 
+    await bench.each(extras, serve)
+
 
 @server_check(
-    title="A `cursor` that is no string is refused",
+    title="A `cursor` that is not a string is refused",
     sends="`cursor` as null, number, boolean, array and object.",
     passes="Error -32602 for each.",
 )
 async def cursor_type(bench: Bench) -> None:
     good = {"query": await bench.name_query()}
-    for value in bench.some(_OTHER_TYPES):
-        await bench.refused({**good, "cursor": value}, good, f"cursor {json_text(value)}")
+    cases = [({**good, "cursor": value}, f"cursor {json_text(value)}") for value in bench.some(_OTHER_TYPES)]
+    await bench.refused_each(cases, good)
+    if (page := await _second_page(bench)) is not None:
+        await bench.refused({**page, "cursor": [page["cursor"]]}, good, "a genuine cursor in an array")
 
 
 async def _refusals(bench: Bench) -> list[tuple[str, Exchange]]:
     """Return the member at fault and the exchange of each invalid request that was refused as such."""
+
+    async def send(case: tuple[str, JsonObject]) -> tuple[str, Exchange]:
+        return case[0], await bench.server.search(case[1])
+
     good = {"query": await bench.name_query()}
-    exchanges = [("query", await bench.server.search({}))]
-    exchanges += [(field, await bench.server.search({**good, **bad})) for field, bad in _INVALID_MEMBERS]
+    cases: list[tuple[str, JsonObject]] = [("query", {}), *((f, {**good, **bad}) for f, bad in _INVALID_MEMBERS)]
+    exchanges = await bench.once("refusals", lambda: bench.each(cases, send))
     refusals = [(field, found) for field, found in exchanges if found.error and found.error.code == INVALID_PARAMS]
     bench.require(bool(refusals), f"no invalid request was refused with {INVALID_PARAMS}", exchanges[-1][1])
     return refusals
@@ -239,7 +322,8 @@ async def invalid_params_status(bench: Bench) -> None:
 
 @server_check(
     title="A page holds at most `limit` tools",
-    sends="A query with several matches under limits 1, 2, 3, 5 and 7; generated queries and limits; all pages.",
+    sends="A query with several matches under limits from 1 to 15, of a fixture of 120 tools from 21 to 101;"
+    " generated queries and limits; all pages.",
     passes="No page holds more tools than its limit.",
 )
 async def limit_honored(bench: Bench) -> None:
@@ -250,25 +334,40 @@ async def limit_honored(bench: Bench) -> None:
 
     query = await bench.query_with_matches()
     matches = len((await bench.server.walk(query, await bench.server.large_limit(), most=12)).names)
-    for limit in bench.some([limit for limit in (1, 2, 3, 5, 7) if limit < matches], 1):
-        judge(await bench.server.walk(query, limit, most=12))
+    limits = bench.some([limit for limit in (12, 1, 2, 3, 5, 7, 9, 10, 11, 15) if limit < matches], 1)
+    for walk in await bench.each(limits, lambda limit: bench.server.walk(query, limit, most=12)):
+        judge(walk)
+    if bench.profile == "fixture" and bench.can_start("large") and bench.has_turn(0):
+        async with bench.serving("large") as other:
+            cases = [(wide, limit) for wide in (await other.vocabulary()).broad(2) for limit in (21, 33, 51, 101)]
+            for walk in await other.each(cases, lambda case: other.server.walk(*case, most=3)):
+                judge(walk)
     await judge_walks(bench, judge)
 
 
 @server_check(
     title="A `limit` above the server's own maximum is clamped silently",
-    sends="A tool's name under limits of 101, 10,000, 2^31 and 2^53 - 1.",
+    sends="A tool's name under limits from 21 to 2^53 - 1, next to powers of two; a second page under the largest.",
     passes="A result for each, never an error, that finds what a small limit finds.",
 )
 async def limit_clamped(bench: Bench) -> None:
-    query = await bench.name_query()
-    few = await bench.server.first(query, limit=3)
-    for limit in bench.some((101, 10_000, 2**31, 2**53 - 1)):
-        case = f"limit {limit}"
-        await bench.served({"query": query, "limit": limit}, case)
-        page = await bench.server.first(query, limit=limit)
+    async def serve(limit: Any) -> None:
+        case = f"limit {limit:,}"
+        page = await bench.served({"query": query, "limit": limit}, case)
+        page = page if page.tools else await bench.server.first(query, limit=limit)
         kept = bool(page.tools) or not few.tools
         bench.expect(kept, page.exchange, f"nothing is found under {case}", case=case)
+
+    query = await bench.name_query()
+    few = await bench.server.first(query, limit=3)
+    await bench.each(bench.some(_LARGE_LIMITS, 4), serve)
+    if (second := await _second_page(bench)) is not None:
+        case = "a second page under limit 2^53 - 1"
+        page = await bench.served({**second, "limit": 2**53 - 1}, case)
+        if not page.tools and page.next_cursor is None:
+            small = await _second_page(bench)
+            under_two = await bench.served({**(small or second), "limit": 2}, "a second page under limit 2")
+            bench.expect(not under_two.tools, page.exchange, f"nothing is on {case}", case=case)
 
 
 @server_check(
@@ -279,27 +378,23 @@ async def limit_clamped(bench: Bench) -> None:
 async def max_limit_honored(bench: Bench) -> None:
     most = integer((advertised_settings(await bench.server.connection()) or {}).get("maxLimit")) or 0
     bench.applies(most > 0, "the settings have no maxLimit")
-    if bench.profile == "fixture":
-        async with bench.fresh(catalog="large") as other:
-            await _exceed(other, most)
-    else:
-        await _exceed(bench, most)
+    other_catalog = bench.profile == "fixture" and bench.has_turn(0)
+    async with bench.serving("large") if other_catalog else nullcontext(bench) as other:
 
-
-async def _exceed(bench: Bench, most: int) -> None:
-    await bench.nonempty_listing()
-    matches = 0
-    for query in (await bench.vocabulary()).broad(3):
-        for limit in (None, most + 1, 10 * most):
+        async def walked(case: tuple[str, int | None]) -> int:
             try:
-                walk = await bench.server.walk(query, limit, most=30)
+                walk = await other.server.walk(*case, most=30)
             except UnverifiableError:
-                continue  # that a large limit is no error is for limit-clamped to judge
-            matches = max(matches, len({*walk.names}))
+                return 0  # that a large limit is no error is for limit-clamped to judge
             for page in walk.pages:
                 message = f"{len(page.tools)} tools where maxLimit is {most}"
-                bench.expect(len(page.tools) <= most, page.exchange, message, case=walk.case)
-    bench.applies(matches > most, f"no query matches more than {matches} tools, and maxLimit is {most}")
+                other.expect(len(page.tools) <= most, page.exchange, message, case=walk.case)
+            return len({*walk.names})
+
+        words = Vocabulary((await other.nonempty_listing()).tools)
+        cases = [(query, limit) for query in words.broad(3) for limit in (None, most + 1, 10 * most)]
+        matches = max(await other.each(cases, walked), default=0)
+        other.applies(matches > most, f"no query matches more than {matches} tools, and maxLimit is {most}")
 
 
 @server_check(
@@ -309,8 +404,8 @@ async def _exceed(bench: Bench, most: int) -> None:
     level="SHOULD",
 )
 async def default_limit(bench: Bench) -> None:
-    for query in bench.some((await bench.query_with_matches(), *(await bench.vocabulary()).broad())):
-        page = await bench.server.first(query)
+    queries = bench.some((await bench.query_with_matches(), *(await bench.vocabulary()).broad()))
+    for query, page in zip(queries, await bench.each(queries, bench.server.first), strict=True):
         message = f"{len(page.tools)} tools on a page without limit"
         bench.expect(len(page.tools) <= _DEFAULT_LIMIT, page.exchange, message, case=f"query {query!r}")
 
@@ -322,26 +417,32 @@ async def default_limit(bench: Bench) -> None:
 )
 async def limit_invalid(bench: Bench) -> None:
     good = {"query": await bench.name_query(), "limit": 3}
-    for value in bench.some(_INVALID_LIMITS, 5):
-        await bench.refused({**good, "limit": value}, good, f"limit {json_text(value)}")
+    invalid = bench.some(_INVALID_LIMITS, 5)
+    await bench.refused_each([({**good, "limit": value}, f"limit {json_text(value)}") for value in invalid], good)
     if (page := await _second_page(bench)) is not None:
-        query, cursor = page
-        for value in bench.some((0, -1, 2.5, "3", True), 1):
-            bad = {"query": query, "limit": value, "cursor": cursor}
-            await bench.refused(bad, good, f"limit {json_text(value)} with a cursor")
+        invalid = bench.some(_INVALID_LIMITS_OF_PAGES, 1)
+        cases = [({**page, "limit": value}, f"limit {json_text(value)} with a cursor") for value in invalid]
+        await bench.refused_each(cases, good)
 
 
 @server_check(
     title="An integer `limit` is accepted however it is written",
-    sends="`limit` as the JSON numbers 3, 3.0 and 3e0.",
-    passes="A result with at most three tools for each.",
+    sends="`limit` as the JSON numbers 3, 3.0, 3e0, 3E+0, 0.3e1, 30e-1, 3.000 and 1.0; on a second page as 3.0.",
+    passes="A result with at most that many tools for each.",
 )
 async def limit_integral_float(bench: Bench) -> None:
+    async def serve(case: tuple[str, Spelled, int]) -> None:
+        query, spelled, most = case
+        page = await bench.served({"query": query, "limit": spelled}, f"limit {spelled!r}")
+        excess = f"{len(page.tools)} tools under limit {spelled!r}"
+        bench.expect(len(page.tools) <= most, page.exchange, excess, case=f"limit {spelled!r}")
+
     words = await bench.vocabulary()
-    for query in (words.name_query, *words.broad(1)):
-        for spelled in (3, 3.0, Spelled("3e0")):
-            page = await bench.served({"query": query, "limit": spelled}, f"limit {spelled!r}")
-            bench.expect(len(page.tools) <= 3, page.exchange, f"{len(page.tools)} tools under limit {spelled!r}")
+    await bench.each(
+        [(query, *each) for query in (words.name_query, *words.broad(1)) for each in _SPELLED_LIMITS], serve
+    )
+    if (second := await _second_page(bench)) is not None:
+        await bench.served({**second, "limit": Spelled("3.0")}, "limit 3.0 with a cursor")
 
 
 @server_check(
@@ -350,9 +451,23 @@ async def limit_integral_float(bench: Bench) -> None:
     passes="A result for each, within its own limit.",
 )
 async def limit_may_vary(bench: Bench) -> None:
+    async def second_page(first: int, other: JsonObject, case: str) -> Page:
+        issued = {"query": query, "limit": first}
+        _, cursor = await bench.page_with_cursor(query, limit=first)
+        exchange = await bench.server.search({"query": query, **other, "cursor": cursor})
+        if exchange.error is not None:  # it may have been answered before, and hold only once
+            _, fresh = await bench.page_with_cursor(query, limit=first)
+            control = await bench.server.search({**issued, "cursor": fresh})
+            message = f"a cursor is answered by {control.describe()} under the limit that it was issued under as well"
+            bench.require(control.result is not None, message, control)
+        bench.expect(exchange.result is not None, exchange, f"{case} was answered by {exchange.describe()}", case=case)
+        return read_page(exchange, case)
+
     query = await bench.query_with_two_matches()
     for other, case in (({}, "without the first one's limit"), ({"limit": 3}, "under another limit")):
-        first = await bench.server.page(query, limit=1)
-        bench.require(bool(first.next_cursor), f"a search for {query!r} under limit 1 has one page", first.exchange)
-        page = await bench.served({"query": query, "cursor": first.next_cursor, **other}, f"the second page {case}")
+        page = await second_page(1, other, f"the second page {case}")
         bench.expect(len(page.tools) <= other.get("limit", len(page.tools)), page.exchange, f"more than 3 tools {case}")
+    if (await bench.server.page(query, limit=2)).next_cursor:
+        case = "the second page under limit 1 after one under limit 2"
+        page = await second_page(2, {"limit": 1}, case)
+        bench.expect(len(page.tools) <= 1, page.exchange, f"{len(page.tools)} tools on {case}", case=case)

@@ -3,38 +3,49 @@
 from __future__ import annotations
 
 import json
+import secrets
 from typing import Any, Final
 
 from tools_search_spec import METHOD
 
 from tools_search_conformance.target.bench import INVALID_PARAMS, MISSING_CAPABILITY, Bench, server_check
-from tools_search_conformance.wire.codec import as_array, as_object, id_key, integer
+from tools_search_conformance.target.server import busy_seconds
+from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, id_key, integer
 from tools_search_conformance.wire.eras import META_PREFIX, MODERN
 from tools_search_conformance.wire.record import Exchange
+from tools_search_conformance.wire.stdio import StdioTransport
 
 _HEADER_MISMATCH: Final = -32020
 _UNSUPPORTED_VERSION: Final = -32022
 _ACCEPTED: Final = 202
 _REFUSED: Final = 400
 _LARGEST: Final = 2**53 - 1
-_IDS: Final[tuple[str | int, ...]] = (
-    0, -1, _LARGEST, "", "seventh", "0", "007", "1e3", "null", "né 発票 🧾", ' a\n"\\\x00',
+_NUMBERS: Final = (0, -1, _LARGEST, 2**31, 2**32 + 1, -_LARGEST)
+_TEXTS: Final = (
+    "", "seventh", "0", "007", "1e3", "null", "né 発票 🧾", ' a\n"\\\x00', "true", "1.0", "[1]", "Seventh ", "e\u0301",
+    "__proto__", "x" * 1000,
 )  # fmt: skip
+_WIDE: Final = "\U0001f9fe"
+"""A character of four bytes."""
 _PAIR: Final[tuple[str | int, ...]] = (_LARGEST - 1, str(_LARGEST - 1))
 _UNKNOWN_VERSION: Final = "1900-01-01"
 _PROMPT_SECONDS: Final = 5.0
 
 
 @server_check(
-    title="A response carries the id of its request, type and all",
+    title="A response carries the id of its request, with the same JSON type",
     sends="Searches with ids of every kind: words, Unicode, digits as text, empty text, zero, negative, large; in the"
     " modern era two at once whose ids differ in type only. One that is refused.",
     passes="A result under exactly that id for each; for the two at once a response; the refusal under its id.",
 )
 async def id_echoed(bench: Bench) -> None:
     params = {"query": await bench.name_query(), "limit": 1}
-    for value in _IDS:
+
+    async def expect_answered(value: str | int) -> None:
         await _expect_answered(bench, await bench.server.search(params, with_id=value))
+
+    for ids in (_NUMBERS, _TEXTS):  # apart, since two ids that read alike may be taken for one
+        await bench.each(ids, expect_answered)
     refused = await bench.server.search({**params, "limit": 0}, with_id="refused")
     if refused.replied:  # silence is for limit-invalid to find
         _expect_same_id(bench, refused)
@@ -101,16 +112,15 @@ async def notification_unanswered(bench: Bench) -> None:
     params = {"query": await bench.name_query(), "limit": 1}
     bench.require_result(await bench.server.search(params), "a search")
     for method in ("notifications/com.example.unknown", METHOD):
-        case, strays = f"{method} without an id", len(bench.server.strays)
+        case, strays = f"{method} without an id", len(bench.server.transport.strays)
         notified = await bench.server.notify(method, params)
         after = await bench.server.search(params)
-        answers = [stray for stray in bench.server.strays[strays:] if stray.get("id") is None]
+        answers = [stray for stray in bench.server.transport.strays[strays:] if stray.get("id") is None]
         bench.expect(not answers, notified, f"it was answered by {json.dumps(answers[:1])[1:-1]}", case=case)
         status = notified.answer.status or 0
         fitting = bench.cell.transport == "stdio" or status == _ACCEPTED or status >= _REFUSED
         received = f"HTTP status {status}" if status else notified.describe()
-        message = f"it was answered by {received} instead of HTTP status {_ACCEPTED}"
-        bench.expect(fitting, notified, message, case=case)
+        bench.expect(fitting, notified, f"it was answered by {received} instead of HTTP status {_ACCEPTED}", case=case)
         bench.expect(after.result is not None, after, f"the search after it got {after.describe()}", case=case)
 
 
@@ -148,7 +158,7 @@ async def unknown_version_refused(bench: Bench) -> None:
 
 @server_check(
     title="stdout carries nothing but messages",
-    sends="A new process: a listing, a search, searches that are refused, an unknown method, the end of stdin."
+    sends="Another process: a listing, a search, searches that are refused, an unknown method, the end of stdin."
     " Earlier output on the connection of all checks counts too.",
     passes="Not a line on stdout that is no message: no banner, no log, no empty line. Broken JSON is for valid-json.",
     transports=("stdio",),
@@ -156,21 +166,72 @@ async def unknown_version_refused(bench: Bench) -> None:
 async def stdout_messages_only(bench: Bench) -> None:
     good = {"query": await bench.name_query()}
     last = await bench.server.search(good)
-    bench.expect(not bench.server.noise, last, f"stdout has {''.join(bench.server.noise[:1])}")
-    async with bench.fresh() as other:
-        await other.server.listing()
-        for params in (good, {}, {**good, "limit": 0}):
-            await other.server.search(params)
-        await other.server.ask("tools/no-such-method", {})
-        last = await other.server.search(good)
-        other.require(last.replied, f"a search got {last.describe()}", last)
-        await other.server.hang_up(_PROMPT_SECONDS)
-        other.expect(not other.server.noise, last, f"stdout has {''.join(other.server.noise[:1])}")
+    bench.expect(not bench.server.transport.noise, last, f"stdout has {''.join(bench.server.transport.noise[:1])}")
+    last, noise, _ = await _hang_up(bench, good)
+    bench.expect(not noise, last, f"stdout has {''.join(noise[:1])}")
+
+
+async def _hang_up(bench: Bench, good: JsonObject) -> tuple[Exchange, list[str], bool]:
+    """Return the last search to another process, what it printed, and whether it ended in time; once in a cell."""
+    if bench.shared.hung_up is None:
+        async with bench.another() as other:
+            await other.server.listing()
+            for params in (good, {}, {**good, "limit": 0}):
+                await other.server.search(params)
+            await other.server.ask("tools/no-such-method", {})
+            last = await other.server.search(good)
+            other.require(last.replied, f"a search got {last.describe()}", last)
+            transport = other.server.transport
+            ended = await other.server.hang_up(_PROMPT_SECONDS)
+            await other.server.aclose()  # this end of it is no fault
+            bench.shared.hung_up = last, transport.noise, ended
+    return bench.shared.hung_up
+
+
+@server_check(
+    title="A line of stdin is one message, however its bytes are divided",
+    sends="Searches of which each write holds the rest of one and the beginning of the next, cut in the middle of a"
+    " character; before the first one a notification, in the same write.",
+    passes="A result under its own id for each.",
+    transports=("stdio",),
+)
+async def messages_in_pieces(bench: Bench) -> None:
+    params = {"query": await bench.name_query(), "limit": 1}
+    # Where the id of such a character comes back otherwise, it is for id-echoed to find, and no sign of the pieces.
+    whole = await bench.server.search(params, with_id=_WIDE)
+    amid = _WIDE if (whole.answer.message or {}).get("id") == _WIDE else METHOD
+    searches = dict.fromkeys([f"{amid} {number}" for number in range(4)], params)
+    for exchange in await bench.server.in_pieces(searches, amid):
+        if busy_seconds(exchange) is not None:
+            continue  # a server may be too busy for any search
+        message = f"a search that was sent in pieces was answered by {exchange.describe()}"
+        bench.expect(exchange.result is not None, exchange, message, case="a line in two writes")
+
+
+@server_check(
+    title="Queries are not logged to stderr",
+    sends="Two searches for words that are nowhere else, one of them refused for its `limit`, and another search.",
+    passes="None of the words in what the server writes to stderr. Other logs are not seen.",
+    level="SHOULD",
+    transports=("stdio",),
+)
+async def query_not_logged(bench: Bench) -> None:
+    words = [f"quixotic{number}zephyr{secrets.token_hex(4)}" for number in range(2)]
+    exchanges = [
+        await bench.server.search({"query": words[0]}),
+        await bench.server.search({"query": words[1], "limit": 0}),
+    ]
+    bench.require_result(await bench.server.search({"query": await bench.name_query()}), "a search after them")
+    transport = bench.server.transport
+    logged = transport.logged if isinstance(transport, StdioTransport) else ""
+    for word, exchange in zip(words, exchanges, strict=True):
+        message = "the query of a search is in what the server writes to stderr"
+        bench.expect(word not in logged, exchange, message, case=f"query {word!r}")
 
 
 @server_check(
     title="A server ends once its stdin is closed",
-    sends="A search to a new process, and the end of its stdin.",
+    sends="Searches to another process, and the end of its stdin.",
     passes=f"The process has ended {_PROMPT_SECONDS:g} seconds later, without a signal.",
     level="SHOULD",
     eras=(MODERN,),
@@ -178,31 +239,30 @@ async def stdout_messages_only(bench: Bench) -> None:
 )
 async def stdin_closed_exits(bench: Bench) -> None:
     good = {"query": await bench.name_query()}
-    async with bench.fresh() as other:
-        last = await other.server.search(good)
-        other.require(last.replied, f"a search got {last.describe()}", last)
-        ended = await other.server.hang_up(_PROMPT_SECONDS)
-        other.expect(ended, last, f"the process still ran {_PROMPT_SECONDS:g} s after its stdin was closed")
+    last, _, ended = await _hang_up(bench, good)
+    bench.expect(ended, last, f"the process still ran {_PROMPT_SECONDS:g} s after its stdin was closed")
 
 
-def _expect_status_400(bench: Bench, refusal: Exchange, case: str) -> None:
-    status = refusal.answer.status
-    bench.expect(status == 400, refusal, f"{case} was refused with HTTP status {status} instead of 400", case=case)
+async def _refused_with_400(bench: Bench, case: str, *codes: int, **overrides: Any) -> None:
+    good = {"query": await bench.name_query()}
+    exchange = await bench.refused(good, good, case, code=codes, **overrides)
+    status = exchange.answer.status
+    bench.expect(status == 400, exchange, f"{case} was refused with HTTP status {status} instead of 400", case=case)
 
 
 @server_check(
     title="`Mcp-Method` names the method, or the request is refused",
-    sends="A search whose `Mcp-Method` header is absent, or names `tools/list`.",
+    sends="A search whose `Mcp-Method` header is absent, names `tools/list`, or has more or less than the method.",
     passes=f"Error {_HEADER_MISMATCH} for each, with HTTP status 400.",
     eras=(MODERN,),
     transports=("http",),
 )
 async def http_method_header(bench: Bench) -> None:
-    good = {"query": await bench.name_query()}
-    for value in (None, "tools/list"):
+    async def refuse(value: str | None) -> None:
         case = f"Mcp-Method {value or 'absent'}"
-        exchange = await bench.refused(good, good, case, code=_HEADER_MISMATCH, headers={"Mcp-Method": value})
-        _expect_status_400(bench, exchange, case)
+        await _refused_with_400(bench, case, _HEADER_MISMATCH, headers={"Mcp-Method": value})
+
+    await bench.each((None, "tools/list", "tools", f"{METHOD}/more", METHOD[:-1]), refuse)
 
 
 @server_check(
@@ -214,6 +274,9 @@ async def http_method_header(bench: Bench) -> None:
 )
 async def http_name_not_required(bench: Bench) -> None:
     await bench.served({"query": await bench.name_query()}, "a search without an Mcp-Name header")
+    query = await bench.query_with_matches()
+    if cursor := (await bench.server.page(query, limit=1)).next_cursor:
+        await bench.served({"query": query, "cursor": cursor}, "a second page without an Mcp-Name header")
 
 
 @server_check(
@@ -240,11 +303,9 @@ async def http_content_type(bench: Bench) -> None:
     transports=("http",),
 )
 async def http_version_header(bench: Bench) -> None:
-    good, codes = {"query": await bench.name_query()}, (_HEADER_MISMATCH, _UNSUPPORTED_VERSION)
     header, meta = ({name: _UNKNOWN_VERSION} for name in ("MCP-Protocol-Version", f"{META_PREFIX}protocolVersion"))
     for case, overrides in (("another version in the header", {"headers": header}), ("in _meta", {"meta": meta})):
-        exchange = await bench.refused(good, good, case, code=codes, **overrides)
-        _expect_status_400(bench, exchange, case)
+        await _refused_with_400(bench, case, _HEADER_MISMATCH, _UNSUPPORTED_VERSION, **overrides)
 
 
 @server_check(

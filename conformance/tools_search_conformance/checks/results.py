@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import Any, Final
 
 from tools_search_spec import EXTENSION_ID
@@ -11,13 +11,20 @@ from tools_search_spec import EXTENSION_ID
 from tools_search_conformance.catalogs import COMMON, WORDS, document, made_tool
 from tools_search_conformance.checks.matching import chosen
 from tools_search_conformance.target.bench import Bench, server_check
-from tools_search_conformance.target.pages import Page, complaint, page_schema
+from tools_search_conformance.target.generated import judge_surveys
+from tools_search_conformance.target.pages import Page, Survey, complaint, page_schema
 from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary, is_query
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object
 from tools_search_conformance.wire.eras import DECLARED, MODERN
 from tools_search_conformance.wire.record import Exchange
 
 _SAMPLE: Final = 8
+_MANY: Final = 50
+_MORE_PAGES: Final = 5
+_SEVERAL: Final = 3
+_LARGE: Final = 10
+_VIEWS: Final = ((1, 0), (3, 0), (6, 0), (None, 0), (1, 1))
+"""Pages on which a number of matches may stand: their limit, and how many tools came before."""
 _CACHE_MEMBERS: Final = {
     "type": "object",
     "required": ["ttlMs", "cacheScope"],
@@ -25,28 +32,59 @@ _CACHE_MEMBERS: Final = {
 }
 
 
-async def _results(bench: Bench) -> list[Exchange]:
+async def _searches(bench: Bench) -> list[Exchange]:
     """Return searches of every kind: broad, narrow, without a match, first pages and second ones."""
+    return await bench.once("searches", lambda: _search(bench))
+
+
+async def _search(bench: Bench) -> list[Exchange]:
     words, search = await bench.vocabulary(), bench.server.search
     queries = [words.name_query, *bench.some(words.sample(_SAMPLE))]
-    exchanges = [await search({"query": query}) for query in queries]
-    nothing = await search({"query": NONSENSE})
-    exchanges += [nothing] if nothing.result is not None else []  # that it is served is for no-match-empty to judge
+    exchanges = await bench.each(({"query": query} for query in (*queries, f" {words.name_query}\n")), search)
+    nothing = await bench.each(({"query": NONSENSE}, {"query": NONSENSE, "limit": 1}), search)
+    exchanges += [
+        each for each in nothing if each.result is not None
+    ]  # that it is served is for no-match-empty to judge
     for query in queries[1:]:
-        first = await search({"query": query, "limit": 1})
-        exchanges.append(first)
-        cursor = (first.result or {}).get("nextCursor")
-        if cursor and isinstance(cursor, str):
-            exchanges.append(await search({"query": query, "limit": 1, "cursor": cursor}))
+        exchanges.append(await search({"query": query, "limit": _MANY}))
+        pages = [page async for page in _pages(bench, query)]
+        exchanges += pages
+        if len(pages) > 1:
             break
+    return exchanges
+
+
+async def _pages(bench: Bench, query: str) -> AsyncGenerator[Exchange]:
+    """Yield three pages of one tool of a search, and larger ones up to the last."""
+    params: JsonObject = {"query": query}
+    for limit in (1, 1, 1, *[_MANY] * _MORE_PAGES):
+        exchange = await bench.server.search({**params, "limit": limit})
+        if exchange.result is None and limit == _MANY:
+            return  # that the limit may vary is for limit-may-vary to judge
+        yield exchange
+        cursor = (exchange.result or {}).get("nextCursor")
+        if not cursor or not isinstance(cursor, str):
+            return
+        params["cursor"] = cursor
+
+
+def _require_finds(bench: Bench, exchanges: list[Exchange]) -> None:
+    """Go on only where a search found something."""
     found = any((exchange.result or {}).get("tools") for exchange in exchanges)
-    bench.require(found or not words.tools, f"no search found anything; tried {queries}", exchanges[0])
+    queries = list(dict.fromkeys(exchange.sent["params"]["query"] for exchange in exchanges))
+    bench.require(found, f"no search found anything; tried {queries}", exchanges[0])
+
+
+async def _results(bench: Bench) -> list[Exchange]:
+    """Return searches of every kind, some of which found something."""
+    exchanges = await _searches(bench)
+    _require_finds(bench, exchanges)
     return exchanges
 
 
 @server_check(
     title="A result has the shape of the draft",
-    sends="Searches of every kind, with and without matches, first and second pages.",
+    sends="Searches of every kind, with and without matches, first pages, later ones and last ones.",
     passes="A result whose `tools` are definitions and whose `nextCursor`, where present, is a string.",
 )
 async def result_schema(bench: Bench) -> None:
@@ -56,12 +94,24 @@ async def result_schema(bench: Bench) -> None:
         wrong = complaint(exchange.result, page_schema(bench.cell.era))
         bench.expect(wrong is None, exchange, f"the result is malformed at {wrong}", case=f"query {query!r}")
 
-    for exchange in await _results(bench):
+    # A result without `tools` finds nothing, and is judged all the same.
+    exchanges = await _searches(bench)
+    for exchange in sorted(exchanges, key=lambda one: one.result is None):
         expect_shape(exchange)
+    _require_finds(bench, exchanges)
     # In the legacy era an output schema is an object's, unlike in the modern one.
-    names = [tool["name"] for tool in chosen(bench, (await bench.server.listing()).tools) if "outputSchema" in tool]
-    for page in [await bench.server.first(name, limit=1) for name in names if is_query(name)]:
+    names = [
+        tool["name"] for tool in chosen(bench, (await bench.server.known_listing()).tools) if "outputSchema" in tool
+    ]
+    for page in await bench.each(filter(is_query, names), lambda name: bench.server.first(name, limit=1)):
         expect_shape(page.exchange)
+
+    def judge(survey: Survey) -> None:
+        for _, exchange in survey.named:
+            if exchange.result is not None:
+                expect_shape(exchange)
+
+    await judge_surveys(bench, judge)
 
 
 @server_check(
@@ -126,16 +176,19 @@ async def hit_metadata(bench: Bench) -> None:
 
 @server_check(
     title="Only `tools` reveals the number of matches",
-    sends="Queries with different numbers of matches, one tool a page; on a fixture, other catalogs too.",
+    sends="Queries with different numbers of matches, under several limits and without one, first pages and second"
+    " ones; on a fixture, other catalogs too.",
     passes="No member of the results, hit metadata included, holds, each time, the number of matches or of those still"
     " to come.",
 )
 async def no_match_count(bench: Bench) -> None:
     tools = (await bench.nonempty_listing()).tools
     bench.applies(len(tools) > 1, "with a single tool there is no number to reveal")
-    totals = await _totals(bench, Vocabulary(tools).broad(12))
+    words = Vocabulary(tools).broad(12)
+    several = [" ".join(words[:count]) for count in (2, 4, 8)]
+    totals = await _totals(bench, [*words, *several])
     if len(totals) < 2 and bench.profile == "fixture":
-        async with bench.fresh(catalog="large") as other:
+        async with bench.serving("large") as other:
             totals |= await _totals(other, (await other.vocabulary()).broad(3))
     if len(totals) < 2 and bench.profile == "fixture":
         # On a server that finds the nearest few tools for any query, a catalog of two has another number of matches.
@@ -143,23 +196,47 @@ async def no_match_count(bench: Bench) -> None:
         async with bench.fresh(catalog="pair") as other:
             totals |= await _totals(other, [COMMON])
     bench.require(len(totals) > 1, "fewer than two queries with different numbers of matches were found")
+    # A count may be reported for a few matches or for many only; fewer than three numbers may be the same by chance.
+    few, many = ({n for n in totals if (n > _LARGE) is large} for large in (False, True))
+    for counts in (set(totals), *(part for part in (few, many) if len(part) >= _SEVERAL)):
+        for view in range(len(bench.some(_VIEWS, 1))):
+            _expect_no_count(bench, {n: page for n in counts if (page := totals[n][view]) is not None}, view)
+
+
+def _expect_no_count(bench: Bench, pages: Mapping[int, Page], view: int) -> None:
+    """Expect that no place on these pages, by number of matches, holds that number or what is left of it."""
+    if len(pages) < 2:
+        return  # what one page holds may be anything
+    before = _VIEWS[view][1]
     for gone, what in ((0, "the number of matches"), (1, "how many matches are still to come")):
         places = [
-            {path for path, value in _numbers(page.exchange.result) if value == count - gone * len(page.tools)}
-            for count, page in totals.items()
+            {path for path, v in _numbers(page.exchange.result) if v == count - gone * (before + len(page.tools))}
+            for count, page in pages.items()
         ]
         everywhere = sorted(set[str].intersection(*places))
-        for page in totals.values():
+        for page in pages.values():
             bench.expect(not everywhere, page.exchange, f"the result tells {what} at {', '.join(everywhere)}")
 
 
-async def _totals(bench: Bench, queries: list[str]) -> dict[int, Page]:
-    """Return the first page under limit 1 by number of matches."""
-    totals: dict[int, Page] = {}
-    for query in queries:
-        count = len({*(await bench.server.whole(query)).names})
-        if count > 1 and count not in totals:
-            totals[count] = await bench.server.page(query, limit=1)
+async def _totals(bench: Bench, queries: list[str]) -> dict[int, list[Page | None]]:
+    """Return by number of matches the pages of `_VIEWS`, those that more matches follow."""
+
+    async def view(case: tuple[str, int, int | None, int]) -> Page | None:
+        query, count, limit, before = case
+        page = await bench.server.page(query, limit=limit)
+        if before and page.next_cursor:
+            page = await bench.server.page(query, limit=limit, cursor=page.next_cursor)
+        return page if before + len(page.tools) < count or limit == 1 else None
+
+    async def count(query: str) -> tuple[int, str]:
+        return len({*(await bench.server.whole(query)).names}), query
+
+    counted = dict(reversed(await bench.each(queries, count)))
+    views = bench.some(_VIEWS, 1)
+    cases = [(query, n, limit, before) for n, query in counted.items() if n > 1 for limit, before in views]
+    totals: dict[int, list[Page | None]] = {}
+    for (_, n, _, _), page in zip(cases, await bench.each(cases, view), strict=True):
+        totals.setdefault(n, []).append(page)
     return totals
 
 

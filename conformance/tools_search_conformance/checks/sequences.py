@@ -8,13 +8,14 @@ cursor that comes next. No step may change the answer to another one.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar
 
 import anyio.from_thread
 import anyio.lowlevel
-from hypothesis import Phase, Verbosity, settings
+from hypothesis import Verbosity, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, precondition, rule, run_state_machine_as_test
 from tools_search_spec import METHOD
@@ -23,15 +24,9 @@ from tools_search_conformance.checks.changes import changing, other_catalog
 from tools_search_conformance.model import UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.pages import Listing, Page, bare
-from tools_search_conformance.target.properties import (
-    SUPPRESSED,
-    hypothesis_seed,
-    limits,
-    queries,
-    search_in_thread,
-)
+from tools_search_conformance.target.properties import hypothesis_seed, limits, queries, quietly, search_in_thread
 from tools_search_conformance.target.vocabulary import Vocabulary, is_query
-from tools_search_conformance.wire.codec import JsonObject, json_text, same
+from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, json_text, same
 from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.record import Exchange
 
@@ -50,33 +45,74 @@ Change = Callable[[Listing], Coroutine[Any, Any, Listing]]
 
 @server_check(
     title="No request changes what another one is answered, in any sequence",
-    sends="Searches that are interleaved, continued, repeated, mixed up, cancelled, and listings; generated sequences"
-    " of them, with changes of the catalog where the fixture can be reloaded.",
-    passes="Each answer is what a model of the listing and of the searches so far allows.",
-    efforts=("deep",),
+    sends="Searches that are interleaved, continued, repeated, refused, and listings; with `--effort deep` generated"
+    " sequences of them, mixed up and cancelled, with changes of the catalog where the fixture can be reloaded. What"
+    " failed in other checks once more, on this connection and as the first search of a new one.",
+    passes="Each answer is what a model of the listing and of the searches so far allows, and the same on both.",
 )
 async def any_sequence(bench: Bench) -> None:
-    bench.require(bool((await bench.nonempty_listing()).tools), "the list is empty")
-    one, other = [*(await bench.vocabulary()).broad(2), "anything"][:2]
-    listing = await bench.server.listing()
-    betweens: tuple[JsonObject, ...] = ({"query": other, "limit": 1}, {"query": " "}, {"query": one, "limit": 2})
+    for fault in bench.faults_of_state:
+        raise fault
+    await bench.nonempty_listing()
+    async with bench.fresh() if bench.can_start("core") else nullcontext(bench) as other:
+        await _interleave(other)
+    if bench.options.effort == "deep":
+        await _explore_sequences(bench)
+        if "reload" in bench.options.fixture_features:
+            reloaded = await changing(bench)
+            await _explore_sequences(reloaded, partial(other_catalog, reloaded))
+
+
+async def _interleave(bench: Bench) -> None:
+    one = await bench.query_with_matches()
+    other = next((word for word in (await bench.vocabulary()).broad(2) if word != one), "anything")
+    first = await bench.server.search({"query": one})
+    bench.require_result(first, f"a search for {one!r}")
+    plain = [await _interrupted(bench, one, None) for _ in range(2)]
+    found = any((page.result or {}).get("tools") for page in plain[0])
+    bench.require(found, f"a search for {one!r} found nothing", first)
+    # The order is only a SHOULD: where it varies, a third difference shows nothing.
+    same_twice = _names(plain[0]) == _names(plain[1])
+    bench.applies(same_twice, "the same searches get different answers by themselves; see deterministic")
+    last, case = plain[0][-1], f"query {one!r}, after the same one under limit 1"
+    message = f"it was answered by {_names([last])[0]}, before a search under limit 1 by {_names([first])[0]}"
+    bench.expect(_names([last]) == _names([first]), last, message, case=case)
+    betweens: tuple[JsonObject, ...] = (
+        {"query": other, "limit": 1}, {"query": " "}, {"query": one, "limit": 2}, {"query": one, "cursor": "none"},
+    )  # fmt: skip
     for between in betweens:
-        page, found = await bench.server.page(one, limit=1), set[str]()
-        for _ in range(_CONTINUED):
-            found.update(page.names)
+        exchanges = await _interrupted(bench, one, between)
+        for before, exchange in zip(plain[0], exchanges, strict=False):
+            case = f"params {json_text(exchange.params)}, after {json_text(between)}"
+            shown, wanted = (
+                each.describe() if each.result is None else _names([each])[0] for each in (exchange, before)
+            )
+            message = f"it was answered by {shown}, without the search in between by {wanted}"
+            bench.expect(_names([exchange]) == _names([before]), exchange, message, case=case)
+
+
+async def _interrupted(bench: Bench, query: str, between: JsonObject | None) -> list[Exchange]:
+    """Return the first pages of a search, and a search without a limit, each after the search `between`."""
+    exchanges, params = list[Exchange](), {"query": query, "limit": 1}
+    for _ in range(1 + _CONTINUED):
+        if between is not None:
             await bench.server.search(between)
-            if not page.next_cursor:
-                break
-            case = f"query {one!r}, limit 1, continued after {between}"
-            page = await bench.served({"query": one, "limit": 1, "cursor": page.next_cursor}, case)
-            again = sorted(found.intersection(page.names))
-            bench.expect(not again, page.exchange, f"{again} on an earlier page already", case=case)
-    after = await bench.server.listing()
-    bench.expect(after.same_as(listing), after.exchange, "tools/list returned something else after searches")
-    await _explore_sequences(bench)
-    if "reload" in bench.options.fixture_features:
-        reloaded = await changing(bench)
-        await _explore_sequences(reloaded, partial(other_catalog, reloaded))
+        exchanges.append(await bench.server.search(params))
+        cursor: Any = (exchanges[-1].result or {}).get("nextCursor")
+        if not isinstance(cursor, str):
+            break
+        params = {"query": query, "limit": 1, "cursor": cursor}
+    return [*exchanges, await bench.server.search({"query": query})]
+
+
+def _names(exchanges: list[Exchange]) -> list[list[Any]]:
+    return [
+        [
+            (as_object(tool) or {}).get("name")
+            for tool in as_array((each.result or {}).get("tools")) or [each.describe()]
+        ]
+        for each in exchanges
+    ]
 
 
 @dataclass(eq=False)
@@ -95,16 +131,22 @@ class _Search:
 async def _explore_sequences(bench: Bench, change: Change | None = None) -> None:
     """Try sequences of requests until one is answered otherwise than the model has it, or there are enough.
 
-    Raises:
-        ViolationError: of the shortest sequence that was found; its case names the steps.
-        UnverifiableError: As `Bench.with_stable_listing`.
+    The case of the `ViolationError` names the steps of the shortest sequence that was found.
     """
 
     async def search(listing: Listing) -> None:
-        seen: list[ViolationError] = []
-        count = _SEQUENCES if change is None else _SEQUENCES_WITH_CHANGES
-        machine = _machine(bench, listing, change, seen)
-        await search_in_thread(partial(_run, machine, bench, count), seen)
+        seen, ended = list[ViolationError](), list[Exception]()
+        machine = hypothesis_seed(bench, bench.recorder.check)(_machine(bench, listing, change, seen, ended))
+        enough = settings(
+            quietly(_SEQUENCES if change is None else _SEQUENCES_WITH_CHANGES),
+            stateful_step_count=_STEPS,
+            verbosity=Verbosity.quiet,
+        )
+
+        def run() -> None:
+            run_state_machine_as_test(machine, settings=enough)  # pyright: ignore[reportUnknownMemberType] - untyped
+
+        await search_in_thread(run, seen, ended)
 
     if change is None:
         await bench.with_stable_listing(search)
@@ -124,24 +166,8 @@ async def _abandon(bench: Bench, params: JsonObject) -> None:
         tasks.cancel_scope.cancel()  # over modern HTTP, closing the response is how a client cancels
 
 
-def _run(machine: type[RuleBasedStateMachine], bench: Bench, count: int) -> None:
-    run_state_machine_as_test(  # pyright: ignore[reportUnknownMemberType] - untyped
-        hypothesis_seed(bench, bench.recorder.check)(machine),
-        settings=settings(
-            max_examples=count,
-            stateful_step_count=_STEPS,
-            deadline=None,
-            database=None,
-            report_multiple_bugs=False,
-            verbosity=Verbosity.quiet,
-            phases=(Phase.generate, Phase.shrink),
-            suppress_health_check=SUPPRESSED,
-        ),
-    )
-
-
 def _machine(  # noqa: C901 - a class of short rules that share what they are about
-    bench: Bench, listed: Listing, change: Change | None, seen: list[ViolationError]
+    bench: Bench, listed: Listing, change: Change | None, seen: list[ViolationError], ended: list[Exception]
 ) -> type[RuleBasedStateMachine]:
     words = Vocabulary(listed.tools)
     # Most queries are broad and most limits small, so that there are pages to go on to.
@@ -170,10 +196,9 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
 
         @rule(target=begun, query=asked, limit=few)
         def search(self, query: str, limit: int | None) -> Any:
-            page = self._do(f"search {query!r}, limit {limit}", lambda: bench.server.page(query, limit=limit))
+            page = self._page(f"search {query!r}, limit {limit}", query, limit)
             if page is None:
                 return multiple()  # pyright: ignore[reportUnknownVariableType] - of nothing
-            self._judge(page, limit)
             return _Search(query, self.listing, page.next_cursor, set(page.names))
 
         @rule(name=st.sampled_from(names))
@@ -187,34 +212,26 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
         def next_page(self, search: _Search, limit: int | None) -> None:
             if not (cursor := search.cursor) or search.over is not self.listing:
                 return
-            step = f"next page of {search.query!r}, limit {limit}"
-            page = self._do(step, lambda: bench.server.page(search.query, limit=limit, cursor=cursor))
-            if page is None:
-                return
-            self._judge(page, limit)
-            again = sorted(search.found.intersection(page.names))
-            self._expect(not again, page.exchange, f"{again} on an earlier page already")
-            search.found.update(page.names)
-            search.answered.append(cursor)
-            search.cursor = page.next_cursor
+            page = self._page(f"next page of {search.query!r}, limit {limit}", search.query, limit, cursor)
+            if page is not None:
+                again = sorted(search.found.intersection(page.names))
+                self._expect(not again, page.exchange, f"{again} on an earlier page already")
+                search.found.update(page.names)
+                search.answered.append(cursor)
+                search.cursor = page.next_cursor
 
         @rule(search=begun, limit=few)
         def repeat_a_cursor(self, search: _Search, limit: int | None) -> None:
-            if not search.answered or search.over is not self.listing:
-                return
-            step = f"first cursor of {search.query!r} again, limit {limit}"
-            page = self._do(step, lambda: bench.server.page(search.query, limit=limit, cursor=search.answered[0]))
-            if page is not None:
-                self._judge(page, limit)
+            if search.answered and search.over is self.listing:
+                step = f"first cursor of {search.query!r} again, limit {limit}"
+                self._page(step, search.query, limit, search.answered[0])
 
         @rule(search=begun, other=asked)
         def cursor_with_another_query(self, search: _Search, other: str) -> None:
-            if not search.cursor or other == search.query:
-                return
-            params = {"query": other, "cursor": search.cursor}
-            exchange = self._do(f"cursor of {search.query!r} with {other!r}", lambda: bench.server.search(params))
-            if exchange is not None:
-                self._expect(exchange.result is None, exchange, "a cursor of another query was served")
+            if search.cursor and other != search.query:
+                params = {"query": other, "cursor": search.cursor}
+                step = f"cursor of {search.query!r} with {other!r}"
+                self._refused(step, params, "a cursor of another query was served")
 
         @rule(query=asked)
         def abandon_a_search(self, query: str) -> None:
@@ -222,9 +239,8 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
 
         @rule(params=st.sampled_from(_REFUSED))
         def refused_request(self, params: JsonObject) -> None:
-            exchange = self._do(f"refused {json_text(params)}", lambda: bench.server.search(params))
-            if exchange is not None:
-                self._expect(exchange.result is None, exchange, f"the params {json_text(params)} were served")
+            shown = json_text(params)
+            self._refused(f"refused {shown}", params, f"the params {shown} were served")
 
         @precondition(lambda self: change is not None)
         @rule()
@@ -233,7 +249,11 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
                 now[0] = self._do("change of the catalog", partial(change, self.listing)) or self.listing
                 self.listing = now[0]
 
-        def _judge(self, page: Page, limit: int | None) -> None:
+        def _page(self, step: str, query: str, limit: int | None, cursor: str | None = None) -> Page | None:
+            """Judge one page of a search by itself, and return it."""
+            page = self._do(step, lambda: bench.server.page(query, limit=limit, cursor=cursor))
+            if page is None:
+                return None
             unlisted = [name for name in page.names if name not in self.listing.by_name]
             self._expect(not unlisted, page.exchange, f"{unlisted} found, but not on the list")
             self._expect(len({*page.names}) == len(page.names), page.exchange, "a tool twice on a page")
@@ -241,14 +261,25 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
             self._expect(limit is None or len(page.tools) <= limit, page.exchange, excess)
             other = [t["name"] for t in page.tools if not same(bare(t), bare(self.listing.by_name[t["name"]]))]
             self._expect(not other, page.exchange, f"{other} found otherwise than listed")
+            return page
+
+        def _refused(self, step: str, params: JsonObject, message: str) -> None:
+            exchange = self._do(step, lambda: bench.server.search(params))
+            if exchange is not None:
+                self._expect(exchange.result is None, exchange, message)
 
         def _do(self, step: str, act: Callable[[], Coroutine[Any, Any, _Brought]]) -> _Brought | None:
             """Take a step and return what it brought, `None` where that is no answer to judge."""
+            if ended:
+                return None
             self.steps.append(step)
             with bench.recorder.keeping() as exchanges:
                 try:
                     return anyio.from_thread.run(act)
                 except UnverifiableError:
+                    return None
+                except Exception as error:  # such as the end of the target: no further step says anything
+                    ended.append(error)
                     return None
                 finally:
                     self.exchanges += exchanges

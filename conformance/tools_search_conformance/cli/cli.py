@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -46,7 +46,8 @@ Exit status:
   0  conformant, or every check that was chosen passed
   1  not conformant
   2  wrong usage
-  3  the target could not be started or spoken to, or does not offer the extension
+  3  no verdict: the target or an era of it could not be started or spoken to, lists no tools,
+     does not offer the extension, or showed too little
   4  the suite itself failed, or its answer could not be written
   128 and more  a signal interrupted it: 130 is Ctrl-C, 141 that nobody reads its output any more
 
@@ -71,30 +72,22 @@ for command in (server, client, replay, list_command, explain, trace_command, re
     cli.add_command(command)
 
 
-def _move_hypothesis_storage() -> None:
-    """Have Hypothesis keep its tables among the user's caches instead of the working directory."""
-    with suppress(RuntimeError):  # a user without a home
-        caches = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-        os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(Path(caches, "tools-search-conformance")))
-
-
-def _causes(error: Exception) -> list[Exception]:
-    """Return the errors of the tasks that ran together; the group that carries them says nothing."""
-    if not isinstance(error, ExceptionGroup):
-        return [error]
-    several: ExceptionGroup[Exception] = error  # pyright: ignore[reportUnknownVariableType] - of exceptions, whichever
-    return [cause for each in several.exceptions for cause in _causes(each)]
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; a fault of the suite itself ends in exit status 4."""
-    _move_hypothesis_storage()
+    with suppress(RuntimeError):  # a user without a home
+        # Hypothesis keeps its tables among the user's caches instead of the working directory.
+        caches = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+        os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(Path(caches, "tools-search-conformance")))
     given = sys.argv[1:] if arguments is None else list(arguments)
     try:
         code = _outcome(given)
         sys.stdout.flush()
     except OSError as error:  # of standard output: there is nobody to print anything to
-        code = _output_lost(error)
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - the rest of the buffer goes nowhere
+        code = EXIT_SIGNAL + signal.SIGPIPE
+        if not isinstance(error, BrokenPipeError):
+            code = EXIT_SUITE
+            click.echo(f"Error: the answer cannot be written to standard output: {error.strerror or error}", err=True)
     sys.exit(code)
 
 
@@ -105,14 +98,20 @@ def _outcome(given: list[str]) -> int:
         OSError: Standard output cannot be written.
     """
     output = sys.stdout
+    own = given[: given.index("--")] if "--" in given else given
+
+    def print_error(kind: str, message: str) -> None:
+        if "--json" in own:
+            click.echo(json.dumps({"error": {"type": kind, "message": message}}, indent=2))
+
     try:
         return cli.main(given, prog_name="tools-search-conformance", standalone_mode=False) or 0
     except click.ClickException as error:
-        _print_error(given, type(error).__name__, error.format_message())
+        print_error(type(error).__name__, error.format_message())
         error.show()
         return error.exit_code
     except click.Abort:
-        _print_error(given, "Interrupted", "interrupted")
+        print_error("Interrupted", "interrupted")
         click.echo("Error: interrupted", err=True)
         return EXIT_SIGNAL + signal.SIGINT
     except SystemExit as ended:
@@ -122,28 +121,20 @@ def _outcome(given: list[str]) -> int:
     except Exception as error:
         if isinstance(error, OSError) and error.filename is None and error.errno in _STREAM_ERRORS:
             raise
-        causes = [_described(cause) for cause in _causes(error)]
-        _print_error(given, type(error).__name__, "; ".join(causes))
+        causes = list(_described(error))
+        print_error(type(error).__name__, "; ".join(causes))
         for cause in causes:
             click.echo(f"Error: {cause}", err=True)
         return EXIT_SUITE
 
 
-def _described(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{plain(str(error.filename))} cannot be used: {error.strerror}"
-    return f"the suite failed: {type(error).__name__}: {error}"
-
-
-def _print_error(given: list[str], kind: str, message: str) -> None:
-    own = given[: given.index("--")] if "--" in given else given
-    if "--json" in own:
-        click.echo(json.dumps({"error": {"type": kind, "message": message}}, indent=2))
-
-
-def _output_lost(error: OSError) -> int:
-    sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - the rest of the buffer goes nowhere
-    if isinstance(error, BrokenPipeError):
-        return EXIT_SIGNAL + signal.SIGPIPE
-    click.echo(f"Error: the answer cannot be written to standard output: {error.strerror or error}", err=True)
-    return EXIT_SUITE
+def _described(error: Exception) -> Iterator[str]:
+    """Yield what went wrong in each of the tasks that ran together; their group says nothing."""
+    if isinstance(error, ExceptionGroup):
+        several: ExceptionGroup[Exception] = error  # pyright: ignore[reportUnknownVariableType] - exceptions
+        for each in several.exceptions:
+            yield from _described(each)
+    elif isinstance(error, OSError) and error.filename is not None:
+        yield f"{plain(str(error.filename))} cannot be used: {error.strerror}"
+    else:
+        yield f"the suite failed: {type(error).__name__}: {error}"

@@ -10,25 +10,26 @@ from typing import Any, Final
 import anyio
 import click
 
-from tools_search_conformance.checks import SERVER_CHECKS
 from tools_search_conformance.cli.options import (
-    TargetMissingError,
+    RUN_OPTIONS,
+    SELECTION_OPTIONS,
+    SERVER_OPTIONS,
+    START_OPTIONS,
+    Command,
     fixture_features,
-    run_options,
-    server_options,
-    start_options,
+    options_of,
+    with_options,
     words,
     writable_folder,
 )
-from tools_search_conformance.clients.checks import CLIENT_CHECKS
 from tools_search_conformance.clients.judge import judge_client
 from tools_search_conformance.model import CELLS, FIXTURE_FEATURES, Cell, Run
+from tools_search_conformance.report.render import number_of
 from tools_search_conformance.report.terminal import Progress, print_run
-from tools_search_conformance.report.verdict import exit_status, number_of
+from tools_search_conformance.report.verdict import exit_status
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.run.runner import no_progress
 from tools_search_conformance.target.judge import judge_server
-from tools_search_conformance.wire.display import plain
 from tools_search_conformance.wire.eras import ERAS
 from tools_search_conformance.wire.http import check_address
 from tools_search_conformance.wire.process import TargetError
@@ -53,7 +54,7 @@ Examples:
   tools-search-conformance docs driver                     what a driver has to do"""
 
 
-@click.command(epilog=_SERVER_EXAMPLES, short_help="Judge a server, on stdio, over HTTP, or both.")
+@click.command(cls=Command, epilog=_SERVER_EXAMPLES, short_help="Judge a server, on stdio, over HTTP, or both.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED)
 @click.option("--url", help="Address of a server that is running already, over Streamable HTTP.")
 @click.option(
@@ -75,14 +76,13 @@ Examples:
     metavar="LIST",
     help=f"What the fixture can do beyond serving a catalog, with commas between: {', '.join(FIXTURE_FEATURES)}.",
 )
-@run_options(SERVER_CHECKS)
-@server_options
+@with_options(SELECTION_OPTIONS, RUN_OPTIONS, START_OPTIONS, SERVER_OPTIONS)
 def server(listing: bool, as_json: bool, progress: bool, **given: Any) -> None:
     """Judge a server: `server -- ARGV` on stdio, `--http-command` or `--url` over Streamable HTTP.
 
     A command on stdio and one over HTTP can be judged in one run.
     """
-    options = Options(**given)
+    options = options_of("server", given)
     http = bool(options.url or options.http_argv)
     named = bool(options.argv) or http
     if not (named or listing):
@@ -101,7 +101,7 @@ def server(listing: bool, as_json: bool, progress: bool, **given: Any) -> None:
     _judge(options, cells, judge_server, listing=listing, as_json=as_json, progress=progress)
 
 
-@click.command(epilog=_CLIENT_EXAMPLES, short_help="Judge a client, through a driver of yours.")
+@click.command(cls=Command, epilog=_CLIENT_EXAMPLES, short_help="Judge a client, through a driver of yours.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "--one-shot", is_flag=True, help="ARGV is no driver but a client after the contract of the official MCP suite."
@@ -110,14 +110,13 @@ def server(listing: bool, as_json: bool, progress: bool, **given: Any) -> None:
 @click.option(
     "--transport", type=click.Choice(["auto", "stdio", "http"]), default="auto", help="How the client is spoken to."
 )
-@run_options(CLIENT_CHECKS)
-@start_options
+@with_options(SELECTION_OPTIONS, RUN_OPTIONS, START_OPTIONS)
 def client(listing: bool, as_json: bool, progress: bool, **given: Any) -> None:
     """Judge a client: `client -- ARGV` starts its driver, a small program of yours.
 
     What a driver has to do: `tools-search-conformance docs driver`; one to fill in: `docs skeleton`.
     """
-    options = Options(**given)
+    options = options_of("client", given)
     if not (options.argv or listing):
         raise click.UsageError("name a driver: -- ARGV")
     cells = [cell for cell in CELLS if cell.era in options.eras and options.transport in ("auto", cell.transport)]
@@ -137,7 +136,7 @@ def _judge(
 
     Raises:
         UsageError: Nothing is chosen in any of the cells, or the reports cannot be written.
-        TargetMissingError: There is nothing to judge.
+        TargetError: There is nothing to judge.
     """
     chosen, offered = {cell for _, cell in options.selection.pairs}, {cell.name for cell in cells}
     if not chosen & offered:
@@ -149,10 +148,7 @@ def _judge(
     writable_folder(options.out)
     total = sum(len(options.selection.wanted(cell)) for cell in cells)
     show = no_progress if as_json and not progress else Progress(total, lines=progress)
-    try:
-        run = anyio.run(judge, options, show)
-    except TargetError as error:
-        raise TargetMissingError(plain(str(error))) from error
+    run = anyio.run(judge, options, show)
     if as_json:
         click.echo((options.out / "report.json").read_text(encoding="utf-8"), nl=False)
     else:

@@ -1,4 +1,4 @@
-"""Options that several commands have, and how their values are read."""
+"""Options that several commands have, how their values are read, and how errors of their use are shown."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import errno
 import os
 import secrets
 import shlex
+import ssl
 from collections.abc import Callable, Sequence
-from functools import wraps
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any, Final, TypeVar
@@ -17,12 +17,19 @@ import click
 from tools_search_conformance.checks import SERVER_CHECKS
 from tools_search_conformance.clients.checks import CLIENT_CHECKS
 from tools_search_conformance.model import LEVELS, FixtureFeature
-from tools_search_conformance.report.document import ReportError, read_report
+from tools_search_conformance.report.document import ReportError, read_document
+from tools_search_conformance.report.mutants import MutantsError
 from tools_search_conformance.run.baseline import Baseline, BaselineError, read_baseline
-from tools_search_conformance.run.options import features_named
-from tools_search_conformance.run.registry import Criteria, Registry, UnknownCheckError
+from tools_search_conformance.run.options import Options, features_named
+from tools_search_conformance.run.registry import Criteria, UnknownCheckError
+from tools_search_conformance.wire.display import plain
+from tools_search_conformance.wire.http import authorities
+from tools_search_conformance.wire.process import TargetError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+CHECKS: Final = {"server": SERVER_CHECKS, "client": CLIENT_CHECKS}
+"""The checks of each party, by the name of its command."""
 
 
 class TargetMissingError(click.ClickException):
@@ -31,20 +38,52 @@ class TargetMissingError(click.ClickException):
     exit_code = 3
 
 
+class Command(click.Command):
+    """A command that shows what is wrong with its arguments, files and target as Click shows wrong usage."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command.
+
+        Raises:
+            UsageError: A name or a file that it was given is not what it should be.
+            TargetMissingError: There is nothing to judge.
+        """
+        try:
+            return super().invoke(ctx)
+        except (UnknownCheckError, ReportError, MutantsError) as error:
+            raise click.UsageError(str(error), ctx) from error
+        except TargetError as error:
+            raise TargetMissingError(plain(str(error))) from error
+
+
 def name_value_pairs(_: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, str]:
     """Return `NAME=VALUE` options, or headers, `NAME:VALUE`, as a mapping.
 
+    A variable that is given by its name alone has the value that it has here.
+
     Raises:
-        BadParameter: One is neither.
+        BadParameter: One is neither, or is not set here.
     """
     separator = ":" if parameter.name == "headers" else "="
     read: dict[str, str] = {}
     for value in values:
         name, found, rest = value.partition(separator)
+        if not found and separator == "=" and name.strip():
+            if name not in os.environ:
+                raise click.BadParameter(f"{name} is not set here; give it a value, {name}=VALUE")
+            found, rest = separator, os.environ[name]
         if not found or not name.strip():
             raise click.BadParameter(f"{value!r} is not NAME{separator}VALUE")
         read[name.strip()] = rest.strip() if separator == ":" else rest
     return read
+
+
+def _authorities(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    try:
+        authorities(value)
+    except (OSError, ssl.SSLError) as error:
+        raise click.BadParameter(f"no certificate authorities can be read from {value!r}: {error}") from error
+    return value
 
 
 def words(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -78,7 +117,7 @@ def _baseline(context: click.Context, _: click.Parameter, value: str | None) -> 
     if value is None:
         return Baseline()
     try:
-        return read_baseline(Path(value), (CLIENT_CHECKS if context.info_name == "client" else SERVER_CHECKS).all)
+        return read_baseline(Path(value), CHECKS[str(context.info_name)].all)
     except BaselineError as error:
         raise click.BadParameter(str(error)) from error
 
@@ -99,7 +138,7 @@ def writable_folder(out: Path) -> None:
         raise click.UsageError(f"{message} Name another one, such as --out {Path(gettempdir(), out.name)}.")
 
 
-_SELECTION: Final = (
+SELECTION_OPTIONS: Final = (
     click.option(
         "--only", multiple=True, metavar="CHECK", help="Run only this check; a glob; repeatable, as all of these."
     ),
@@ -129,7 +168,7 @@ _SELECTION: Final = (
     click.option("--list", "listing", is_flag=True, help="Print what would be run, and run nothing."),
 )
 
-_RUN: Final = (
+RUN_OPTIONS: Final = (
     click.option("--strict", is_flag=True, help="Let recommendations of the draft count as well; advice never does."),
     click.option(
         "--baseline",
@@ -159,68 +198,59 @@ _RUN: Final = (
     ),
 )  # fmt: skip
 
-_START: Final = (
+START_OPTIONS: Final = (
     click.option(
         "--timeout", type=click.FloatRange(min=0.1), default=10.0, show_default=True,
         help="Seconds for one request, or one operation of a driver.",
     ),
     click.option(
-        "--start-timeout", type=click.FloatRange(min=0.1), default=20.0, show_default=True, help="Seconds to start."
+        "--start-timeout", type=click.FloatRange(min=0.1), default=60.0, show_default=True, help="Seconds to start."
     ),
     click.option(
-        "--env", multiple=True, callback=name_value_pairs, metavar="NAME=VALUE",
-        help="Environment variable of the program that is started.",
+        "--env", multiple=True, callback=name_value_pairs, metavar="NAME[=VALUE]",
+        help="Environment variable of the program that is started; a name alone passes on the one of this command.",
     ),
     click.option(
         "--cwd", type=click.Path(exists=True, file_okay=False), help="Working directory of the program that is started."
     ),
 )  # fmt: skip
 
-_SERVER: Final = (
+SERVER_OPTIONS: Final = (
     click.option(
         "--header", "headers", multiple=True, callback=name_value_pairs, metavar="NAME:VALUE",
         help="HTTP header of each request.",
     ),
     click.option("--allow-remote", is_flag=True, help="Speak to another machine."),
+    click.option(
+        "--ca-file", type=click.Path(exists=True, dir_okay=False), callback=_authorities, metavar="FILE",
+        help="Certificate authorities to trust as well, in PEM format; so are those of SSL_CERT_FILE.",
+    ),
 )  # fmt: skip
 
 
-def start_options(command: _Command) -> _Command:
-    """Give a command the options by which a program is started and waited for."""
-    return _with(command, _START)
+def with_options(*groups: Sequence[Callable[[_Command], _Command]]) -> Callable[[_Command], _Command]:
+    """Return the decorator that gives a command these groups of options."""
 
-
-def server_options(command: _Command) -> _Command:
-    """Give a command the options by which a server is started and spoken to."""
-    return _with(command, (*_START, *_SERVER))
-
-
-def run_options(registry: Registry[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of a run; the checks that they choose of a registry become its option `selection`."""
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        @wraps(command)
-        def run(**given: Any) -> None:
-            try:
-                criteria = Criteria(
-                    checks=given.pop("only"),
-                    requirements=given.pop("requirement"),
-                    sections=given.pop("section"),
-                    levels=given.pop("level"),
-                    cells=given.pop("cell"),
-                    reports=[read_report(path) for path in given.pop("failed_from")],
-                )
-                selection = registry.choose(criteria)
-            except (UnknownCheckError, ReportError) as error:
-                raise click.UsageError(str(error)) from error
-            command(selection=selection, **given)
-
-        return _with(run, (*_SELECTION, *_RUN))
+    def decorate(command: _Command) -> _Command:
+        for option in reversed([option for group in groups for option in group]):
+            command = option(command)
+        return command
 
     return decorate
 
 
-def _with(command: _Command, options: Sequence[Callable[[_Command], _Command]]) -> _Command:
-    for option in reversed(options):
-        command = option(command)
-    return command
+def options_of(party: str, given: dict[str, Any]) -> Options:
+    """Return the options that `given` are for a run of the checks of a party, of which some may be chosen.
+
+    Raises:
+        UnknownCheckError, ReportError: What is chosen by does not exist, or cannot be read.
+    """
+    criteria = Criteria(
+        checks=given.pop("only"),
+        requirements=given.pop("requirement"),
+        sections=given.pop("section"),
+        levels=given.pop("level"),
+        cells=given.pop("cell"),
+        reports=[read_document(path, "report") for path in given.pop("failed_from")],
+    )
+    return Options(selection=CHECKS[party].choose(criteria), **given)

@@ -9,11 +9,11 @@ from typing import Any, Final
 import click
 
 from tools_search_conformance.checks import SERVER_CHECKS
-from tools_search_conformance.cli.options import writable_folder
+from tools_search_conformance.cli.options import Command, writable_folder
 from tools_search_conformance.clients.checks import CLIENT_CHECKS
 from tools_search_conformance.report.checks_page import checks_page
 from tools_search_conformance.report.ci import outputs
-from tools_search_conformance.report.document import ReportError, read_report
+from tools_search_conformance.report.document import read_document
 from tools_search_conformance.report.explain import (
     documents,
     explain_check,
@@ -22,10 +22,10 @@ from tools_search_conformance.report.explain import (
     trace,
     trace_text,
 )
-from tools_search_conformance.report.mutants import MutantsError, read_power
+from tools_search_conformance.report.mutants import read_power
 from tools_search_conformance.report.pages import matrix_markdown, matrix_page
 from tools_search_conformance.run.baseline import baseline_for
-from tools_search_conformance.run.registry import UnknownCheckError, choose_checks
+from tools_search_conformance.run.registry import choose_checks
 from tools_search_conformance.wire.display import plain
 
 _REPORT: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -35,14 +35,7 @@ def _examples(*lines: str) -> str:
     return "\n".join(("\b\nExamples:", *(f"  tools-search-conformance {line}" for line in lines)))
 
 
-def _report_at(path: Path) -> dict[str, Any]:
-    try:
-        return read_report(path)
-    except ReportError as error:
-        raise click.UsageError(str(error)) from error
-
-
-@click.command("list", epilog=_examples("list", "list --json | jq -r '.[].id'"))
+@click.command("list", cls=Command, epilog=_examples("list", "list --json | jq -r '.[].id'"))
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 @click.option("--markdown", is_flag=True, help="Print the page conformance/CHECKS.md, with the sentences of the draft.")
 @click.option(
@@ -55,10 +48,7 @@ def list_command(as_json: bool, markdown: bool, mutants: Path | None) -> None:
     """List the checks: id, level and title."""
     every = (*SERVER_CHECKS.all, *CLIENT_CHECKS.all)
     if markdown:
-        try:
-            click.echo(checks_page(every, read_power(mutants) if mutants else None), nl=False)
-        except MutantsError as error:
-            raise click.UsageError(str(error)) from error
+        click.echo(checks_page(every, read_power(mutants) if mutants else None), nl=False)
     elif as_json:
         click.echo(json.dumps(list_checks(every), indent=2, ensure_ascii=False))
     else:
@@ -67,23 +57,21 @@ def list_command(as_json: bool, markdown: bool, mutants: Path | None) -> None:
 
 
 @click.command(
+    cls=Command,
     epilog=_examples("explain limit-invalid", "explain 'cursor-*'"),
     short_help="Explain a check, with the sentences behind it.",
 )
 @click.argument("check")
 def explain(check: str) -> None:
     """Explain a check: the sentences of the draft or a guide behind it, what is sent, what passes."""
-    try:
-        found = choose_checks([check], (*SERVER_CHECKS.all, *CLIENT_CHECKS.all))
-    except UnknownCheckError as error:
-        raise click.UsageError(str(error)) from error
-    for each in found:
+    for each in choose_checks([check], (*SERVER_CHECKS.all, *CLIENT_CHECKS.all)):
         click.echo(explain_check(each))
     click.echo(f"\nThe draft: {documents()['draft'][0]}  (tools-search-conformance docs draft)")
 
 
 @click.command(
-    "trace",
+    cls=Command,
+    name="trace",
     epilog=_examples("trace", "trace conformance-report/report.json --json"),
     short_help="Show what decides each sentence of the draft.",
 )
@@ -100,12 +88,13 @@ def trace_command(report: Path | None, as_json: bool, sep: int | None) -> None:
     if sep is not None:
         click.echo(sep_file(sep), nl=False)
         return
-    rows = trace(_report_at(report) if report else None)
+    rows = trace(read_document(report, "report") if report else None)
     click.echo(json.dumps(rows, indent=2, ensure_ascii=False) if as_json else trace_text(rows))
 
 
 @click.command(
-    "docs",
+    cls=Command,
+    name="docs",
     epilog=_examples(
         "docs                            the names, and where each is",
         "docs draft | less",
@@ -143,7 +132,9 @@ def report_group() -> None:
     """Make other reports from `report.json`."""
 
 
-@report_group.command("merge", epilog=_examples(_MERGE), short_help="Put many implementations on one page.")
+@report_group.command(
+    "merge", cls=Command, epilog=_examples(_MERGE), short_help="Put many implementations on one page."
+)
 @click.argument("reports", nargs=-1, required=True, metavar="[NAME=]REPORT.json…")
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("conformance-matrix"), show_default=True,
@@ -157,7 +148,7 @@ def merge(reports: tuple[str, ...], out: Path) -> None:
         name = name or Path(path).resolve().parent.name
         if name in by_name:
             raise click.UsageError(f"two reports are named {name!r}; name them, such as mine={path}")
-        by_name[name] = _report_at(Path(path))
+        by_name[name] = read_document(Path(path), "report")
     writable_folder(out)
     (out / "matrix.html").write_text(matrix_page(by_name), encoding="utf-8")
     (out / "matrix.md").write_text(matrix_markdown(by_name), encoding="utf-8")
@@ -165,16 +156,18 @@ def merge(reports: tuple[str, ...], out: Path) -> None:
 
 
 @report_group.command(
-    "baseline", epilog=_examples(_BASELINE), short_help="Print a baseline of the checks that did not pass."
+    "baseline", cls=Command, epilog=_examples(_BASELINE), short_help="Print a baseline of the checks that did not pass."
 )
 @click.argument("path", metavar="REPORT.json", type=_REPORT)
 def baseline_command(path: Path) -> None:
     """Print a baseline of the checks that did not pass, to be given reasons and put into a file."""
-    click.echo(baseline_for(_report_at(path)), nl=False)
+    click.echo(baseline_for(read_document(path, "report")), nl=False)
 
 
-@report_group.command("outputs", epilog=_examples(_OUTPUTS), short_help="Print the outputs of a step of a CI job.")
+@report_group.command(
+    "outputs", cls=Command, epilog=_examples(_OUTPUTS), short_help="Print the outputs of a step of a CI job."
+)
 @click.argument("path", metavar="REPORT.json", type=_REPORT)
 def outputs_command(path: Path) -> None:
-    """Print the outputs of a CI job's step: verdict, must-passed, must-total, report."""
-    click.echo(outputs(_report_at(path), path), nl=False)
+    """Print the outputs of a CI job's step: the verdict, its facts, and the path of the report."""
+    click.echo(outputs(read_document(path, "report"), path), nl=False)

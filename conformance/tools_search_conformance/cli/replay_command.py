@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,19 +10,16 @@ from typing import Any, Final
 
 import anyio
 import click
-from jsonschema import Draft202012Validator, ValidationError
 
-from tools_search_conformance.checks import SERVER_CHECKS
-from tools_search_conformance.cli.options import TargetMissingError, server_options, words
-from tools_search_conformance.clients.checks import CLIENT_CHECKS
+from tools_search_conformance.cli.options import CHECKS, SERVER_OPTIONS, START_OPTIONS, Command, with_options, words
 from tools_search_conformance.clients.judge import judge_client
 from tools_search_conformance.model import CLIENT_PREFIX, SERVER_PREFIX, Run
-from tools_search_conformance.report.files import failure_schema
+from tools_search_conformance.report.document import read_document
 from tools_search_conformance.report.terminal import answer_line, json_line, without_routine
 from tools_search_conformance.run.options import Options
-from tools_search_conformance.run.registry import Registry, UnknownCheckError
+from tools_search_conformance.run.registry import UnknownCheckError
 from tools_search_conformance.target.judge import judge_server, targets_of
-from tools_search_conformance.wire.codec import JsonObject, Spelled, as_object, same
+from tools_search_conformance.wire.codec import JsonObject, as_object, same
 from tools_search_conformance.wire.connection import Connection, RefusedError
 from tools_search_conformance.wire.display import plain
 from tools_search_conformance.wire.process import TargetError
@@ -48,19 +44,21 @@ Exit status:
   3  the target could not be started or spoken to"""
 
 
-@click.command("replay", epilog=_EPILOG, short_help="Send the requests of a failure again and judge them again.")
+@click.command(
+    "replay", cls=Command, epilog=_EPILOG, short_help="Send the requests of a failure again and judge them again."
+)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED)
 @click.option("--url", help="Address of another server, over Streamable HTTP.")
 @click.option("--http-command", "http_argv", callback=words, help="Command of another HTTP server.")
-@server_options
+@with_options(START_OPTIONS, SERVER_OPTIONS)
 def replay(file: Path, **given: Any) -> None:
     """Send the requests of a failure again and run its check again, with the same cases in the same cell.
 
     FILE is one in the folder `failures` of a report. The target is started as it was, or as `-- ARGV`,
     `--http-command` or `--url` say; headers and environment were not kept and have to be given again.
     """
-    failure = _read_failure(file)
+    failure = read_document(file, "failure")
     of_client = failure["check"].startswith(CLIENT_PREFIX)
     with TemporaryDirectory(prefix="tools-search-") as folder:
         given |= {"out": Path(folder), "effort": failure["effort"], "seed": failure["seed"]}
@@ -69,24 +67,10 @@ def replay(file: Path, **given: Any) -> None:
         click.echo(f"then     {failure['status']}: {plain(failure['message'])}")
         if "case" in failure:
             click.echo(f"case     {plain(failure['case'])}")
-        try:
-            if not of_client:
-                anyio.run(_send_again, failure, options)
-            run = anyio.run(judge_client if of_client else judge_server, options)
-        except TargetError as error:
-            raise TargetMissingError(plain(str(error))) from error
+        if not of_client:
+            anyio.run(_send_again, failure, options)
+        run = anyio.run(judge_client if of_client else judge_server, options)
     sys.exit(_outcome(run, failure))
-
-
-def _read_failure(path: Path) -> JsonObject:
-    try:
-        failure = json.loads(path.read_bytes(), parse_float=Spelled)  # numbers are sent again as they were spelled
-        Draft202012Validator(failure_schema()).validate(failure)  # pyright: ignore[reportUnknownMemberType] - untyped
-    except ValidationError as error:
-        raise click.UsageError(plain(f"{path} is no failure of this suite: {error.message[:300]}")) from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise click.UsageError(plain(f"{path} cannot be read as JSON: {error}")) from error
-    return failure
 
 
 def _server_options(failure: JsonObject, given: dict[str, Any]) -> Options:
@@ -98,9 +82,9 @@ def _server_options(failure: JsonObject, given: dict[str, Any]) -> Options:
     if (transport == "stdio") != bool(given["argv"]) or (given["url"] and given["http_argv"]):
         wanted = "-- ARGV" if transport == "stdio" else "one of --http-command and --url"
         raise click.UsageError(f"the failure is one over {transport}: name another target by {wanted}")
-    # Whether it advertises the extension in one era is judged by its doing so in the other.
+    # Advertising in one era is judged against the other era.
     era = "auto" if failure["check"].startswith(f"{SERVER_PREFIX}advertised") else failure["era"]
-    return _options(SERVER_CHECKS, failure, given | {"era": era, "profile": failure["profile"]})
+    return _options("server", failure, given | {"era": era, "profile": failure["profile"]})
 
 
 def _client_options(failure: JsonObject, given: dict[str, Any]) -> Options:
@@ -108,12 +92,12 @@ def _client_options(failure: JsonObject, given: dict[str, Any]) -> Options:
         raise click.UsageError("the failure is one of a client: name another driver by -- ARGV")
     then: Mapping[str, Any] = failure["target"]
     own = {"era": failure["era"], "transport": failure["transport"], "one_shot": then.get("oneShot", False)}
-    return _options(CLIENT_CHECKS, failure, given | own | {"argv": given["argv"] or tuple(then["argv"])})
+    return _options("client", failure, given | own | {"argv": given["argv"] or tuple(then["argv"])})
 
 
-def _options(registry: Registry[Any], failure: JsonObject, given: Mapping[str, Any]) -> Options:
+def _options(party: str, failure: JsonObject, given: Mapping[str, Any]) -> Options:
     try:
-        return Options(selection=registry.select([failure["check"]]), **given)
+        return Options(selection=CHECKS[party].select([failure["check"]]), **given)
     except UnknownCheckError as error:
         raise click.UsageError(f"this version of the suite has no check {failure['check']}") from error
 
@@ -178,15 +162,15 @@ def _result(answer: Answer) -> JsonObject:
 
 def _same_answer(one: Answer, other: Answer) -> bool:
     """Return whether two answers are the same apart from their cursors."""
-    if one.message is None or other.message is None:
-        return one.message is other.message
-    return one.status == other.status and same(_without_cursor(one.message), _without_cursor(other.message))
 
+    def without_cursor(message: JsonObject | None) -> JsonObject | None:
+        if message is None or (result := as_object(message.get("result"))) is None:
+            return message
+        return {**message, "result": {name: value for name, value in result.items() if name != "nextCursor"}}
 
-def _without_cursor(message: JsonObject) -> JsonObject:
-    if (result := as_object(message.get("result"))) is None:
-        return message
-    return {**message, "result": {name: value for name, value in result.items() if name != "nextCursor"}}
+    if one.message is not None and one.status != other.status:
+        return False
+    return same(without_cursor(one.message), without_cursor(other.message))
 
 
 def _outcome(run: Run, failure: JsonObject) -> int:

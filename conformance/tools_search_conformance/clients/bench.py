@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+from unicodedata import normalize
 
 import anyio
 from anyio.abc import TaskGroup
 
-from tools_search_conformance.clients.driver import AnyDriver, DriverError, NoDriverFeatureError, Outcome, start_driver
+from tools_search_conformance.clients.driver import (
+    AnyDriver,
+    DriverError,
+    NoDriverFeatureError,
+    OneShotClient,
+    Outcome,
+    start_driver,
+)
 from tools_search_conformance.clients.endpoints import Endpoints
-from tools_search_conformance.clients.peer import Peer, params_of
+from tools_search_conformance.clients.peer import Peer
 from tools_search_conformance.clients.script import Script
 from tools_search_conformance.model import CLIENT_PREFIX, Cell, DriverFeature, UnverifiableError, ViolationError
 from tools_search_conformance.run.judging import Timeouts, Workbench
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.run.registry import Registry
-from tools_search_conformance.wire.eras import Era
+from tools_search_conformance.wire.display import cut
+from tools_search_conformance.wire.eras import LEGACY, Era
 from tools_search_conformance.wire.record import Exchange, Recorder
 
+Case = TypeVar("Case")
+
+_TRANSPORTS: Final = frozenset({"stdio", "http"})
 _MAX_STARTS: Final = 40
+_SHORT_WORD: Final = 3
 _CLOSE_SECONDS: Final = 5.0
 _SEARCH_SECONDS: Final = 10.0
 """How long a search that was begun may take to reach its server."""
@@ -75,7 +90,14 @@ class ClientBench(Workbench):
         known = (await self.driver()).features
         for feature in features:
             if feature not in known:
+                if self.options.one_shot:
+                    raise NoDriverFeatureError(f"one-shot clients cannot be asked for this: `{feature}`")
                 raise NoDriverFeatureError(f"the driver does not name `{feature}` among its features")
+
+    def expect(self, condition: bool, exchange: Exchange, message: str, *, case: str | None = None) -> None:
+        """Test one expectation; what is said of a one-shot client also says what it was to do."""
+        expected = self._driver.expected if isinstance(self._driver, OneShotClient) else None
+        super().expect(condition, exchange, f"{message} ({expected})" if expected else message, case=case)
 
     @asynccontextmanager
     async def connected(
@@ -98,27 +120,50 @@ class ClientBench(Workbench):
             ViolationError, NotConnectedError: the client reports that it cannot connect.
             NoDriverFeatureError: the driver cannot.
         """
-        driver = await self.driver()
-        peer = Peer(era or self.cell.era, script or Script(), self.recorder)
-        async with self._endpoints.serving(peer, self.cell.transport, address) as target:
-            session = Session(self, driver, {"peer": peer})
-            async with self._open(session, must_connect, "connect", target=target, era=peer.era):
-                yield session
+        peers = {"peer": Peer(era or self.cell.era, script or Script(), self.recorder)}
+        async with self._session("connect", peers, must_connect, address) as session:
+            yield session
 
     @asynccontextmanager
     async def federated(self, scripts: Mapping[str, Script], *, must_connect: bool = False) -> AsyncGenerator[Session]:
         """Connect the client to one peer for each script, by its name; all else is as with `connected`."""
         await self.require_features("federation")
-        driver = await self.driver()
         peers = {name: Peer(self.cell.era, script, self.recorder) for name, script in scripts.items()}
+        async with self._session("federate", peers, must_connect) as session:
+            yield session
+
+    @asynccontextmanager
+    async def _session(
+        self, op: str, peers: Mapping[str, Peer], must_connect: bool, address: str | None = None
+    ) -> AsyncGenerator[Session]:
+        """Have the client connect to peers, and leave when the block ends."""
+        session = Session(self, await self.driver(), peers)
         async with AsyncExitStack() as stack:
             targets = {
-                name: await stack.enter_async_context(self._endpoints.serving(peer, self.cell.transport))
+                name: await stack.enter_async_context(self._endpoints.serving(peer, self.cell.transport, address))
                 for name, peer in peers.items()
             }
-            session = Session(self, driver, peers)
-            async with self._open(session, must_connect, "federate", targets=targets, era=self.cell.era):
+            where = {"targets": targets} if op == "federate" else {"target": targets["peer"]}
+            try:
+                outcome = await session.ask(op, **where, era=next(iter(peers.values())).era)
+                if outcome.ok is None:
+                    error = ViolationError if must_connect and session.latest else NotConnectedError
+                    raise error(f"the client did not connect: {outcome.describe()}", session.latest)
                 yield session
+            finally:
+                with anyio.CancelScope(shield=True), suppress(DriverError):  # the next check starts another driver
+                    await session.close()
+
+    def share(self, cases: Sequence[Case]) -> Sequence[Case]:
+        """Return the cell's share of cases that have nothing to do with the transport and take a connection each.
+
+        Where the client is judged over both transports, each has every second case; in a deep run it has all of them.
+        """
+        options, over_http = self.options, self.cell.transport == "http"
+        other = replace(self.cell, transport="stdio" if over_http else "http")
+        both = options.transport == "auto" and bool(options.selection.wanted(other))
+        able = self._driver is not None and self._driver.features >= _TRANSPORTS
+        return cases[over_http::2] if both and able and options.effort != "deep" else cases
 
     async def until(self, peer: Peer, condition: Callable[[], bool], seconds: float) -> bool:
         """Wait until `condition` holds of what the peer has received, for `seconds` at most; return whether it does."""
@@ -132,26 +177,13 @@ class ClientBench(Workbench):
             await self._driver.aclose()
             self._driver = None
 
-    @asynccontextmanager
-    async def _open(self, session: Session, must_connect: bool, op: str, **members: Any) -> AsyncGenerator[None]:
-        """Have the client connect, and leave when the block ends."""
-        try:
-            outcome = await session.ask(op, **members)
-            if outcome.ok is None:
-                error = ViolationError if must_connect and session.latest else NotConnectedError
-                raise error(f"the client did not connect: {outcome.describe()}", session.latest)
-            yield
-        finally:
-            with anyio.CancelScope(shield=True), suppress(DriverError):  # the next check starts another driver
-                await session.close(_CLOSE_SECONDS)
-
 
 class Session:
     """One connection of the client: to one peer, or to several as a federation.
 
     Its operations go through the driver. They raise `NoDriverFeatureError` where the driver has no such operation, and
-    `DriverError` where it ended or did not answer. What the properties return is evidence from the peers; those that
-    say so raise `UnverifiableError` where there is none.
+    `DriverError` where it ended or did not answer. Its properties are evidence from the peers, and raise
+    `UnverifiableError` where there is none, unless they may be `None`.
     """
 
     def __init__(self, bench: ClientBench, driver: AnyDriver, peers: Mapping[str, Peer]) -> None:
@@ -167,13 +199,19 @@ class Session:
         """Have the client find every tool for a need."""
         return await self.ask("search_all", query=query)
 
-    async def list_tools(self) -> Outcome:
-        """Have the client list all tools."""
-        return await self.ask("list_tools")
+    async def find_and_call(self, query: str, name: str, arguments: Mapping[str, Any]) -> Outcome:
+        """Have the client find every tool for a need, and call one of them; return the outcome of the call.
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> Outcome:
-        """Have the client call a tool."""
-        return await self.ask("call", name=name, arguments=dict(arguments))
+        Raises:
+            NoDriverFeatureError: it is a one-shot client, and does not do so.
+        """
+        if not self._bench.options.one_shot:
+            await self.search_all(query)
+            return await self.ask("call", name=name, arguments=arguments)
+        outcome = await self.ask("find_and_call", query=query, name=name, arguments=arguments)
+        if not self.peer.requests("tools/call"):
+            raise NoDriverFeatureError("the client calls no tool in the scenario tools-search/call")
+        return outcome
 
     async def begin(self, name: str, query: str) -> None:
         """Have the client begin a search, known by `name`, and return when the peers have it and hold it back.
@@ -187,8 +225,8 @@ class Session:
         outcome = await self.ask("begin", query=query, **{"as": name})
         if outcome.ok is None and not alone:
             raise NoDriverFeatureError(f"the driver begins no search of several servers: {outcome.describe()}")
-        seconds = _SEARCH_SECONDS if alone else _ALL_SEARCHES_SECONDS
         if outcome.ok is not None:
+            seconds = _SEARCH_SECONDS if alone else _ALL_SEARCHES_SECONDS
             async with anyio.create_task_group() as tasks:
                 for peer in self.peers.values():
                     tasks.start_soon(self._bench.until, peer, lambda peer=peer: peer.holds(query), seconds)
@@ -196,17 +234,9 @@ class Session:
         message = f"the search that was begun did not reach a server: the driver reports {outcome.describe()}"
         self._bench.require(reached, message, self.latest)
 
-    async def outcome(self, name: str) -> Outcome:
-        """Have the client wait for a search that was begun."""
-        return await self.ask("await", of=name)
-
-    async def cancel(self, name: str) -> Outcome:
-        """Have the client cancel a search that was begun."""
-        return await self.ask("cancel", of=name)
-
     async def ask(self, op: str, **members: Any) -> Outcome:
         """Have the client do something."""
-        timeouts = self._bench.timeouts
+        timeouts, before = self._bench.timeouts, self.latest
         self._driver.seconds = timeouts.for_request(op)
         try:
             outcome = await self._driver.ask(op, **members)
@@ -219,13 +249,35 @@ class Session:
         timeouts.answered(op)
         if outcome.unsupported:
             raise NoDriverFeatureError(f"the driver does not support `{op}`")
-        return outcome
+        searches = [exchange for peer in self.peers.values() for exchange in peer.searches]
+        made = tuple(e for e in searches if before is None or e.number > before.number)
+        if not outcome.reported and made and "query" in members:
+            _require_its_query(members["query"], made)
+        return replace(outcome, searches=made)
 
-    async def close(self, seconds: float) -> None:
-        """Have the client leave, within `seconds`."""
-        usual, self._driver.seconds = self._driver.seconds, min(self._driver.seconds, seconds)
+    async def close(self) -> None:
+        """Have the client leave."""
+        usual, self._driver.seconds = self._driver.seconds, min(self._driver.seconds, _CLOSE_SECONDS)
         await self._driver.ask("close")
         self._driver.seconds = usual
+
+    def expect(self, condition: bool, message: str, at: Exchange | None = None, *, case: str | None = None) -> None:
+        """Test one expectation against an exchange: the last search, unless another one shows it.
+
+        Raises:
+            ViolationError: It does not hold.
+            UnverifiableError: The client never searched.
+        """
+        self._bench.expect(condition, at or self.last_search, message, case=case)
+
+    def expect_search(self, wanted: bool, message: str, *, case: str | None = None) -> None:
+        """Expect that the client has searched, or that it has not.
+
+        Raises:
+            ViolationError: It is otherwise.
+        """
+        sent = self.peer.searches
+        self._bench.expect(bool(sent) == wanted, sent[0] if sent else self.opening, message, case=case)
 
     def require_search(self) -> None:
         """Continue only where the client searched.
@@ -253,59 +305,64 @@ class Session:
     @property
     def latest(self) -> Exchange | None:
         """The last exchange, if there is any."""
-        return max(self._exchanges, key=lambda exchange: exchange.number, default=None)
+        last = [peer.exchanges[-1] for peer in self.peers.values() if peer.exchanges]
+        return max(last, key=lambda exchange: exchange.number, default=None)
 
     @property
     def evidence(self) -> Exchange:
-        """The last exchange with a response, or the last one where none has any.
-
-        Raises:
-            UnverifiableError: there is none.
-        """
-        if not self._exchanges:
+        """The last exchange with a response, or the last one where none has any."""
+        exchanges = [exchange for peer in self.peers.values() for exchange in peer.exchanges]
+        if not exchanges:
             raise UnverifiableError("the client sent nothing")
-        return max(self._exchanges, key=lambda exchange: (exchange.replied, exchange.number))
+        return max(exchanges, key=lambda exchange: (exchange.replied, exchange.number))
 
     @property
     def opening(self) -> Exchange:
-        """The exchange that opened the connection to the peer.
-
-        Raises:
-            UnverifiableError: there was none in this era.
-        """
-        if (opening := self.peer.opening) is None:
-            raise UnverifiableError("the client did not open the connection in this era", self.latest)
-        return opening
+        """The exchange that opened the connection to the peer; a modern client may do without `server/discover`."""
+        peer = self.peer
+        if peer.era == LEGACY:
+            opened = peer.requests("initialize")
+        else:
+            opened = peer.requests("server/discover") or peer.exchanges
+        for exchange in opened:
+            if exchange.result is not None:
+                return exchange
+        raise UnverifiableError("the client did not open the connection in this era", self.latest)
 
     @property
     def last_search(self) -> Exchange:
-        """The exchange of the last search.
-
-        Raises:
-            UnverifiableError: the client never searched.
-        """
+        """The exchange of the last search."""
         if not self.peer.searches:
             raise UnverifiableError("the client did not send tools/search, although it was offered", self.latest)
         return self.peer.searches[-1]
 
     @property
     def last_request_for_tools(self) -> Exchange:
-        """The last page of `tools/list`, or else of a search, or else the opening.
-
-        Raises:
-            UnverifiableError: there was no opening in this era.
-        """
+        """The last page of `tools/list`, or else of a search, or else the opening."""
         return (self.peer.listings or self.peer.searches or [self.opening])[-1]
 
     @property
     def followed(self) -> list[Any]:
         """The cursors of the searches, in their order; a `null` counts as none."""
-        carried = (params_of(exchange).get("cursor") for exchange in self.peer.searches)
+        carried = (exchange.params.get("cursor") for exchange in self.peer.searches)
         return [cursor for cursor in carried if cursor is not None]
 
-    @property
-    def _exchanges(self) -> list[Exchange]:
-        return [exchange for peer in self.peers.values() for exchange in peer.exchanges]
+
+def _require_its_query(query: str, searches: Sequence[Exchange]) -> None:
+    """Continue only where a one-shot client searched for `query`, or at least for some of its words.
+
+    Raises:
+        UnverifiableError: it did not.
+    """
+    wanted, sent = _words(query), str(searches[0].params.get("query"))
+    if wanted and not any(wanted & _words(str(exchange.params.get("query"))) for exchange in searches):
+        message = f"the client searched for {cut(sent, 80)!r} instead of {cut(query, 80)!r}"
+        raise UnverifiableError(f"{message}, the `query` of MCP_CONFORMANCE_CONTEXT", searches[0])
+
+
+def _words(text: str) -> set[str]:
+    """Return the words that distinguish a text from others."""
+    return {word for word in re.findall(r"\w+", normalize("NFKC", text).casefold()) if len(word) > _SHORT_WORD}
 
 
 CLIENT_CHECKS: Final = Registry[ClientBench](CLIENT_PREFIX, profiles=("fixture",))

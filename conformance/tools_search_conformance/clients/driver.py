@@ -25,17 +25,10 @@ from referencing import Registry
 
 from tools_search_conformance.model import InapplicableError, SkipReason
 from tools_search_conformance.run.options import Options
-from tools_search_conformance.wire.codec import (
-    JsonObject,
-    Limits,
-    MalformedError,
-    as_array,
-    as_object,
-    decode,
-    encode,
-)
+from tools_search_conformance.wire.codec import JsonObject, Limits, MalformedError, as_array, as_object, decode, encode
 from tools_search_conformance.wire.display import cut, plain
 from tools_search_conformance.wire.process import TargetError, TargetProcess
+from tools_search_conformance.wire.record import Exchange
 
 CONTRACT_VERSION: Final = 1
 """Version of `DRIVER.md` and of its schema."""
@@ -43,7 +36,20 @@ CONTRACT_VERSION: Final = 1
 _LIMITS: Final = Limits(message_bytes=4 * 1024 * 1024, values=200_000)
 _LOGGED_CHARACTERS: Final = 2000
 _NO_REFERENCES: Final[Registry[Any]] = Registry()
-_SCENARIOS: Final = {"search": "search", "search_all": "search-all", "list_tools": "list-tools"}
+_SCENARIOS: Final = {
+    "search": "search",
+    "search_all": "search-all",
+    "list_tools": "list-tools",
+    "find_and_call": "call",
+}
+_EXPECTED: Final = {
+    "search": "to search for the `query` of MCP_CONFORMANCE_CONTEXT, with its `limit` if it has one",
+    "search_all": "to search for the `query` of MCP_CONFORMANCE_CONTEXT and read every page",
+    "list_tools": "to list all tools",
+    "find_and_call": "to search for the `query` of MCP_CONFORMANCE_CONTEXT, read every page, and call the tool `name` "
+    "with `arguments`",
+}
+"""What a one-shot client is to do, by operation."""
 _ONE_SHOT_CHUNKS: Final = 1024
 """How much of its stdout a one-shot client may write; nobody reads it."""
 
@@ -56,21 +62,22 @@ class DriverError(TargetError):
 
 
 class NoDriverFeatureError(InapplicableError):
-    """The driver cannot do what the check needs."""
+    """The driver cannot do what the check needs, such as reporting what a client makes of an answer."""
 
     kind: SkipReason = "driver-feature"
 
 
-class UnreportedError(NoDriverFeatureError):
-    """The check is about what a client makes of an answer, and this client does not report it."""
-
-
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of one operation, as the driver reports it: just one of `ok`, `error` and `unsupported`."""
+    """The outcome of one operation, as the driver reports it: just one of `ok`, `error` and `unsupported`.
+
+    What depends on a report that there is not raises `NoDriverFeatureError`.
+    """
 
     answer: JsonObject | None
     """The whole answer, or `None` where the client did something and nobody reports what it made of it."""
+    searches: tuple[Exchange, ...] = ()
+    """The searches that the peers received meanwhile."""
 
     @property
     def reported(self) -> bool:
@@ -79,21 +86,18 @@ class Outcome:
 
     @property
     def ok(self) -> JsonObject | None:
-        """The result of a success.
-
-        Raises:
-            UnreportedError: nobody reports it.
-        """
-        return self._reported_answer().get("ok")
+        """The result of a success."""
+        return self._member("ok")
 
     @property
     def error(self) -> JsonObject | None:
-        """The error of a failure.
+        """The error of a failure."""
+        return self._member("error")
 
-        Raises:
-            UnreportedError: nobody reports it.
-        """
-        return self._reported_answer().get("error")
+    def _member(self, name: str) -> JsonObject | None:
+        if self.answer is None:
+            raise NoDriverFeatureError("a one-shot client does not report what it made of the answers")
+        return self.answer.get(name)
 
     @property
     def unsupported(self) -> bool:
@@ -126,11 +130,6 @@ class Outcome:
             return "unsupported"
         return f"the tools {cut(str(self.names), 500)}" if "tools" in (self.ok or {}) else "success"
 
-    def _reported_answer(self) -> JsonObject:
-        if self.answer is None:
-            raise UnreportedError("a one-shot client does not report what it made of the answers")
-        return self.answer
-
 
 @cache
 def contract_schema() -> JsonObject:
@@ -147,20 +146,17 @@ def read_answer(op: str, answer: JsonObject) -> Outcome:
     if op == "hello" and "sdk" in answer and "ok" not in answer:
         # The members of `hello` may also come without the `ok` around them.
         answer = {"id": answer["id"], "ok": {name: value for name, value in answer.items() if name != "id"}}
-    _require_shape(op, answer, {"$ref": "#/$defs/answer"})
-    outcome = Outcome(answer)
-    if outcome.ok is not None:
-        _require_shape(op, outcome.ok, contract_schema()["$defs"]["ok"].get(op, {"type": "object"}))
-    return outcome
-
-
-def _require_shape(op: str, value: JsonObject, shape: Mapping[str, Any]) -> None:
-    validator = Draft202012Validator({**shape, "$defs": contract_schema()["$defs"]}, registry=_NO_REFERENCES)
-    error = next(iter(validator.iter_errors(value)), None)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType, reportUnknownVariableType] - untyped generator
-    if error is not None:
-        raise DriverError(
-            f"the driver's answer to `{op}` is not one of DRIVER.md: {error.json_path[:300]}: {error.message[:300]}"
-        )
+    shapes = contract_schema()["$defs"]
+    wanted = [(answer, shapes["answer"])]
+    if "ok" in answer:
+        wanted.append((answer["ok"], shapes["ok"].get(op, {"type": "object"})))
+    for value, shape in wanted:
+        validator = Draft202012Validator({**shape, "$defs": shapes}, registry=_NO_REFERENCES)
+        error = next(iter(validator.iter_errors(value)), None)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType, reportUnknownVariableType] - untyped generator
+        if error is not None:
+            what = f"{error.json_path[:300]}: {error.message[:300]}"
+            raise DriverError(f"the driver's answer to `{op}` is not one of DRIVER.md: {what}")
+    return Outcome(answer)
 
 
 async def start_driver(options: Options, tasks: TaskGroup, note: Note) -> AnyDriver:
@@ -231,10 +227,9 @@ class Driver:
         """
         if self.ended is not None:
             raise DriverError(self.ended)
-        request = {"id": next(self._ids), "op": op, **members}
         try:
             with anyio.fail_after(self.seconds):
-                answer = await self._exchange(request)
+                answer = await self._exchange({"id": next(self._ids), "op": op, **members})
             return read_answer(op, answer)
         except TimeoutError as error:
             self.ended = f"the driver did not answer `{op}` within {self.seconds:g} s"
@@ -253,7 +248,7 @@ class Driver:
         await self._process.end()
 
     async def _exchange(self, request: JsonObject) -> JsonObject:
-        line = encode(request)
+        op, line = request["op"], encode(request)
         self._note(f"to the driver: {line.decode()[:_LOGGED_CHARACTERS]}")
         try:
             await self._process.write(line + b"\n")
@@ -262,19 +257,16 @@ class Driver:
             raise DriverError(f"the driver wrote a line of more than {_LIMITS.message_bytes} bytes") from error
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.IncompleteRead, anyio.EndOfStream) as error:
             await self._process.settle()
-            raise DriverError(
-                f"the driver ended at `{request['op']}`: {plain(self._process.how_it_ended())}"
-            ) from error
+            raise DriverError(f"the driver ended at `{op}`: {plain(self._process.how_it_ended())}") from error
         shown = line[:_LOGGED_CHARACTERS].decode("utf-8", errors="replace")
         self._note(f"from the driver: {shown}")
+        shown = plain(shown, most=100)
         try:
             answer = as_object(decode(line, _LIMITS))
         except MalformedError as error:
-            raise DriverError(f"the driver wrote a line that is no JSON ({error}): {plain(shown, most=100)}") from error
+            raise DriverError(f"the driver wrote a line that is no JSON ({error}): {shown}") from error
         if answer is None or answer.get("id") != request["id"]:
-            raise DriverError(
-                f"the driver answered `{request['op']}`, id {request['id']}, with: {plain(shown, most=100)}"
-            )
+            raise DriverError(f"the driver answered `{op}`, id {request['id']}, with: {shown}")
         return answer
 
 
@@ -293,22 +285,28 @@ class OneShotClient:
         self._options = options
         self._tasks = tasks
         self._note = note
-        self._connection: JsonObject | None = None
+        self.expected: str | None = None
+        """What the client was last to do, in words."""
+        self._connection: Mapping[str, Any] | None = None
 
     async def ask(self, op: str, **members: Any) -> Outcome:
         """Run the client for `op`, once on each connection; to connect and to close is part of that run.
 
         Raises:
             DriverError: it cannot be started, or does not end in time.
+            NoDriverFeatureError: The contract of such clients has no such operation, or only one on a connection.
         """
         if op in {"connect", "close"}:
             self._connection = members if op == "connect" else None
             return Outcome({"id": 0, "ok": {}})
-        if op not in _SCENARIOS or self._connection is None:
-            return Outcome({"id": 0, "unsupported": True})
+        if op not in _SCENARIOS:
+            raise NoDriverFeatureError(f"one-shot clients cannot be asked for this: `{op}`")
+        if self._connection is None:
+            raise NoDriverFeatureError("one-shot clients do one thing on a connection, and this takes more")
         target, era, self._connection = self._connection["target"], self._connection["era"], None
         scenario = f"tools-search/{_SCENARIOS[op]}"
-        context = json.dumps({"name": scenario, **members})
+        self.expected = f"in the scenario {scenario} the client is {_EXPECTED[op]}"
+        context = json.dumps({**({} if "name" in members else {"name": scenario}), **members})
         env = {
             **self._options.env,
             "MCP_CONFORMANCE_SCENARIO": scenario,
@@ -318,9 +316,9 @@ class OneShotClient:
         argv = [*self._options.argv, target["url"]]
         process = await TargetProcess.start(argv, tasks=self._tasks, env=env, cwd=self._options.cwd)
         self._note(f"to the client: {scenario} {context}")
+        written = 0
         try:
             with anyio.fail_after(self.seconds):
-                written = 0
                 async for _ in process.stdout:
                     written += 1
                     if written > _ONE_SHOT_CHUNKS:
@@ -335,7 +333,6 @@ class OneShotClient:
 
     async def aclose(self) -> None:
         """Do nothing: every process has ended."""
-        self.ended = self.ended or "the client was let go"
 
 
 AnyDriver = Driver | OneShotClient

@@ -7,45 +7,45 @@ secret on a first line, and then one message a line in both directions.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import sys
+from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 import anyio
 import h11
-from anyio.abc import ByteStream, TaskGroup
-from anyio.streams.buffered import BufferedByteReceiveStream
+from anyio.abc import TaskGroup
 
 from tools_search_conformance.clients import relay
 from tools_search_conformance.clients.http_connection import CONNECTION_ERRORS, HttpConnection
-from tools_search_conformance.clients.peer import LISTEN, MESSAGE_LIMITS, Peer
-from tools_search_conformance.clients.sockets import open_listener, serve_connections
+from tools_search_conformance.clients.peer import MESSAGE_LIMITS, Peer
+from tools_search_conformance.clients.pieces import divided
 from tools_search_conformance.wire.codec import JsonObject, MalformedError, decode_message, encode
-from tools_search_conformance.wire.eras import LEGACY, MODERN, TransportName
+from tools_search_conformance.wire.eras import LEGACY, TransportName
 
 _LOOPBACK: Final = "127.0.0.1"
 _HOSTS: Final = (_LOOPBACK, "localhost")
-_TOKEN_BYTES: Final = 64
 _TOKEN_SECONDS: Final = 5
-_MAX_CONNECTIONS: Final = 200
+_MAX_CONNECTIONS: Final = 100
+"""How many connections one port has at once; beyond them, the oldest is closed for the newest."""
+_READ_AHEAD: Final = 64 * 1024
+_PIECE_SECONDS: Final = 0.01
 _MAX_RELAYED: Final = 100
 """How many requests may be under way at once, of all relays together."""
-_RELAY_ERRORS: Final = (
-    anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError,
-    anyio.DelimiterNotFound,
-)  # fmt: skip
 
 
 class Endpoints:
-    """Gives every peer an address."""
+    """Gives every peer an address, and serves clients that connect there."""
 
-    def __init__(self, http_port: int, relay_port: int, peers: dict[str, Peer]) -> None:
-        self._ports: dict[TransportName, int] = {"http": http_port, "stdio": relay_port}
-        self._peers = peers
+    def __init__(self, tasks: TaskGroup) -> None:
+        self.ports: dict[TransportName, int] = {}
+        self._tasks = tasks
+        self._peers: dict[str, Peer] = {}
+        self._room = anyio.Semaphore(_MAX_RELAYED)
 
     @asynccontextmanager
     async def serving(
@@ -58,7 +58,7 @@ class Endpoints:
         token = address or secrets.token_hex(16)
         if not peer.script.unreachable:
             self._peers[token] = peer
-        port = self._ports[transport]
+        port = self.ports[transport]
         try:
             if transport == "http":
                 yield {"transport": "http", "url": f"http://{_LOOPBACK}:{port}/{token}/mcp"}
@@ -69,47 +69,94 @@ class Endpoints:
             self._peers.pop(token, None)
             peer.closed.set()
 
+    async def listen(self, transport: TransportName) -> asyncio.Server:
+        """Open the port of a transport."""
+        serve = self._serve_http if transport == "http" else self._serve_relay
+        scopes: list[anyio.CancelScope] = []
+
+        async def serve_connection(reader: StreamReader, writer: StreamWriter) -> None:
+            writer.transport.set_write_buffer_limits(0)  # an answer is with the kernel when it counts as sent
+            with anyio.CancelScope() as scope, suppress(*CONNECTION_ERRORS):
+                scopes.append(scope)
+                if len(scopes) > _MAX_CONNECTIONS:
+                    scopes.pop(0).cancel()
+                try:
+                    await serve(reader, writer)
+                finally:
+                    if scope in scopes:
+                        scopes.remove(scope)
+                    writer.transport.abort()
+
+        def accept(reader: StreamReader, writer: StreamWriter) -> None:
+            self._tasks.start_soon(serve_connection, reader, writer)
+
+        # Not much more than the limit is read ahead, so that a flood of bytes fills no memory. A line has to fit.
+        limit = _READ_AHEAD if transport == "http" else MESSAGE_LIMITS.message_bytes
+        server = await asyncio.start_server(accept, _LOOPBACK, limit=limit)
+        self.ports[transport] = server.sockets[0].getsockname()[1]
+        return server
+
+    async def _serve_http(self, reader: StreamReader, writer: StreamWriter) -> None:
+        """Serve one HTTP connection of a client, request after request."""
+        connection = HttpConnection(reader, writer)
+        while (asked := await connection.request(MESSAGE_LIMITS.message_bytes)) is not None:
+            await self._answer_http(connection, *asked)
+
+    async def _answer_http(self, connection: HttpConnection, request: h11.Request, body: bytes) -> None:
+        headers = {
+            name.decode("ascii"): value.decode("utf-8", errors="replace") for name, value in request.headers.raw_items()
+        }
+        host = {name.lower(): value for name, value in headers.items()}.get("host", "").rpartition(":")[0]
+        peer = self._peers.get(request.target.decode("ascii").strip("/").partition("/")[0])
+        if peer is None or host not in _HOSTS:
+            await connection.respond(404, b"no such peer", "text/plain")
+        elif request.method == b"POST":
+            await _answer_post(connection, peer, body, headers)
+        elif request.method == b"GET" and peer.era == LEGACY:
+            await _stream_notifications(connection, peer, None, headers)
+        else:
+            await connection.respond(200 if request.method == b"DELETE" else 405, b"", "text/plain")
+
+    async def _serve_relay(self, reader: StreamReader, writer: StreamWriter) -> None:
+        """Serve one relay: first the secret of its peer, then messages until either side ends."""
+        token = b""
+        with anyio.move_on_after(_TOKEN_SECONDS):
+            token = await reader.readuntil()
+        if (peer := self._peers.get(token[:-1].decode("ascii", errors="replace"))) is None:
+            return
+        connection = _RelayConnection(writer, peer)
+        async with anyio.create_task_group() as tasks:
+
+            async def leave() -> None:
+                await peer.closed.wait()
+                tasks.cancel_scope.cancel()
+
+            async def answer(line: bytes) -> None:
+                try:
+                    await connection.answer(line)
+                finally:
+                    self._room.release()
+
+            tasks.start_soon(leave)
+            with suppress(*CONNECTION_ERRORS):
+                while True:
+                    line = await reader.readuntil()
+                    await self._room.acquire()  # a client that reads no answers is not read from
+                    tasks.start_soon(answer, line)
+            peer.unsubscribe(connection.send)
+            tasks.cancel_scope.cancel()
+
 
 @asynccontextmanager
 async def open_endpoints(tasks: TaskGroup) -> AsyncGenerator[Endpoints]:
     """Listen until the block ends; clients are served in `tasks`, which are then to be cancelled."""
-    peers: dict[str, Peer] = {}
-    room = anyio.Semaphore(_MAX_RELAYED)
-
-    with open_listener(_LOOPBACK) as http, open_listener(_LOOPBACK) as relays:
-        serve = partial(serve_connections, tasks=tasks, most=_MAX_CONNECTIONS)
-        tasks.start_soon(serve, http, partial(_serve_http, peers=peers))
-        tasks.start_soon(serve, relays, partial(_serve_relay, peers=peers, room=room))
-        try:
-            yield Endpoints(http.getsockname()[1], relays.getsockname()[1], peers)
-        finally:
-            anyio.notify_closing(http)
-            anyio.notify_closing(relays)
-
-
-async def _serve_http(stream: ByteStream, peers: Mapping[str, Peer]) -> None:
-    """Serve one HTTP connection of a client, request after request."""
-    connection = HttpConnection(stream)
-    with suppress(*CONNECTION_ERRORS):
-        while (request := await connection.request()) is not None:
-            await _answer_http(connection, request, peers)
-
-
-async def _answer_http(connection: HttpConnection, request: h11.Request, peers: Mapping[str, Peer]) -> None:
-    body = await connection.body(MESSAGE_LIMITS.message_bytes)
-    headers = {
-        name.decode("ascii"): value.decode("utf-8", errors="replace") for name, value in request.headers.raw_items()
-    }
-    host = {name.lower(): value for name, value in headers.items()}.get("host", "").rpartition(":")[0]
-    peer = peers.get(request.target.decode("ascii").strip("/").partition("/")[0])
-    if peer is None or host not in _HOSTS:
-        await connection.respond(404, b"no such peer", "text/plain")
-    elif request.method == b"POST":
-        await _answer_post(connection, peer, body, headers)
-    elif request.method == b"GET" and peer.era == LEGACY:
-        await _stream_notifications(connection, peer, None, headers)
-    else:
-        await connection.respond(200 if request.method == b"DELETE" else 405, b"", "text/plain")
+    endpoints = Endpoints(tasks)
+    servers = [await endpoints.listen("http"), await endpoints.listen("stdio")]
+    try:
+        yield endpoints
+    finally:
+        for server in servers:
+            server.close()
 
 
 async def _answer_post(connection: HttpConnection, peer: Peer, body: bytes, headers: Mapping[str, str]) -> None:
@@ -119,7 +166,7 @@ async def _answer_post(connection: HttpConnection, peer: Peer, body: bytes, head
         refusal = {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": str(error)}}
         await connection.respond(400, encode(refusal))
         return
-    if message.get("method") == LISTEN and "id" in message and peer.era == MODERN:
+    if peer.listens(message):
         await _stream_notifications(connection, peer, message, headers)
         return
     reply = await peer.receive(message, headers, connection)
@@ -129,17 +176,21 @@ async def _answer_post(connection: HttpConnection, peer: Peer, body: bytes, head
     if reply.silent:
         await peer.closed.wait()
     if reply.silent or reply.hangs_up:
-        raise anyio.EndOfStream  # which closes the connection
+        raise EOFError  # which closes the connection
     session = "judged" if message.get("method") == "initialize" else None
     response = peer.response(message, reply)
-    streams = connection.streaming or reply.before or (peer.era == LEGACY and "result" in response)
+    streams = connection.streaming or reply.streamed or reply.before or (peer.era == LEGACY and "result" in response)
+    if reply.divided and not streams:
+        await connection.respond_in_pieces(peer.status(reply), encode(response))
+        return
     if reply.raw is not None or not streams:
         await connection.respond(peer.status(reply), reply.raw or encode(response), session=session)
         return
     if not connection.streaming:
         await connection.start_stream(session)
+    send = connection.send_event_in_pieces if reply.divided else connection.send_event
     for each in (*reply.before, response):
-        await connection.send_event(each)
+        await send(each)
     await connection.end_stream()
 
 
@@ -158,42 +209,11 @@ async def _stream_notifications(
         peer.unsubscribe(connection.send_event)
 
 
-async def _serve_relay(stream: ByteStream, peers: Mapping[str, Peer], room: anyio.Semaphore) -> None:
-    """Serve one relay: first the secret of its peer, then messages until either side ends."""
-    lines = BufferedByteReceiveStream(stream)
-    token = b""
-    with suppress(*_RELAY_ERRORS), anyio.move_on_after(_TOKEN_SECONDS):
-        token = await lines.receive_until(b"\n", _TOKEN_BYTES)
-    if (peer := peers.get(token.decode("ascii", errors="replace"))) is None:
-        return
-    connection = _RelayConnection(stream, peer)
-    async with anyio.create_task_group() as tasks:
-
-        async def leave() -> None:
-            await peer.closed.wait()
-            tasks.cancel_scope.cancel()
-
-        async def answer(line: bytes) -> None:
-            try:
-                await connection.answer(line)
-            finally:
-                room.release()
-
-        tasks.start_soon(leave)
-        with suppress(*_RELAY_ERRORS):
-            while True:
-                line = await lines.receive_until(b"\n", MESSAGE_LIMITS.message_bytes)
-                await room.acquire()  # a client that reads no answers is not read from
-                tasks.start_soon(answer, line)
-        peer.unsubscribe(connection.send)
-        tasks.cancel_scope.cancel()
-
-
 class _RelayConnection:
     """Answers the messages of one relay, whole messages at a time."""
 
-    def __init__(self, stream: ByteStream, peer: Peer) -> None:
-        self._stream = stream
+    def __init__(self, writer: StreamWriter, peer: Peer) -> None:
+        self._writer = writer
         self._peer = peer
         self._turn = anyio.Lock()
 
@@ -201,27 +221,31 @@ class _RelayConnection:
         await self._write(encode(message))
 
     async def answer(self, line: bytes) -> None:
+        peer = self._peer
         try:
             message = decode_message(line, MESSAGE_LIMITS)
         except MalformedError:
             return  # a server on stdio has no request to answer
-        peer = self._peer
         if message.get("method") == "notifications/initialized":
             peer.subscribe(self.send)
-        if message.get("method") == LISTEN and "id" in message and peer.era == MODERN:
+        if peer.listens(message):
             await self.send(peer.subscribe(self.send, message))
             return
         reply = await peer.receive(message)
         if reply is None or reply.silent:
             return
         if reply.hangs_up:
-            await self._stream.aclose()
+            self._writer.close()
             return
         for each in reply.before:
             await self.send(each)
-        await self._write(reply.raw or encode(peer.response(message, reply)))
+        await self._write(reply.raw or encode(peer.response(message, reply)), in_pieces=reply.divided)
 
-    async def _write(self, data: bytes) -> None:
+    async def _write(self, data: bytes, *, in_pieces: bool = False) -> None:
         async with self._turn:
-            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                await self._stream.send(data + b"\n")
+            with suppress(OSError):
+                for piece in divided(data + b"\n") if in_pieces else (data + b"\n",):
+                    self._writer.write(piece)
+                    await self._writer.drain()
+                    if in_pieces:  # the pieces of a pipe are only those that are read one by one
+                        await anyio.sleep(_PIECE_SECONDS)

@@ -2,67 +2,75 @@
 
 from __future__ import annotations
 
+from asyncio import LimitOverrunError, StreamReader, StreamWriter
 from contextlib import suppress
 from typing import Final
 
-import anyio
 import h11
-from anyio.abc import ByteStream
 
+from tools_search_conformance.clients.pieces import divided
 from tools_search_conformance.wire.codec import JsonObject, encode
 
-CONNECTION_ERRORS: Final = (
-    anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, h11.ProtocolError,
-)  # fmt: skip
-"""What an operation raises once the client has left or speaks no HTTP."""
+CONNECTION_ERRORS: Final = (OSError, EOFError, LimitOverrunError, h11.ProtocolError)
+"""What an operation raises once the client has left, or speaks neither HTTP nor lines of a bounded length."""
 
 _HEAD_BYTES: Final = 64 * 1024
 _CHUNK: Final = 65536
-_JSON: Final = "application/json"
-_EVENTS: Final = "text/event-stream"
 
 
 class HttpConnection:
     """Serves one request after another. Every operation raises `CONNECTION_ERRORS`."""
 
-    def __init__(self, stream: ByteStream) -> None:
-        self._stream = stream
+    def __init__(self, reader: StreamReader, writer: StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=_HEAD_BYTES)
         self.streaming = False
         """Whether the current response is an event stream that has begun."""
 
-    async def request(self) -> h11.Request | None:
-        """Return the next request, or `None` where there is none."""
+    async def request(self, most: int) -> tuple[h11.Request, bytes] | None:
+        """Return the next request with its body, of `most` bytes at most, or `None` where there is none."""
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
         elif self._http.our_state is not h11.IDLE:
             return None
-        event = await self._next()
-        return event if isinstance(event, h11.Request) else None
-
-    async def body(self, most: int) -> bytes:
-        """Return the body of the current request, of `most` bytes at most."""
+        request = await self._next()
+        if not isinstance(request, h11.Request):
+            return None
         body = bytearray()
         while isinstance(event := await self._next(), h11.Data):
             body += event.data
             if len(body) > most:
                 raise h11.RemoteProtocolError(f"a body of more than {most} bytes")
-        return bytes(body)
+        return request, bytes(body)
 
-    async def respond(self, status: int, body: bytes = b"", kind: str = _JSON, session: str | None = None) -> None:
+    async def respond(
+        self, status: int, body: bytes = b"", kind: str = "application/json", session: str | None = None
+    ) -> None:
         """Send a whole response."""
-        await self._send_head(status, kind, session, [("Content-Length", str(len(body)))])
+        await self._send_head(status, kind, session, ("Content-Length", str(len(body))))
         await self._send(h11.Data(data=body))
+        await self._send(h11.EndOfMessage())
+
+    async def respond_in_pieces(self, status: int, body: bytes) -> None:
+        """Send a whole response of JSON in chunks."""
+        await self._send_head(status, "application/json", None)
+        await self._send_pieces(body)
         await self._send(h11.EndOfMessage())
 
     async def start_stream(self, session: str | None = None) -> None:
         """Begin a response that is an event stream."""
-        await self._send_head(200, _EVENTS, session, [])
+        await self._send_head(200, "text/event-stream", session)
         self.streaming = True
 
     async def send_event(self, message: JsonObject) -> None:
         """Send a message on the event stream."""
         await self._send(h11.Data(data=b"event: message\ndata: " + encode(message) + b"\n\n"))
+
+    async def send_event_in_pieces(self, message: JsonObject) -> None:
+        """Send a message on the event stream in chunks, among comments, fields and an event that are no message."""
+        others = b": a comment\r\n\r\nevent: of_another_name\r\ndata: [1\r\ndata: ]\r\n\r\n:\r\n"
+        await self._send_pieces(others + b"retry: 5000\r\nid: 7\r\ndata:" + encode(message) + b"\r\n\r\n")
 
     async def end_stream(self) -> None:
         """End the event stream."""
@@ -72,25 +80,26 @@ class HttpConnection:
     async def until_closed(self) -> None:
         """Return when the client has closed the connection."""
         with suppress(*CONNECTION_ERRORS):
-            while True:
-                self._http.receive_data(await self._stream.receive(_CHUNK))
+            while data := await self._reader.read(_CHUNK):
+                self._http.receive_data(data)
 
     async def _next(self) -> object:
         while (event := self._http.next_event()) is h11.NEED_DATA:
             if self._http.they_are_waiting_for_100_continue:
                 await self._send(h11.InformationalResponse(status_code=100, headers=[]))
-            try:
-                data = await self._stream.receive(_CHUNK)
-            except anyio.EndOfStream:
-                data = b""
-            self._http.receive_data(data)
+            self._http.receive_data(await self._reader.read(_CHUNK))
         return event
 
-    async def _send_head(self, status: int, kind: str, session: str | None, length: list[tuple[str, str]]) -> None:
-        headers = [("Content-Type", kind), ("Cache-Control", "no-store"), *length]
+    async def _send_pieces(self, data: bytes) -> None:
+        for piece in divided(data):
+            await self._send(h11.Data(data=piece))
+
+    async def _send_head(self, status: int, kind: str, session: str | None, *more: tuple[str, str]) -> None:
+        headers = [("Content-Type", kind), ("Cache-Control", "no-store"), *more]
         headers += [("Mcp-Session-Id", session)] if session else []
         await self._send(h11.Response(status_code=status, headers=headers))
 
     async def _send(self, event: h11.InformationalResponse | h11.Response | h11.Data | h11.EndOfMessage) -> None:
         if data := self._http.send(event):
-            await self._stream.send(data)
+            self._writer.write(data)
+            await self._writer.drain()

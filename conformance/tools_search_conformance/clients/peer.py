@@ -7,6 +7,7 @@ instead of answers, and is no longer recorded.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, Final
@@ -14,14 +15,12 @@ from typing import Any, Final
 import anyio
 from tools_search_spec import EXTENSION_ID, METHOD
 
-from tools_search_conformance.clients.http_connection import HttpConnection
+from tools_search_conformance.clients.http_connection import CONNECTION_ERRORS, HttpConnection
 from tools_search_conformance.clients.script import RefusalError, Reply, Script
+from tools_search_conformance.target.properties import EXAMPLES
 from tools_search_conformance.wire.codec import JsonObject, Limits, as_object, encode
-from tools_search_conformance.wire.eras import LEGACY, META_PREFIX, MODERN, Era
+from tools_search_conformance.wire.eras import META_PREFIX, MODERN, Era
 from tools_search_conformance.wire.record import Answer, Exchange, Recorder
-
-LISTEN: Final = "subscriptions/listen"
-"""The modern request whose answer is a stream of notifications."""
 
 TOOLS_CHANGED: Final[JsonObject] = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 """The notification of a server whose tools have changed."""
@@ -29,11 +28,11 @@ TOOLS_CHANGED: Final[JsonObject] = {"jsonrpc": "2.0", "method": "notifications/t
 MESSAGE_LIMITS: Final = Limits(message_bytes=256 * 1024, values=10_000)
 """Bounds of one message of a client; many may be under way at once."""
 
-_CANCELLED: Final = "notifications/cancelled"
 _STATUS: Final = {-32601: 404, -32602: 400, -32600: 400, -32700: 400, -32020: 400, -32021: 400}
 
 # Bounds of the record of one client on one connection.
-_MAX_EXCHANGES: Final = 1000
+_MAX_EXCHANGES: Final = 5 * EXAMPLES["deep"]
+"""More than any check has a client send on one connection, in a search of generated pages for each generated case."""
 _MAX_NOTES: Final = 1000
 _MAX_BYTES: Final = 64 * 1024 * 1024
 _MAX_SUBSCRIBERS: Final = 100
@@ -44,24 +43,18 @@ _TOO_OFTEN: Final = RefusalError(-32603, "the peer was asked too often").reply
 Send = Callable[[JsonObject], Awaitable[None]]
 
 
-def params_of(exchange: Exchange) -> JsonObject:
-    """Return the params of the client's request; none where it has none."""
-    return as_object(exchange.sent.get("params")) or {}
-
-
-def declared_in(exchange: Exchange, place: str | None = None) -> JsonObject | None:
+def declared_in(exchange: Exchange, *places: str) -> JsonObject | None:
     """Return the extension as the client declares it in a modern request or a legacy `initialize`.
 
-    It is looked for at `place` of the capabilities, or under `extensions` and then `experimental`; anything but an
-    object counts as absent.
+    It is looked for at `places` of the capabilities, which are `extensions` and then `experimental` where none is
+    given; anything but an object counts as absent.
     """
-    params = params_of(exchange)
+    held, key = as_object(exchange.sent.get("params")) or {}, "capabilities"
     if exchange.sent.get("method") != "initialize":
-        params = as_object(params.get("_meta")) or {}
-    key = "capabilities" if exchange.sent.get("method") == "initialize" else f"{META_PREFIX}clientCapabilities"
-    capabilities = as_object(params.get(key)) or {}
-    for each in ("extensions", "experimental") if place is None else (place,):
-        declared = as_object((as_object(capabilities.get(each)) or {}).get(EXTENSION_ID))
+        held, key = as_object(held.get("_meta")) or {}, f"{META_PREFIX}clientCapabilities"
+    capabilities = as_object(held.get(key)) or {}
+    for place in places or ("extensions", "experimental"):
+        declared = as_object((as_object(capabilities.get(place)) or {}).get(EXTENSION_ID))
         if declared is not None:
             return declared
     return None
@@ -91,9 +84,9 @@ class Peer:
         self._subscribers: list[tuple[Send, JsonObject]] = []
         self._activity = anyio.Event()
 
-    def requests(self, *methods: str) -> list[Exchange]:
-        """Return the exchanges of these methods, in their order."""
-        return [exchange for exchange in self.exchanges if exchange.sent.get("method") in methods]
+    def requests(self, method: str) -> list[Exchange]:
+        """Return the exchanges of a method, in their order."""
+        return [exchange for exchange in self.exchanges if exchange.sent.get("method") == method]
 
     @property
     def searches(self) -> list[Exchange]:
@@ -105,15 +98,6 @@ class Peer:
         """The pages of `tools/list` that the client asked for."""
         return self.requests("tools/list")
 
-    @property
-    def opening(self) -> Exchange | None:
-        """The exchange that opened the connection in this era; a modern client may do without `server/discover`."""
-        if self.era == LEGACY:
-            opened = self.requests("initialize")
-        else:
-            opened = self.requests("server/discover") or self.exchanges
-        return next((exchange for exchange in opened if exchange.result is not None), None)
-
     def holds(self, query: str) -> bool:
         """Return whether a search for `query` has come and its answer is, or was, held back."""
         return any((as_object(message.get("params")) or {}).get("query") == query for message in self.waiting)
@@ -122,6 +106,10 @@ class Peer:
         """Return when `condition`, of what the client has sent so far, holds."""
         while not condition():
             await self._activity.wait()
+
+    def listens(self, message: JsonObject) -> bool:
+        """Return whether a message is the modern request whose answer is a stream of notifications."""
+        return self.era == MODERN and message.get("method") == "subscriptions/listen" and "id" in message
 
     async def receive(
         self, message: JsonObject, headers: Mapping[str, str] | None = None, stream: HttpConnection | None = None
@@ -132,17 +120,21 @@ class Peer:
         """
         if "method" not in message or "id" not in message:
             self._note("from", message)
-            if message.get("method") == _CANCELLED and len(self.cancelled) < _MAX_NOTES:
+            if message.get("method") == "notifications/cancelled" and len(self.cancelled) < _MAX_NOTES:
                 self.cancelled.append((as_object(message.get("params")) or {}).get("requestId"))
                 self._wake()
             return None
         began = perf_counter()
-        reply = self.script.reply(self.era, message) if self._has_room() else _TOO_OFTEN
+        reply = self.script.reply(self.era, message) if self._has_room else _TOO_OFTEN
         if reply.held is not None and not reply.held.is_set():
             reply = await self._hold(message, reply, reply.held, stream)
         if reply.seconds:
             await anyio.sleep(reply.seconds)
-        self._keep(message, headers, reply, began)
+        if self._has_room:
+            answer = self._recorded(message, reply, over_http=headers is not None)
+            spent = (perf_counter() - began) * 1000
+            self.exchanges.append(self._recorder.add(message, headers or {}, answer, spent))
+            self._wake()
         return reply
 
     def response(self, message: JsonObject, reply: Reply) -> JsonObject:
@@ -152,6 +144,8 @@ class Peer:
 
     def status(self, reply: Reply) -> int:
         """Return the HTTP status that a server of this era gives a reply."""
+        if reply.status is not None and self.era == MODERN:
+            return reply.status
         code: int = (reply.error or {}).get("code", 0)
         return _STATUS.get(code, 200) if self.era == MODERN else 200
 
@@ -180,60 +174,46 @@ class Peer:
         """Send a notification to a client that listens."""
         self._note("to", notification)
         for send, meta in list(self._subscribers):
-            await send({**notification, "params": meta} if meta else notification)
+            with suppress(*CONNECTION_ERRORS):  # it has left meanwhile
+                await send({**notification, "params": meta} if meta else notification)
 
     async def _hold(self, message: JsonObject, reply: Reply, held: anyio.Event, stream: HttpConnection | None) -> Reply:
         """Return `reply` once it is released, or a reply that hangs up if the client leaves before."""
-        released = False
-
-        async def wait_for_release() -> None:
-            nonlocal released
-            await held.wait()
-            released = True
-            tasks.cancel_scope.cancel()
-
-        async def wait_for_end(end: Callable[[], Awaitable[None]]) -> None:
-            await end()
-            tasks.cancel_scope.cancel()
-
         if stream is not None:
             await stream.start_stream()
         self.waiting.append(message)
         self._wake()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(wait_for_release)
-            tasks.start_soon(wait_for_end, self.closed.wait)
-            if stream is not None:
-                tasks.start_soon(wait_for_end, stream.until_closed)
-        if released:
+
+            async def end_after(wait: Callable[[], Awaitable[object]]) -> None:
+                await wait()
+                tasks.cancel_scope.cancel()
+
+            for wait in (held.wait, self.closed.wait, *([stream.until_closed] if stream is not None else [])):
+                tasks.start_soon(end_after, wait)
+        if held.is_set():
             return reply
         if not self.closed.is_set():
             self.abandoned.append(message)
             self._wake()
         return replace(reply, hangs_up=True)
 
+    def _recorded(self, message: JsonObject, reply: Reply, *, over_http: bool) -> Answer:
+        if reply.raw is not None:
+            return Answer(fault="bytes that are no message")
+        if message in self.abandoned:
+            return Answer(fault="none: the client closed the stream")
+        if reply.silent or reply.hangs_up:
+            return Answer(fault="none, as the script has it")
+        return Answer(message=self.response(message, reply), status=self.status(reply) if over_http else None)
+
+    @property
+    def _has_room(self) -> bool:
+        return len(self.exchanges) < _MAX_EXCHANGES and self._recorder.held < _MAX_BYTES
+
     def _wake(self) -> None:
         self._activity.set()
         self._activity = anyio.Event()
-
-    def _keep(self, message: JsonObject, headers: Mapping[str, str] | None, reply: Reply, began: float) -> None:
-        if not self._has_room():
-            return
-        if reply.raw is not None:
-            answer = Answer(fault="bytes that are no message")
-        elif not (reply.silent or reply.hangs_up):
-            status = None if headers is None else self.status(reply)
-            answer = Answer(message=self.response(message, reply), status=status)
-        elif message in self.abandoned:
-            answer = Answer(fault="none: the client closed the stream")
-        else:
-            answer = Answer(fault="none, as the script has it")
-        spent = (perf_counter() - began) * 1000
-        self.exchanges.append(self._recorder.add(message, headers or {}, answer, spent))
-        self._wake()
-
-    def _has_room(self) -> bool:
-        return len(self.exchanges) < _MAX_EXCHANGES and self._recorder.held < _MAX_BYTES
 
     def _note(self, direction: str, message: JsonObject) -> None:
         self._notes += 1

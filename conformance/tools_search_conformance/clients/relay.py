@@ -2,15 +2,15 @@
 
     relay.py HOST PORT TOKEN
 
-It needs the standard library alone, so that it starts at once, anywhere.
+It needs the standard library alone, and of that what is written in C: a client starts it for every connection.
 """
 
 from __future__ import annotations
 
+import _socket as socket
+import _thread as threads
 import os
-import socket
 import sys
-import threading
 
 _CHUNK = 65536
 
@@ -18,14 +18,16 @@ _CHUNK = 65536
 def main() -> None:
     """Carry bytes until either side ends."""
     host, port, token = sys.argv[1:4]
-    with socket.create_connection((host, int(port)), 10) as connection:
-        connection.settimeout(None)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.sendall(token.encode("ascii") + b"\n")
-        threading.Thread(target=_send_stdin, args=(connection,), daemon=True).start()
-        while chunk := connection.recv(_CHUNK):
-            sys.stdout.buffer.write(chunk)
-            sys.stdout.buffer.flush()
+    connection = socket.socket()
+    connection.settimeout(10)
+    connection.connect((host, int(port)))
+    connection.settimeout(None)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.sendall(token.encode("ascii") + b"\n")
+    threads.start_new_thread(_send_stdin, (connection,))
+    while chunk := connection.recv(_CHUNK):
+        sys.stdout.buffer.write(chunk)
+        sys.stdout.buffer.flush()
 
 
 def _send_stdin(connection: socket.socket) -> None:

@@ -1,6 +1,6 @@
 """Scripts: how the scripted server of a check behaves.
 
-A script that says nothing is an ordinary server with a small catalog, in either protocol era. A check changes only the
+A default script is an ordinary server with a small catalog, in either protocol era. A check changes only the
 part in which it wants the server to lie, fail or wait.
 """
 
@@ -18,11 +18,10 @@ from tools_search_conformance.target.vocabulary import WHITE_SPACE
 from tools_search_conformance.wire.codec import JsonObject, as_object, integer
 from tools_search_conformance.wire.eras import LEGACY, LEGACY_REVISIONS, META_PREFIX, MODERN, Era
 
-_MODERN_MEMBERS: Final[Mapping[str, Any]] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-"""Members of every modern result that can be cached."""
+_SERVER: Final = {"name": "peer", "version": "1"}
 _LISTING_CURSOR: Final = "listed "
 _CURSOR_DIGITS: Final = 9
-"""How long the number in a cursor of a listing may be."""
+"""The most digits in a cursor of a listing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,14 +32,20 @@ class Reply:
     error: JsonObject | None = None
     raw: bytes | None = None
     """Bytes in place of the whole message."""
-    before: tuple[JsonObject, ...] = ()
+    before: Sequence[JsonObject] = ()
     """Messages that go out first, on the same stream."""
+    divided: bool = False
+    """Whether the bytes go out in small pieces, on an event stream among all that such a stream may hold."""
+    streamed: bool = False
+    """Whether a modern response over HTTP is an event stream, too."""
+    status: int | None = None
+    """The HTTP status in the modern era, instead of the usual one."""
     plain: bool = False
     """Whether a modern result goes out without the members that every modern result has."""
     seconds: float = 0
     """How long the server takes."""
     held: anyio.Event | None = None
-    """The event that it waits for; over HTTP the head of an event stream goes out before."""
+    """The event that it waits for; over HTTP the head of an event stream is sent first."""
     silent: bool = False
     """Whether nothing is sent."""
     hangs_up: bool = False
@@ -68,12 +73,12 @@ def tool(name: str, description: str = "", **members: Any) -> JsonObject:
 def found(*tools: JsonObject, cursor: str | None = None, before: Sequence[JsonObject] = (), **members: Any) -> Reply:
     """Return a page as a reply; `members` are added to the result, or replace what it would have."""
     following = {} if cursor is None else {"nextCursor": cursor}
-    return Reply(result={"tools": list(tools), **following, **members}, before=tuple(before))
+    return Reply(result={"tools": list(tools), **following, **members}, before=before)
 
 
-def refuses(code: int, message: str = "refused", data: Any = None) -> Search:
+def refuses(code: int, message: str = "refused", data: Any = None, *, status: int | None = None) -> Search:
     """Return a search that is always refused."""
-    return lambda _: RefusalError(code, message, data).reply
+    return serves(replace(RefusalError(code, message, data).reply, status=status))
 
 
 def serves(reply: Reply) -> Search:
@@ -97,6 +102,27 @@ class Pages:
                 raise RefusalError(-32602, "invalid cursor", {"field": "cursor", "reason": "not issued here"})
             number = self.cursors.index(params["cursor"]) + 1
         return found(*self._pages[number], cursor=(*self.cursors, None)[number])
+
+
+class SwitchedSearch:
+    """A search that is replaced for each case, so that one connection serves all cases.
+
+    Each case has its own query, so that a cached page of one case answers no other.
+    """
+
+    def __init__(self) -> None:
+        self._current = serves(found())
+        self._cases = 0
+
+    def __call__(self, params: JsonObject) -> Reply:
+        """Answer as the current case does."""
+        return self._current(params)
+
+    def switch(self, search: Search) -> str:
+        """Search as the next case does, and return its query, which no case had before."""
+        self._current = search
+        self._cases += 1
+        return f"mend clock number {self._cases}"
 
 
 class HeldSearch:
@@ -144,6 +170,8 @@ class Script:
     """Whether `tools/list` is answered with an internal error."""
     list_starts_empty: bool = False
     """Whether the listing begins with a page without tools."""
+    structured: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The `structuredContent` of calls, by the names of tools."""
     hangs_up: bool = False
     """Whether the connection ends as soon as the client asks for tools, by search or by listing."""
     silent: bool = False
@@ -154,55 +182,54 @@ class Script:
     """The value at the extension identifier, in every place where a server of the era advertises it."""
     advertised: Mapping[str, Any] | None = None
     """The values by their place, `extensions` or `experimental`, instead; none of them where it is empty."""
+    tools_capability: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Members of the capability `tools`, besides `listChanged`."""
     other_extensions: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Values at the identifiers of other extensions, under `extensions`."""
 
     def reply(self, era: Era, message: JsonObject) -> Reply:
         """Return the reply to a request, with the members that its era demands. Nothing of the request is kept."""
-        method, params = message["method"], as_object(message.get("params")) or {}
-        answers: dict[str, Callable[[JsonObject], Reply]] = {
-            "tools/list": self._list,
-            "tools/call": _echo,
-            METHOD: self._search,
-        }
-        if era == MODERN:
-            answers["server/discover"] = lambda _: self._discover()
-        else:
-            answers |= {"initialize": self._initialize, "ping": lambda _: Reply(result={})}
+        method = message["method"]
+        if (self.hangs_up or self.silent) and method in (METHOD, "tools/list"):
+            return Reply(hangs_up=self.hangs_up, silent=self.silent)
         try:
-            if not isinstance(method, str) or method not in answers:
-                raise RefusalError(-32601, "Method not found")
-            if (self.hangs_up or self.silent) and method in {METHOD, "tools/list"}:
-                return Reply(hangs_up=self.hangs_up, silent=self.silent)
-            reply = answers[method](params)
+            reply = self._answer(era, method, as_object(message.get("params")) or {})
         except RefusalError as refusal:
             return refusal.reply
-        if era == MODERN and reply.result is not None and not reply.plain:
-            members = {"resultType": "complete"} if method == "tools/call" else _MODERN_MEMBERS
-            return replace(reply, result={**members, **reply.result})
-        return reply
+        if era == LEGACY or reply.result is None or reply.plain:
+            return reply
+        cacheable = {} if method == "tools/call" else {"ttlMs": 0, "cacheScope": "private"}
+        return replace(reply, result={"resultType": "complete", **cacheable, **reply.result})
+
+    def _answer(self, era: Era, method: Any, params: JsonObject) -> Reply:
+        if method == METHOD:
+            return self._search(params)
+        if method == "tools/list":
+            return self._list(params)
+        if method == "tools/call":
+            call: JsonObject = {"name": params.get("name"), "arguments": params.get("arguments") or {}}
+            name = str(call["name"])
+            structured = {"structuredContent": self.structured[name]} if name in self.structured else {}
+            return Reply(result={"content": [{"type": "text", "text": json.dumps(call)}], **structured})
+        if method == "server/discover" and era == MODERN:
+            about = {f"{META_PREFIX}serverInfo": _SERVER}
+            capabilities = self._capabilities("extensions")
+            return Reply(result={"supportedVersions": [MODERN], "capabilities": capabilities, "_meta": about})
+        if method == "initialize" and era == LEGACY:
+            wanted = params.get("protocolVersion")
+            revision = wanted if str(wanted) in LEGACY_REVISIONS else LEGACY
+            capabilities = self._capabilities("extensions", "experimental")
+            return Reply(result={"protocolVersion": revision, "capabilities": capabilities, "serverInfo": _SERVER})
+        if method == "ping" and era == LEGACY:
+            return Reply(result={})
+        raise RefusalError(-32601, "Method not found")
 
     def _capabilities(self, *places: str) -> JsonObject:
         held = dict.fromkeys(places, self.settings) if self.advertised is None else self.advertised
         capabilities: JsonObject = {place: {EXTENSION_ID: value} for place, value in held.items()}
         if self.other_extensions:
             capabilities["extensions"] = {**self.other_extensions, **capabilities.get("extensions", {})}
-        return {"tools": {"listChanged": True}, **capabilities}
-
-    def _discover(self) -> Reply:
-        server = {f"{META_PREFIX}serverInfo": {"name": "peer", "version": "1"}}
-        capabilities = self._capabilities("extensions")
-        return Reply(result={"supportedVersions": [MODERN], "capabilities": capabilities, "_meta": server})
-
-    def _initialize(self, params: JsonObject) -> Reply:
-        wanted = params.get("protocolVersion")
-        return Reply(
-            result={
-                "protocolVersion": wanted if str(wanted) in LEGACY_REVISIONS else LEGACY,
-                "capabilities": self._capabilities("extensions", "experimental"),
-                "serverInfo": {"name": "peer", "version": "1"},
-            }
-        )
+        return {"tools": {"listChanged": True, **self.tools_capability}, **capabilities}
 
     def _list(self, params: JsonObject) -> Reply:
         if self.list_fails:
@@ -232,8 +259,3 @@ class Script:
         if not isinstance(params.get("cursor", ""), str):
             raise RefusalError(-32602, "invalid cursor", {"field": "cursor", "reason": "no string"})
         return self.search(params)
-
-
-def _echo(params: JsonObject) -> Reply:
-    call: JsonObject = {"name": params.get("name"), "arguments": params.get("arguments") or {}}
-    return Reply(result={"content": [{"type": "text", "text": json.dumps(call)}]})

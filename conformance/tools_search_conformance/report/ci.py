@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
-from xml.sax.saxutils import escape
+from xml.etree import ElementTree
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
+from tools_search_conformance.report.render import render
 from tools_search_conformance.wire.display import plain
+from tools_search_conformance.wire.eras import ERAS
 
 _LABEL: Final = "tools/search"
-_GREEN, _RED, _GREY = "#2e7d32", "#c62828", "#616161"
+_GREEN, _BLUE, _RED, _GREY = "#2e7d32", "#1565c0", "#c62828", "#616161"
 _LETTER_PIXELS: Final = 6.6
 """Width of a letter at the badge's size, on average."""
 
@@ -21,17 +24,20 @@ def junit(document: Mapping[str, Any]) -> str:
     """Return the text of `junit.xml`: a suite for each cell, a case for each check.
 
     A status that JUnit does not have becomes the nearest one: a recommendation that is not followed is skipped, and so
-    are advice that is not taken and a rule that could not be verified, unless it counts against the target.
+    are advice that is not taken and a rule that could not be verified, unless it counts against the target. The checks
+    of the base protocol, which do not count, are suites of their own, in which nothing fails.
     """
     tree = JUnitXml(name="tools-search-conformance")
-    for cell in document["cells"]:
-        suite = TestSuite(name=cell["name"])
+    for cell, base in product(document["cells"], (False, True)):
+        results = [each for each in document["results"] if (each["cell"], each["base"]) == (cell["name"], base)]
+        if base and not results:
+            continue
+        suite = TestSuite(name=f"{cell['name']} base protocol" if base else cell["name"])
         suite.timestamp = document["started"]
-        suite.add_property("verdict", plain(document["verdict"]["text"]))
-        suite.add_property("seed", str(document["seed"]))
-        for result in document["results"]:
-            if result["cell"] == cell["name"]:
-                suite.add_testcase(_case(result, document))
+        for name, value in _properties(document).items():
+            suite.add_property(name, value)
+        for result in results:
+            suite.add_testcase(_case(result, document))
         tree.add_testsuite(suite)
     for entry in document["unavailable"]:
         suite, case = TestSuite(name=entry["cell"]), TestCase(name="cell", classname=entry["cell"])
@@ -40,7 +46,29 @@ def junit(document: Mapping[str, Any]) -> str:
         suite.add_testcase(case)
         tree.add_testsuite(suite)
     tree.update_statistics()
-    return str(tree.tostring(), "utf-8")  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType] - untyped
+    text = tree.tostring()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - untyped
+    root = ElementTree.fromstring(text)  # noqa: S314 # pyright: ignore[reportUnknownArgumentType] - our own
+    root.attrib.pop("skipped", None)  # which schemas of JUnit, such as that of Jenkins, do not know there
+    return str(ElementTree.tostring(root, "utf-8", xml_declaration=True), "utf-8")
+
+
+def _properties(document: Mapping[str, Any]) -> dict[str, str]:
+    verdict, binding = document["verdict"], document["verdict"]["binding"]
+    values = {
+        "verdict": verdict["sentence"],
+        "word": verdict["word"],
+        "profile": verdict["profile"],
+        "transports": " ".join(verdict["transports"]),
+        "eras": " ".join(verdict["eras"]),
+        "left-out": "; ".join(f"{entry['cell']}: {entry['reason']}" for entry in verdict["leftOut"]),
+        "must-shown": str(binding["shown"]),
+        "must-failed": str(binding["failed"]),
+        "must-not-shown": str(binding["notShown"]),
+        "base-failed": str(verdict["baseFailed"]),
+        "next": " ".join(verdict["next"]),
+        "seed": str(document["seed"]),
+    }
+    return {name: plain(value) for name, value in values.items()}
 
 
 def _case(result: Mapping[str, Any], document: Mapping[str, Any]) -> TestCase:
@@ -48,10 +76,13 @@ def _case(result: Mapping[str, Any], document: Mapping[str, Any]) -> TestCase:
     status, message = result["status"], plain(result.get("message", ""))
     binding = result["level"] == "MUST" or (result["level"] == "SHOULD" and document["verdict"]["strict"])
     counts = binding and (status == "warn" or (status == "unverified" and document["profile"] == "fixture"))
-    if "expected" in result:
+    if result["base"] and not document["verdict"]["baseDecides"] and status in {"fail", "warn", "unverified"}:
+        case.result = [Skipped(f"base protocol, which does not count: {status}: {message}", type_="base-protocol")]
+    elif "expected" in result:
         case.result = [Skipped(f"expected: {plain(result['expected'])}: {message}", type_="expected")]
     elif status == "fail" or counts:
-        failure = Failure(message, type_=status)
+        cause = f" (probably because of {result['consequenceOf']})" if "consequenceOf" in result else ""
+        failure = Failure(f"{message}{cause}", type_=status)
         if (replay := result.get("replay")) is not None:
             failure.text = plain(replay)
         case.result = [failure]
@@ -63,35 +94,38 @@ def _case(result: Mapping[str, Any], document: Mapping[str, Any]) -> TestCase:
 
 
 def badge_json(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the badge as an endpoint of shields has it."""
+    """Return the badge in the format of a shields endpoint."""
     message, color = _badge(document)
     return {"schemaVersion": 1, "label": _LABEL, "message": message, "color": color.removeprefix("#")}
 
 
 def badge_svg(document: Mapping[str, Any]) -> str:
-    """Return the badge as an SVG image that loads nothing from elsewhere."""
+    """Return the badge as an SVG image that loads nothing from elsewhere, and whose title is the whole verdict."""
     message, color = _badge(document)
     left, right = (round(len(text) * _LETTER_PIXELS) + 12 for text in (_LABEL, message))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="20" role="img"'
-        f' aria-label="{escape(_LABEL)}: {escape(message)}">'
-        f'<rect width="{left}" height="20" fill="#424242"/>'
-        f'<rect x="{left}" width="{right}" height="20" fill="{color}"/>'
-        '<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" text-anchor="middle">'
-        f'<text x="{left / 2}" y="14">{escape(_LABEL)}</text>'
-        f'<text x="{left + right / 2}" y="14">{escape(message)}</text></g></svg>\n'
-    )
+    title = plain(document["verdict"]["sentence"])
+    shown = {"label": _LABEL, "message": message, "title": title, "color": color, "left": left, "right": right}
+    return render("badge.svg.jinja", **shown) + "\n"
 
 
 def _badge(document: Mapping[str, Any]) -> tuple[str, str]:
-    """Return how many MUST checks passed, never a grade, and a color that is green only where nothing is missing."""
-    passed, total = _must_passed(document)
-    verdict = document["verdict"]
+    """Return how many MUST checks were shown where, never a grade, and a color.
+
+    It is green only where nothing failed and everything was chosen and could be verified, and blue where that holds
+    for no more than the target's own tools.
+    """
+    verdict, binding = document["verdict"], document["verdict"]["binding"]
+    transports, eras = "+".join(verdict["transports"]), verdict["eras"]
+    covered = "both eras" if len(eras) == len(ERAS) else f"{eras[0]} only" if eras else "nothing run"
+    # A client has one profile, of which nobody need hear.
+    how = [verdict["profile"]] if "servers" in document["target"] else []
+    message = ", ".join([f"{binding['shown']}/{binding['total']} MUST", *how, *filter(None, [transports]), covered])
     if verdict["exitStatus"] == 1:
-        color = _RED
-    else:
-        color = _GREEN if verdict["exitStatus"] == 0 and passed == total and not verdict["partial"] else _GREY
-    return f"{passed}/{total} MUST", color
+        return message, _RED
+    unverified = any("unverified" in cell["counts"]["MUST"] for cell in document["cells"])
+    if verdict["exitStatus"] or verdict["partial"] or unverified or binding["expected"]:
+        return message, _GREY
+    return message, _BLUE if verdict["profile"] == "live" else _GREEN
 
 
 def outputs(document: Mapping[str, Any], path: Path) -> str:
@@ -99,20 +133,5 @@ def outputs(document: Mapping[str, Any], path: Path) -> str:
 
     No value has a line break, not even from a target or a path, so that none can pass for another output.
     """
-    passed, total = _must_passed(document)
-    values = {
-        "verdict": document["verdict"]["text"],
-        "must-passed": str(passed),
-        "must-total": str(total),
-        "report": str(path),
-    }
+    values = _properties(document) | {"exit-status": str(document["verdict"]["exitStatus"]), "report": str(path)}
     return "".join(f"{name}={plain(value)}\n" for name, value in values.items())
-
-
-def _must_passed(document: Mapping[str, Any]) -> tuple[int, int]:
-    """Return how many MUST checks passed in every cell in which they apply, and how many apply in any."""
-    statuses: dict[str, set[str]] = {}
-    for result in document["results"]:
-        if result["level"] == "MUST" and result["status"] != "skip":
-            statuses.setdefault(result["check"], set()).add(result["status"])
-    return sum(found == {"pass"} for found in statuses.values()), len(statuses)

@@ -1,4 +1,4 @@
-"""The run as one JSON document after a versioned schema. Most other reports are made from it."""
+"""The run as one JSON document after a versioned schema, which most other reports are made from, and each failure."""
 
 from __future__ import annotations
 
@@ -8,44 +8,53 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from jsonschema import Draft202012Validator, ValidationError
 
-from tools_search_conformance.model import CLIENT_PREFIX, LEVELS, Check, Result, Run
-from tools_search_conformance.report.verdict import exit_status, tally, verdict_line
-from tools_search_conformance.run.rows import level_of, place_of, rows_of
+from tools_search_conformance.model import CLIENT_PREFIX, Check, Result, Run
+from tools_search_conformance.report.problems import GROUPS, group_of, problems_of
+from tools_search_conformance.report.verdict import only_base, tally, verdict_of
+from tools_search_conformance.run.rows import is_base, level_of, place_of, rows_of
+from tools_search_conformance.wire.codec import JsonObject, Spelled, encode
+from tools_search_conformance.wire.display import plain
+from tools_search_conformance.wire.record import Exchange
 
-REPORT_VERSION: Final = 1
+REPORT_VERSION: Final = 2
 """Version of the format of `report.json`."""
+
+FAILURE_VERSION: Final = 1
+"""Version of the format of the files in the folder `failures`."""
 
 _BYTES_SHOWN: Final = 64 * 1024
 _USUAL_OUT: Final = Path("conformance-report")
 
 
 class ReportError(ValueError):
-    """A file is no report of this suite; the message says which and why."""
+    """A file is no document of this suite; the message says which and why."""
 
 
 @cache
-def report_schema() -> dict[str, Any]:
-    """Return the JSON Schema of `report.json`."""
-    return json.loads((files(__package__ or "") / "report.schema.json").read_bytes())
+def schema_of(kind: Literal["report", "failure"]) -> dict[str, Any]:
+    """Return the JSON Schema of `report.json`, or of a file in the folder `failures`."""
+    return json.loads((files(__package__ or "") / f"{kind}.schema.json").read_bytes())
 
 
-def read_report(path: Path) -> dict[str, Any]:
-    """Return the `report.json` at `path`.
+def read_document(path: Path, kind: Literal["report", "failure"]) -> dict[str, Any]:
+    """Return the `report.json`, or the failure, at `path`.
 
     Raises:
         ReportError: It cannot be read, or is not after the schema.
     """
+    # The numbers of a failure are sent again as they were spelled.
+    spelling = Spelled if kind == "failure" else None
     try:
-        document = json.loads(path.read_bytes())
-        Draft202012Validator(report_schema()).validate(document)  # pyright: ignore[reportUnknownMemberType] - untyped
+        document = json.loads(path.read_bytes(), parse_float=spelling)
+        Draft202012Validator(schema_of(kind)).validate(document)  # pyright: ignore[reportUnknownMemberType] - untyped
     except ValidationError as error:
-        raise ReportError(f"{path} is no report of this suite: {error.message}") from error
-    except (OSError, ValueError) as error:
-        raise ReportError(f"{path} cannot be read as JSON: {error}") from error
+        raise ReportError(plain(f"{path} is no {kind} of this suite: {error.message[:300]}")) from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise ReportError(plain(f"{path} cannot be read as JSON: {error}")) from error
     return document
 
 
@@ -67,10 +76,9 @@ def failure_files(run: Run) -> dict[str, Result]:
 
 def replay_commands(run: Run, out: Path) -> dict[tuple[str, str], str]:
     """Return the command that repeats each failure of a run, by check and name of the cell."""
+    command = ["tools-search-conformance", "replay"]
     return {
-        (result.check, result.cell.name): shlex.join(
-            ["tools-search-conformance", "replay", f"{out / 'failures' / name}"]
-        )
+        (result.check, result.cell.name): shlex.join([*command, str(out / "failures" / name)])
         for name, result in failure_files(run).items()
     }
 
@@ -88,9 +96,9 @@ def report(run: Run, out: Path = _USUAL_OUT) -> dict[str, Any]:
         "started": run.started,
         "seconds": run.seconds,
         "verdict": {
-            "exitStatus": exit_status(run),
-            "text": verdict_line(run),
+            **verdict_of(run).to_json(),
             "partial": run.partial,
+            "baseDecides": only_base(run),
             "strict": run.strict,
         },
         "staleBaseline": list(run.stale),
@@ -99,30 +107,25 @@ def report(run: Run, out: Path = _USUAL_OUT) -> dict[str, Any]:
                 "name": cell.name,
                 "transport": cell.transport,
                 "era": cell.era,
-                "counts": {level: dict(tally(run, cell, level)) for level in LEVELS},
+                "counts": {group: dict(tally(run, cell, group)) for group in GROUPS},
             }
             for cell in run.cells
         ],
         "unavailable": [
             {"cell": entry.cell.name, "reason": entry.reason, "expected": entry.expected} for entry in run.unavailable
         ],
+        "problems": [problem.to_json() for problem in problems_of(run)],
         "checks": [_check(check) for check in run.checks if check.id in judged],
         "results": [_result(result, replay.get((result.check, result.cell.name))) for result in run.results],
     }
 
 
 def _check(check: Check) -> dict[str, Any]:
-    return {
-        "id": check.id,
-        "level": check.level,
-        "title": check.title,
-        "sends": check.sends,
-        "passes": check.passes,
-        "requirements": [
-            {"id": row.id, "level": level_of(row), "text": row.text, "place": place_of(row)}
-            for row in rows_of(check.id)
-        ],
-    }
+    described = {name: getattr(check, name) for name in ("id", "level", "title", "sends", "passes")}
+    rows = [
+        {"id": row.id, "level": level_of(row), "text": row.text, "place": place_of(row)} for row in rows_of(check.id)
+    ]
+    return {**described, "base": is_base(check.id), "requirements": rows}
 
 
 def _result(result: Result, replay: str | None) -> dict[str, Any]:
@@ -131,29 +134,62 @@ def _result(result: Result, replay: str | None) -> dict[str, Any]:
         exchange = evidence.decisive.to_json()
         if len(json.dumps(exchange)) > _BYTES_SHOWN:
             exchange = evidence.decisive.in_brief().to_json()
-    entry: dict[str, Any] = {
-        "check": result.check,
-        "level": result.level,
-        "cell": result.cell.name,
-        "status": result.status,
-        "requirements": [row.id for row in rows_of(result.check)],
-        "milliseconds": result.milliseconds,
-        "observations": evidence.observations,
-        "exchanges": list(evidence.exchanges),
-    }
-    optional = {
-        "message": result.message or None,
-        "skip": result.skip,
-        "expected": result.expected,
-        "case": evidence.case,
-        "replay": replay,
-        "exchange": exchange,
-    }
-    return entry | {name: value for name, value in optional.items() if value is not None}
+    return _present(
+        {
+            "check": result.check,
+            "level": result.level,
+            "base": group_of(result) == "BASE",
+            "cell": result.cell.name,
+            "status": result.status,
+            "requirements": [row.id for row in rows_of(result.check)],
+            "milliseconds": result.milliseconds,
+            "observations": evidence.observations,
+            "exchanges": list(evidence.exchanges),
+            "message": result.message or None,
+            "skip": result.skip,
+            "consequenceOf": result.consequence_of,
+            "expected": result.expected,
+            "case": evidence.case,
+            "replay": replay,
+            "exchange": exchange,
+        }
+    )
 
 
-def target_of(run: Run, result: Result) -> dict[str, Any]:
-    """Return the server or client that a result is about, as reports describe it."""
+def failure(run: Run, result: Result) -> JsonObject:
+    """Return the content of a failure's file, without secrets: headers of the command line and environment."""
     if result.check.startswith(CLIENT_PREFIX):
-        return dict(run.target["clients"][0])
-    return next(dict(server) for server in run.target["servers"] if server["transport"] == result.cell.transport)
+        target = run.target["clients"][0]
+    else:
+        target = next(server for server in run.target["servers"] if server["transport"] == result.cell.transport)
+    return _present(
+        {
+            "failureVersion": FAILURE_VERSION,
+            "suite": suite(),
+            "check": result.check,
+            "cell": result.cell.name,
+            "transport": result.cell.transport,
+            "era": result.cell.era,
+            "status": result.status,
+            "message": result.message,
+            "case": result.evidence.case,
+            "seed": run.seed,
+            "effort": run.effort,
+            "profile": run.profile,
+            "target": dict(target),
+            "catalog": result.evidence.catalog,
+            "requests": [_request(exchange) for exchange in result.evidence.requests],
+        }
+    )
+
+
+def _request(exchange: Exchange) -> JsonObject:
+    shown = exchange.to_json()
+    answer = shown["answer"]
+    if len(encode(answer)) > _BYTES_SHOWN:
+        answer = {"fault": "too large to be kept here; see the wire log"}
+    return {"number": exchange.number, "headers": shown["headers"], "sent": shown["sent"], "answer": answer}
+
+
+def _present(members: JsonObject) -> JsonObject:
+    return {name: value for name, value in members.items() if value is not None}

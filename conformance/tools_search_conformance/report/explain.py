@@ -1,4 +1,4 @@
-"""Checks and rows for people and programs: the list, a check's page, the trace from each row to its checks."""
+"""Checks and rows for people and programs: the list, a check's page, the traceability of rows to checks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import yaml
 from tools_search_spec import Requirement, requirements
 
 from tools_search_conformance.model import SERVER_PREFIX, SEVERITY, Check
-from tools_search_conformance.run.rows import DRAFT, Row, every_row, level_of, place_of, rows_of
+from tools_search_conformance.report.render import render
+from tools_search_conformance.run.rows import DRAFT, every_row, is_base, level_of, place_of, rows_of
 
 _NOT_RUN: Final = "not run"
 
@@ -48,17 +49,14 @@ def list_checks(checks: Iterable[Check]) -> list[dict[str, Any]]:
     """Return the checks as JSON."""
     return [
         {
-            "id": check.id,
-            "level": check.level,
-            "title": check.title,
-            "sends": check.sends,
-            "passes": check.passes,
+            **{member: getattr(check, member) for member in ("id", "level", "title", "sends", "passes")},
             "eras": list(check.eras),
             "transports": list(check.transports),
             "profiles": list(check.profiles),
             "driverFeature": check.driver_feature,
             "fixtureFeature": check.fixture_feature,
             "efforts": list(check.efforts),
+            "base": is_base(check.id),
             "requirements": [row.id for row in rows_of(check.id)],
         }
         for check in checks
@@ -67,27 +65,13 @@ def list_checks(checks: Iterable[Check]) -> list[dict[str, Any]]:
 
 def explain_check(check: Check) -> str:
     """Return a check's page as text."""
-    of_client = check.party == "client"
-    feature = f" --fixture-features {check.fixture_feature}" if check.fixture_feature else ""
-    lines = [check.id, f"  {check.title}", ""]
-    for row in rows_of(check.id):
-        lines += [_filled(f'"{row.text}"', "  "), f"    {place_of(row)} ({row.id})"]
-    cells = (check.transports, check.eras, check.profiles, check.efforts)
-    lines += [
-        "",
-        _filled(f"{'peer' if of_client else 'sent'}    {check.sends}", "          "),
-        _filled(f"passes  {check.passes}", "          "),
-        f"  level   {check.level}{', which no verdict counts' if check.level == 'ADVICE' else ''}",
-        f"  cells   {'; '.join(' and '.join(each) for each in cells)}",
-        "",
-        f"  tools-search-conformance {check.party} --only {check.rule}{feature}"
-        f" -- {'DRIVER' if of_client else 'COMMAND'}",
-    ]
-    return "\n".join(lines)
 
+    def filled(text: str, indent: str) -> str:
+        return fill(text, 100, initial_indent="  ", subsequent_indent=indent)
 
-def _filled(text: str, indent: str) -> str:
-    return fill(text, 100, initial_indent="  ", subsequent_indent=indent)
+    return render(
+        "check.txt.jinja", check=check, base=is_base(check.id), rows=rows_of(check.id), place_of=place_of, filled=filled
+    )
 
 
 def trace(report: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
@@ -95,26 +79,25 @@ def trace(report: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
     statuses: dict[str, set[str]] = {}
     for result in report["results"] if report is not None else ():
         statuses.setdefault(result["check"], set()).add(result["status"])
-    return [_trace_row(row, None if report is None else statuses) for row in every_row()]
-
-
-def _trace_row(row: Row, statuses: Mapping[str, set[str]] | None) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "id": row.id,
-        "level": level_of(row),
-        "role": row.role,
-        "text": row.text,
-        "place": place_of(row),
-        "checks": list(row.checks),
-    }
-    if isinstance(row, Requirement) and row.excluded is not None:
-        entry |= {"excluded": row.excluded, "kind": row.kind}
-    elif statuses is not None:
-        # A rule that does not apply in one cell is decided by the others.
-        order = (*SEVERITY[:-2], _NOT_RUN, "pass", "skip")
-        found = [status for check in row.checks for status in statuses.get(check, [_NOT_RUN])]
-        entry["status"] = min(found, key=order.index)
-    return entry
+    entries: list[dict[str, Any]] = []
+    for row in every_row():
+        entry: dict[str, Any] = {
+            "id": row.id,
+            "level": level_of(row),
+            "role": row.role,
+            "text": row.text,
+            "place": place_of(row),
+            "checks": list(row.checks),
+        }
+        if isinstance(row, Requirement) and row.excluded is not None:
+            entry |= {"excluded": row.excluded, "kind": row.kind}
+        elif report is not None:
+            # A rule that does not apply in one cell is decided by the others.
+            order = (*SEVERITY[:-2], _NOT_RUN, "pass", "skip")
+            found = [status for check in row.checks for status in statuses.get(check, [_NOT_RUN])]
+            entry["status"] = min(found, key=order.index)
+        entries.append(entry)
+    return entries
 
 
 def trace_text(rows: Sequence[Mapping[str, Any]]) -> str:

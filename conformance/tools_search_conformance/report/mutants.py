@@ -77,7 +77,16 @@ def read_power(folder: Path) -> Power:
 
 def _mutants(path: Path) -> tuple[Mutant, ...]:
     try:
-        return tuple(_mutant(name, row) for name, row in _rows(path).items())
+        return tuple(
+            Mutant(
+                name=name,
+                kills=tuple(row["kills"]),
+                cells=tuple(map(str, row.get("cells", ()))),
+                live=row.get("live", True),
+                because=row.get("because", ""),
+            )
+            for name, row in _rows(path).items()
+        )
     except (AttributeError, KeyError, TypeError) as error:
         raise MutantsError(f"{path} holds a row that is no mutant: {type(error).__name__}: {error}") from error
 
@@ -87,16 +96,6 @@ def _rows(path: Path) -> dict[str, Any]:
         return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise MutantsError(f"{path} cannot be read: {error}") from error
-
-
-def _mutant(name: str, row: Mapping[str, Any]) -> Mutant:
-    return Mutant(
-        name=name,
-        kills=tuple(row["kills"]),
-        cells=tuple(map(str, row.get("cells", ()))),
-        live=row.get("live", True),
-        because=row.get("because", ""),
-    )
 
 
 def unproven(checks: Iterable[Check], mutants: Sequence[Mutant]) -> list[Place]:

@@ -2,183 +2,179 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from importlib.resources import files
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup
-
-from tools_search_conformance.model import LEVELS, SEVERITY
-from tools_search_conformance.report.verdict import PROBLEMS, target_text
-from tools_search_conformance.wire.display import plain
-
-_MARKS: Final = {
-    "pass": "✓",
-    "fail": "✗",
-    "warn": "!",
-    "advice": "~",
-    "unverified": "?",
-    "skip": "–",  # noqa: RUF001
-    "info": "i",
-    "error": "‼",
-}
-_WORDS: Final = {
-    "pass": "passed",
-    "fail": "failed",
-    "warn": "not followed",
-    "advice": "advice not taken",
-    "unverified": "could not be verified",
-    "skip": "not applicable",
-    "info": "for information",
-    "error": "ended by a fault of the suite",
-}
-_TABLE_HEAD: Final = ("| | Check | What happened | In |", "|---|---|---|---|")
-_LONGEST_CELL: Final = 300
+from tools_search_conformance.model import SEVERITY
+from tools_search_conformance.report.explain import documents
+from tools_search_conformance.report.problems import BASE_HEADING, GROUPS
+from tools_search_conformance.report.render import render
+from tools_search_conformance.report.verdict import target_text
+from tools_search_conformance.run.rows import every_row
 
 Document = Mapping[str, Any]
 """A `report.json`."""
 
 
 def page(document: Document) -> str:
-    """Return the text of `report.html`. It needs no script and loads nothing from elsewhere."""
-    results: dict[str, dict[str, Any]] = {}
+    """Return the text of `report.html`. It needs no script and loads nothing from elsewhere.
+
+    The result of a check in a cell has the anchor `#CHECK-CELL`, and a rule its id, in every report.
+    """
+    results: dict[str, dict[str, Document]] = {}
     for result in document["results"]:
         results.setdefault(result["check"], {})[result["cell"]] = result
-    checks: list[dict[str, Any]] = []
-    for check in document["checks"]:
-        by_cell = results[check["id"]]
-        worst = min((result["status"] for result in by_cell.values()), key=SEVERITY.index)
-        deciding = {cell: result for cell, result in by_cell.items() if result["status"] == worst}
+    checks = {check["id"]: {**check, "results": results[check["id"]]} for check in document["checks"]}
+
+    def shown(check: str, cells: Iterable[str], consequences: Iterable[Document] = ()) -> dict[str, Any]:
+        found = sorted((results[check][cell] for cell in cells), key=lambda result: SEVERITY.index(result["status"]))
         messages: dict[str, list[str]] = {}
-        for cell, result in deciding.items():
-            messages.setdefault(result.get("message", ""), []).append(cell)
-        first = next(iter(deciding.values()))
-        checks.append({**check, "results": by_cell, "worst": worst, "messages": messages, "first": first})
+        for result in found:
+            messages.setdefault(result.get("message", ""), []).append(result["cell"])
+        follow = [shown(each["check"], each["cells"]) for each in consequences]
+        return {**checks[check], "messages": messages, "first": found[0], "consequences": follow}
+
+    def where(held: Callable[[Document], bool]) -> list[dict[str, Any]]:
+        cells = {check: [cell for cell, result in found.items() if held(result)] for check, found in results.items()}
+        return [shown(check, names) for check, names in cells.items() if names]
+
     problems = [
-        check
-        for check in checks
-        if check["worst"] in PROBLEMS and (check["level"] != "ADVICE" or check["worst"] == "error")
+        (each["base"], shown(each["check"], each["cells"], each["consequences"])) for each in document["problems"]
     ]
-    return _render(
+    sections = (
+        ("problems", "What is wrong", [each for base, each in problems if not base]),
+        ("expected", "What the baseline expects", where(lambda result: "expected" in result)),
+        ("base", BASE_HEADING, [each for base, each in problems if base]),
+        ("advice", "Advice that was not taken, which counts against nobody", where(_is_advice)),
+    )
+    detailed = {
+        (each["id"], cell)
+        for _, _, found in sections
+        for problem in found
+        for each in (problem, *problem["consequences"])
+        for cells in each["messages"].values()
+        for cell in cells
+    }
+    return render(
         "report.html.jinja",
         document=document,
         target=target_text(document["target"]),
         good=document["verdict"]["exitStatus"] == 0,
-        checks=checks,
-        problems=sorted(problems, key=lambda check: SEVERITY.index(check["worst"])),
-        advice=[check for check in checks if check["worst"] == "advice"],
+        checks=list(checks.values()),
+        groups=GROUPS,
+        sections=[section for section in sections if section[-1]],
+        detailed=detailed,
+        shown={check for check, _ in detailed},
+        open={check for each in document["problems"] for check in _checks_of(each)},
+        rules=_rules(document),
+        texts=_sections_of_draft(),
     )
 
 
-def _render(template: str, **facts: Any) -> str:
-    """Return a page made from one of the templates in this folder; everything in `facts` is escaped."""
-    return _environment().get_template(template).render(marks=_MARKS, words=_WORDS, **facts)
+def _checks_of(problem: Document) -> list[str]:
+    return [problem["check"], *(each["check"] for each in problem["consequences"])]
 
 
-@cache
-def _environment() -> Environment:
-    def prose(text: str) -> Markup:
-        """Return a sentence of ours with the text between backticks as code."""
-        parts = text.split("`")
-        return Markup().join(Markup("<code>{}</code>").format(part) if i % 2 else part for i, part in enumerate(parts))
+def _is_advice(result: Document) -> bool:
+    return result["status"] == "advice"
 
-    def pretty(value: Any) -> str:
-        text = json.dumps(value, ensure_ascii=False, indent=2)
-        return "\n".join(plain(line, most=4000) for line in text.split("\n"))
 
-    environment = Environment(
-        loader=FunctionLoader(lambda name: (files(__package__ or "") / name).read_text(encoding="utf-8")),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"plain": plain, "pretty": pretty, "prose": prose}
-    return environment
+def _rules(document: Document) -> list[dict[str, Any]]:
+    """Return each rule that a check of the report decides, with those checks."""
+    rules: dict[str, dict[str, Any]] = {}
+    for check in document["checks"]:
+        for row in check["requirements"]:
+            rules.setdefault(row["id"], {**row, "section": row["place"].partition("#")[2], "checks": []})
+            rules[row["id"]]["checks"].append(check["id"])
+    order = [row.id for row in every_row()]
+    return sorted(rules.values(), key=lambda rule: order.index(rule["id"]) if rule["id"] in order else len(order))
+
+
+def _sections_of_draft() -> dict[str, str]:
+    """Return the text below each heading of the draft, by the heading's anchor."""
+    texts: dict[str, str] = {}
+    path, _ = documents()["draft"]
+    for part in re.split(r"^(?=#+ )", path.read_text(encoding="utf-8"), flags=re.MULTILINE):
+        heading = part.partition("\n")[0].lstrip("# ")
+        anchor = re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+        texts[anchor] = part.strip()
+    return texts
 
 
 def summary(document: Document) -> str:
     """Return the text of `summary.md`, for a job summary or a pull request."""
-    lines = [
-        f"## tools/search: {_markdown(document['verdict']['text'])}",
-        "",
-        f"Profile {document['profile']}, effort {document['effort']}, seed {document['seed']}, "
-        f"{document['seconds']:g} s, suite {_markdown(document['suite']['version'])}.",
-        "",
-        f"| Cell | {' | '.join(LEVELS)} |",
-        f"|---{'|---' * len(LEVELS)}|",
-    ]
-    for cell in document["cells"]:
-        counts = (", ".join(f"{n} {status}" for status, n in cell["counts"][level].items()) for level in LEVELS)
-        lines.append(f"| {cell['name']} | {' | '.join(count or 'none' for count in counts)} |")
-    lines += [f"| {entry['cell']} | not run: {_markdown(entry['reason'])} | | |" for entry in document["unavailable"]]
-    counting = [r for r in document["results"] if r["level"] != "ADVICE" or r["status"] == "error"]
-    if rows := _summary_rows(counting, PROBLEMS):
-        lines += ["", *_TABLE_HEAD, *rows]
-    if rows := _summary_rows(document["results"], ("advice",)):
-        lines += ["", "Advice of the guides that was not taken, which counts against nobody:", "", *_TABLE_HEAD, *rows]
-    if commands := [result["replay"] for result in document["results"] if "replay" in result]:
-        lines += ["", "To see it again:", "", "```sh", *(plain(command, most=1000) for command in commands), "```"]
-    return "\n".join(lines) + "\n"
+    results = document["results"]
+    by_place = {(result["check"], result["cell"]): result for result in results}
+
+    def rows(*, base: bool) -> list[tuple[str, str, str, list[str]]]:
+        table: list[tuple[str, str, str, list[str]]] = []
+        for each in document["problems"]:
+            if each["base"] is base:
+                table += _summary_rows(by_place[each["check"], cell] for cell in each["cells"])
+                for found in each["consequences"]:
+                    table += _summary_rows((by_place[found["check"], cell] for cell in found["cells"]), "↳ ")
+        return table
+
+    problems = [each for each in document["problems"] if not each["base"]]
+    replays: list[str | None] = [by_place[p["check"], cell].get("replay") for p in problems for cell in p["cells"]]
+    expected = _summary_rows((result for result in results if "expected" in result), "expected ")
+    return render(
+        "summary.md.jinja",
+        document=document,
+        groups=GROUPS,
+        base_heading=BASE_HEADING,
+        problems=[*rows(base=False), *expected],
+        base=rows(base=True),
+        advice=_summary_rows(filter(_is_advice, results)),
+        commands=list(filter(None, replays)),
+    )
 
 
-def _summary_rows(results: Iterable[Document], statuses: Sequence[str]) -> list[str]:
-    """Return the results with one of `statuses`, in their order, each check once with its cells."""
-    cells: dict[tuple[int, str, str], list[str]] = {}
+def _summary_rows(results: Iterable[Document], mark: str = "") -> list[tuple[str, str, str, list[str]]]:
+    """Return the status after its `mark`, the check, the message and the cells of results, alike ones once."""
+    cells: dict[tuple[str, str, str], list[str]] = {}
     for result in results:
-        if result["status"] in statuses:
-            key = (statuses.index(result["status"]), result["check"], result.get("message", ""))
-            cells.setdefault(key, []).append(result["cell"])
-    return [
-        f"| {statuses[rank]} | {check} | {_markdown(message)} | {', '.join(where)} |"
-        for (rank, check, message), where in sorted(cells.items())
-    ]
-
-
-def _markdown(text: str) -> str:
-    """Return text of a target with every mark escaped that might mean something in Markdown."""
-    return re.sub(r"([\\`*_{}\[\]<>#|~!&@:])", r"\\\1", plain(text, most=_LONGEST_CELL))
+        cells.setdefault((result["status"], result["check"], result.get("message", "")), []).append(result["cell"])
+    return [(f"{mark}{status}", check, message, where) for (status, check, message), where in cells.items()]
 
 
 def matrix_page(documents: Mapping[str, Document]) -> str:
     """Return a page of reports by the name of their implementation, in the order in which they are given."""
-    groups = [(kind, list(group), _matrix_rows(group)) for kind, group in _by_party(documents).items()]
-    return _render("matrix.html.jinja", names=list(documents), documents=documents, groups=groups)
+    return render("matrix.html.jinja", documents=documents, groups=_by_party(documents))
 
 
 def matrix_markdown(documents: Mapping[str, Document]) -> str:
     """Return the same as a Markdown table, or as one of servers and one of clients."""
-    tables: dict[str, str] = {}
-    for kind, group in _by_party(documents).items():
-        names = [_markdown(name) for name in group]
-        lines = [f"| Check | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
-        for row in _matrix_rows(group):
-            marks = (_MARKS.get(row["worst"][name], " ") for name in group)
-            lines.append(f"| {row['check']['id']} | {' | '.join(marks)} |")
-        verdicts = [_markdown(document["verdict"]["text"].partition(":")[0]) for document in group.values()]
-        tables[kind] = "\n".join([*lines, f"| **Verdict** | {' | '.join(verdicts)} |", ""])
-    if len(tables) == 1:
-        return next(iter(tables.values()))
-    return "\n".join(f"## {kind}\n\n{table}" for kind, table in tables.items())
+    return render("matrix.md.jinja", groups=_by_party(documents))
 
 
-def _by_party(documents: Mapping[str, Document]) -> dict[str, dict[str, Document]]:
+def _by_party(documents: Mapping[str, Document]) -> dict[str, dict[str, Any]]:
     """Return the reports of servers and of clients, as far as there are any: they have no check in common."""
-    groups = {
-        title: {name: document for name, document in documents.items() if title.lower() in document["target"]}
-        for title in ("Servers", "Clients")
-    }
-    return {title: group for title, group in groups.items() if group}
+    groups: dict[str, dict[str, Any]] = {}
+    for title in ("Servers", "Clients"):
+        group = {name: document for name, document in documents.items() if title.lower() in document["target"]}
+        if group:
+            rows = _matrix_rows(group)
+            own, base = ([row for row in rows if row["check"]["base"] is apart] for apart in (False, True))
+            tables = ((title.lower(), f"{title}: every check", own), (f"{title.lower()}-base", BASE_HEADING, base))
+            tables = [(*table, _totals(group, table[-1])) for table in tables if table[-1]]
+            groups[title] = {"documents": group, "tables": tables}
+    return groups
+
+
+def _totals(names: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """Return how many checks came to each status, the worst first, by implementation."""
+    counts = {name: Counter(row["worst"][name] for row in rows) for name in names}
+    return {name: {status: count[status] for status in SEVERITY if count[status]} for name, count in counts.items()}
 
 
 def _matrix_rows(documents: Mapping[str, Document]) -> list[dict[str, Any]]:
+    """Return each check with its results, and the worst of them, by implementation."""
     checks = {check["id"]: check for document in documents.values() for check in document["checks"]}
     # A check that passes in one cell and does not apply in another has passed.
-    order = (*SEVERITY[:-2], "pass", "skip")
+    order = SEVERITY
     rows: list[dict[str, Any]] = []
     for check in checks.values():
         cells = {
@@ -189,5 +185,6 @@ def _matrix_rows(documents: Mapping[str, Document]) -> list[dict[str, Any]]:
             name: min((result["status"] for result in results), key=order.index, default=None)
             for name, results in cells.items()
         }
-        rows.append({"check": check, "worst": worst, "cells": cells})
+        differ = len(set(worst.values())) > 1
+        rows.append({"check": check, "worst": worst, "cells": cells, "differ": differ})
     return rows

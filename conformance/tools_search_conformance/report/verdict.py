@@ -1,37 +1,67 @@
-"""The one line that counts, and the exit status that agrees with it."""
+"""The verdict: a word, what it covers and how much of that was shown, and the exit status that agrees with it."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from tools_search_conformance.model import Cell, Level, Result, Run, Status
+from tools_search_conformance.model import CELLS, Cell, Profile, Result, Run, SkipReason, Status
+from tools_search_conformance.report.problems import Group, group_of, problems_of
+from tools_search_conformance.report.render import number_of
+from tools_search_conformance.run.rows import is_base
+from tools_search_conformance.wire.codec import JsonObject
+from tools_search_conformance.wire.eras import ERAS, Era, TransportName
+
+_MOST_UNVERIFIED: Final = 0.05
+"""Share of the binding checks of a cell that may be unverified in a conclusive verdict."""
 
 EXIT_SIGNAL: Final = 128
 """Added to the number of the signal that ended a run."""
 
-PROBLEMS: Final[tuple[Status, ...]] = ("error", "fail", "unverified", "warn")
-"""The statuses that every report shows first and in full, the worst first; advice stands apart."""
+_CONFORMANT: Final = "CONFORMANT"
+_AS_SHOWN: Final = "CONFORMANT AS FAR AS ITS OWN TOOLS SHOW"
+_INCONCLUSIVE: Final = "INCONCLUSIVE"
+_STALE: Final = "STALE BASELINE"
+
+_REASONS: Final = 3
+"""How many reasons of an inconclusive verdict are named."""
+
+_TRANSPORTS: Final[Mapping[TransportName, str]] = {"stdio": "stdio", "http": "HTTP"}
+
+_UNREACHED: Final[Mapping[SkipReason, str]] = {
+    "profile": "need the fixture profile",
+    "fixture-feature": "need --fixture-features",
+    "driver-feature": "need more of the driver",
+    "effort": "need more effort",
+}
+"""Why a rule that binds the target was not judged, by the reason of the skip; by the other reasons it does not bind."""
 
 _TALLIED: Final[tuple[Status, ...]] = ("pass", "error", "fail", "unverified", "warn", "advice", "info", "skip")
 
 
+def only_base(run: Run) -> bool:
+    """Return whether nothing but checks of the base protocol was chosen, which then are what the run is about."""
+    return all(is_base(check.id) for check in run.checks)
+
+
 def counts_against(run: Run, result: Result) -> bool:
     """Return whether a result keeps the target from being conformant, and no baseline expects it."""
-    if result.expected is not None:
+    if result.expected is not None or (is_base(result.check) and not only_base(run)):
         return False
     if result.status == "unverified":
         # A fixture serves the catalogs that the checks need, so a rule that it does not exercise is its own doing.
-        return run.profile == "fixture" and (result.level == "MUST" or (result.level == "SHOULD" and run.strict))
+        counts = run.profile == "fixture" or run.strict
+        return counts and (result.level == "MUST" or (result.level == "SHOULD" and run.strict))
     return result.status == "fail" or (result.status == "warn" and run.strict)
 
 
 def exit_status(run: Run) -> int:
     """Return the exit status that a run deserves.
 
-    That is 0 for conformant, 1 for not conformant, 3 where a cell that should be there could not be run, 4 where the
-    suite itself failed, and 128 more than the number of the signal that interrupted it.
+    That is 0 for conformant, 1 for not conformant, 3 where a cell that should be there could not be run or showed too
+    little, 4 where the suite itself failed, and 128 more than the number of the signal that interrupted it.
     """
     if run.interrupted is not None:
         return EXIT_SIGNAL + run.interrupted
@@ -39,18 +69,30 @@ def exit_status(run: Run) -> int:
         return 4
     if run.stale or any(counts_against(run, result) for result in run.results):
         return 1
-    return 3 if any(entry.expected for entry in run.unavailable) else 0
+    return 3 if any(entry.expected for entry in run.unavailable) or inconclusive_cells(run) else 0
 
 
-def tally(run: Run, cell: Cell, level: Level) -> Counter[Status]:
-    """Count the statuses of one level in one cell, in the order in which reports show them."""
-    counts = Counter(result.status for result in run.results if result.cell == cell and result.level == level)
+def inconclusive_cells(run: Run) -> dict[Cell, tuple[int, int]]:
+    """Return the cells in which more than a twentieth of the binding checks that apply could not be verified.
+
+    With each comes how many could not, and how many apply. An ordinary server with tools of its own leaves none of
+    them open; a list that changes while it is compared leaves about a seventh, and a server that finds one tool at
+    most, or exact names only, a fifth or more.
+    """
+    cells: dict[Cell, tuple[int, int]] = {}
+    for cell in run.cells:
+        binding = [result for result in run.results if result.cell == cell and group_of(result) == "MUST"]
+        applied = [result for result in binding if result.status != "skip" and result.expected is None]
+        unverified = sum(result.status == "unverified" for result in applied)
+        if unverified > _MOST_UNVERIFIED * len(applied):
+            cells[cell] = unverified, len(applied)
+    return cells
+
+
+def tally(run: Run, cell: Cell, group: Group) -> Counter[Status]:
+    """Count the statuses of one group in one cell, in the order in which reports show them."""
+    counts = Counter(result.status for result in run.results if result.cell == cell and group_of(result) == group)
     return Counter({status: counts[status] for status in _TALLIED if counts[status]})
-
-
-def number_of(count: int, thing: str) -> str:
-    """Return a count with its noun: `1 check`, `2 checks`."""
-    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def target_text(target: Mapping[str, Any]) -> str:
@@ -59,54 +101,286 @@ def target_text(target: Mapping[str, Any]) -> str:
     return "; ".join(str(each.get("url") or " ".join(each["argv"])) for each in targets)
 
 
-def verdict_line(run: Run) -> str:
-    """Return the verdict in one sentence, in which each check counts once, as its worst result in any cell."""
-    counts = _counts(run)
-    strictly = " (--strict)" if run.strict else ""
-    if run.interrupted is not None:
-        return f"INTERRUPTED, NO VERDICT: until then, {counts or 'no check was run'}"
-    missing = ", ".join(entry.cell.name for entry in run.unavailable if entry.expected)
-    match exit_status(run):
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """A cell of the target's transports that the verdict does not cover."""
+
+    cell: Cell
+    reason: str
+    chosen: bool
+    """Whether it was asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Binding:
+    """The outcomes of the extension's MUST checks, each counted once, as its worst in any cell."""
+
+    shown: int
+    """Passed wherever they apply."""
+    failed: int
+    consequences: int
+    """How many of those failed as probable consequences of others."""
+    expected: int
+    """Did not pass, as a baseline expects."""
+    not_shown: Mapping[str, int]
+    """Could not be judged, by the reason."""
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return self.shown + self.failed + self.expected + sum(self.not_shown.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """The facts that every report shows."""
+
+    word: str
+    """Such as `CONFORMANT`."""
+    headline: str
+    """The word with what it covers: profile, transports and eras."""
+    sentence: str
+    """The headline with what was counted."""
+    exit_status: int
+    profile: Profile
+    transports: tuple[TransportName, ...]
+    eras: tuple[Era, ...]
+    left_out: tuple[LeftOut, ...]
+    missing: tuple[LeftOut, ...]
+    """Cells that should be there and could not be run."""
+    binding: Binding
+    base_failed: int
+    """How many checks of the base protocol failed, where those do not count."""
+    next: tuple[str, ...]
+    """What to do where there is no verdict, or not a good one."""
+
+    def to_json(self) -> JsonObject:
+        """Return the facts as `report.json` has them."""
+
+        def cells(entries: Iterable[LeftOut]) -> list[JsonObject]:
+            return [{"cell": entry.cell.name, "reason": entry.reason, "chosen": entry.chosen} for entry in entries]
+
+        return {
+            "word": self.word,
+            "headline": self.headline,
+            "sentence": self.sentence,
+            "exitStatus": self.exit_status,
+            "profile": self.profile,
+            "transports": list(self.transports),
+            "eras": list(self.eras),
+            "leftOut": cells(self.left_out),
+            "missing": cells(self.missing),
+            "binding": {
+                "shown": self.binding.shown,
+                "failed": self.binding.failed,
+                "consequences": self.binding.consequences,
+                "expected": self.binding.expected,
+                "notShown": sum(self.binding.not_shown.values()),
+                "whyNotShown": dict(self.binding.not_shown),
+                "total": self.binding.total,
+            },
+            "baseFailed": self.base_failed,
+            "next": list(self.next),
+        }
+
+
+def verdict_of(run: Run) -> Verdict:
+    """Return the verdict on a run; every report shows these facts and no others."""
+    status, binding = exit_status(run), _binding(run)
+    tried = {cell.transport for cell in (*run.cells, *(entry.cell for entry in run.unavailable))}
+    not_chosen = [
+        LeftOut(cell=cell, reason="not chosen", chosen=False)
+        for cell in CELLS
+        if cell.transport in tried and cell not in run.asked
+    ]
+    entries = [(e.expected, LeftOut(cell=e.cell, reason=e.reason, chosen=True)) for e in run.unavailable]
+    left_out = (*(entry for expected, entry in entries if not expected), *not_chosen)
+    missing = tuple(entry for expected, entry in entries if expected)
+    spoken = {cell.era for cell in run.cells}
+    eras: tuple[Era, ...] = tuple(era for era in ERAS if era in spoken)
+    word, counts = _word(run, status), _counts(run, binding)
+    only = f" for {eras[0]} only" if len(eras) == 1 and word in (_CONFORMANT, _AS_SHOWN) else ""
+    headline = f"{word}{only} ({'; '.join(_scope(run, left_out))})"
+    reasons = [] if run.interrupted is None else [f"ended by signal {run.interrupted}"]
+    if word == _STALE:
+        reasons += run.stale
+    elif word == _INCONCLUSIVE:
+        found = ", ".join(f"{some} of {all_} in {cell.name}" for cell, (some, all_) in inconclusive_cells(run).items())
+        reasons.append(f"too many MUST checks could not be verified ({found})")
+    if missing:
+        reasons.append(f"{', '.join(entry.cell.name for entry in missing)} could not be run")
+    return Verdict(
+        word=word,
+        headline=headline,
+        sentence=f"{headline}: {'; '.join([*reasons, counts])}",
+        exit_status=status,
+        profile=run.profile,
+        transports=tuple(name for name in _TRANSPORTS if any(cell.transport == name for cell in run.cells)),
+        eras=eras,
+        left_out=left_out,
+        missing=missing,
+        binding=binding,
+        base_failed=0 if only_base(run) else len({r.check for r in run.of("fail", "warn") if group_of(r) == "BASE"}),
+        next=tuple(_next(run, word, missing)),
+    )
+
+
+def _word(run: Run, status: int) -> str:
+    match status:
         case 0:
-            return f"{_success(run)}{strictly}: {counts or 'no check applies'}"
+            return _success(run)
         case 1 if run.stale and not any(counts_against(run, result) for result in run.results):
-            return f"STALE BASELINE: {'; '.join(run.stale)}; {counts}"
+            return _STALE
         case 1:
-            return f"NOT CONFORMANT{strictly}: {counts}{f'; {missing} could not be run' if missing else ''}"
-        case 3:
-            return f"NO VERDICT: {missing} could not be run; {counts}"
+            return "BASE PROTOCOL NOT FOLLOWED" if only_base(run) else "NOT CONFORMANT"
+        case 3 if not any(entry.expected for entry in run.unavailable):
+            return _INCONCLUSIVE
         case _:
-            return f"NO VERDICT: {counts}"
+            return "NO VERDICT" if run.interrupted is None else "INTERRUPTED, NO VERDICT"
 
 
 def _success(run: Run) -> str:
-    if any(result.expected is not None and (result.level == "MUST" or run.strict) for result in run.results):
+    excused = [result for result in run.results if result.expected is not None and group_of(result) != "BASE"]
+    if any(result.level == "MUST" or run.strict for result in excused):
         return "NO WORSE THAN THE BASELINE"
     if run.partial:
         return "PASSED, BUT NOT EVERY CHECK WAS CHOSEN"
-    left_out = run.effort == "quick" and any(result.skip == "effort" for result in run.results)
-    return "PASSED, BUT --effort quick LEAVES CHECKS OUT" if left_out else "CONFORMANT"
+    if run.effort == "quick" and any(result.skip == "effort" for result in run.results):
+        return "PASSED, BUT --effort quick LEAVES CHECKS OUT"
+    return _AS_SHOWN if run.profile == "live" else _CONFORMANT
 
 
-def _counts(run: Run) -> str:
-    expected = [result for result in run.results if result.expected is not None]
-    unverified = [result for result in run.of("unverified") if result.expected is None and result.level != "ADVICE"]
-    passed = run.of("pass")
-    of_musts = [result for result in passed if result.level == "MUST"]
-    outcomes = (
-        (run.of("error"), "check", "hit a fault of the suite"),
-        ([result for result in run.of("fail") if result.expected is None], "check", "failed"),
-        (unverified, "check", "could not be verified"),
-        ([result for result in run.of("warn") if result.expected is None], "recommendation", "not followed"),
-        (expected, "check", "did not pass as expected"),
-        (of_musts, "MUST check", "passed") if of_musts else (passed, "check", "passed"),
-        (run.of("advice"), "piece", "of advice not taken"),
-    )
+def _scope(run: Run, left_out: Iterable[LeftOut]) -> list[str]:
+    """Return what a verdict covers: the profile, the transports and the eras, and which eras it leaves out and why."""
+    clients: list[Mapping[str, Any]] = run.target.get("clients", [])
+    how = f"{run.profile} profile" if not clients else "one-shot" if clients[0].get("oneShot") else "through its driver"
+    eras: dict[str, list[str]] = {}
+    for transport, name in _TRANSPORTS.items():
+        spoken = [cell.era for cell in run.cells if cell.transport == transport]
+        if spoken:
+            eras.setdefault(" and ".join(sorted(spoken, reverse=True)), []).append(name)
+    if len(eras) == 1:
+        ((both, transports),) = eras.items()
+        covered = [" and ".join(transports), both]
+    else:
+        covered = [f"{' and '.join(names)} {both}" for both, names in eras.items()]
+    without: dict[str, list[LeftOut]] = {}
+    for entry in left_out:
+        without.setdefault("not offered" if entry.chosen else "not chosen", []).append(entry)
+    judged = {cell.era for cell in run.cells}
+    for why, entries in without.items():
+        whole = [era for era in ERAS if era not in judged and any(entry.cell.era == era for entry in entries)]
+        some = [entry.cell for entry in entries if entry.cell.era in judged]
+        names = [*whole, *(f"{cell.era} over {_TRANSPORTS[cell.transport]}" for cell in some)]
+        covered.append(f"{' and '.join(names)} {why}")
+    return [*(["--strict"] if run.strict else []), how, *(covered or ["nothing was run"])]
+
+
+def _binding(run: Run) -> Binding:
+    by_check: dict[str, list[Result]] = {}
+    for result in run.results:
+        if group_of(result) == ("BASE" if only_base(run) else "MUST") and result.level == "MUST":
+            by_check.setdefault(result.check, []).append(result)
+    counts, why = Counter[str](), Counter[str]()
+    for results in by_check.values():
+        statuses = {result.status for result in results if result.expected is None}
+        reasons = [_UNREACHED[result.skip] for result in results if result.skip in _UNREACHED]
+        if "error" in statuses:
+            why["hit a fault of the suite"] += 1
+        elif "fail" in statuses:
+            counts["failed"] += 1
+            failed = [result for result in results if result.status == "fail" and result.expected is None]
+            counts["consequences"] += all(result.consequence_of is not None for result in failed)
+        elif "unverified" in statuses:
+            why["could not be verified"] += 1
+        elif any(result.expected is not None for result in results):
+            counts["expected"] += 1
+        elif statuses & {"pass", "info"}:
+            counts["shown"] += 1
+        elif reasons:
+            why[reasons[0]] += 1
+    names = ("shown", "failed", "consequences", "expected")
+    return Binding(**{name: counts[name] for name in names}, not_shown=dict(why.most_common()))
+
+
+def _counts(run: Run, binding: Binding) -> str:
+    """Return what was counted: of each check, its worst result in any cell."""
+    own = [result for result in run.results if group_of(result) != "BASE" or only_base(run)]
+    base = [] if only_base(run) else [result for result in run.results if group_of(result) == "BASE"]
+
+    def count(results: Iterable[Result], thing: str, outcome: str) -> None:
+        if found := len({result.check for result in results}):
+            parts.append(f"{number_of(found, thing)} {outcome}")
+
+    def unexpected(*statuses: Status) -> list[Result]:
+        return [result for result in own if result.status in statuses and result.expected is None]
+
     parts: list[str] = []
-    counted: set[str] = set()
-    for results, thing, outcome in outcomes:
-        checks = {result.check for result in results} - counted
-        counted |= checks
-        if checks:
-            parts.append(f"{number_of(len(checks), thing)} {outcome}")
-    return f"{', '.join(parts)}, in {number_of(len(run.cells), 'cell')}" if parts else ""
+    count(run.of("error"), "check", "hit a fault of the suite")
+    kind = "base-protocol check" if only_base(run) else "MUST check"
+    if binding.failed:
+        following = (
+            f", {binding.consequences} of them probably in consequence of others" if binding.consequences else ""
+        )
+        parts.append(f"{number_of(binding.failed, kind)} failed{following}")
+    if binding.total:
+        why = ", ".join(f"{number} {reason}" for reason, number in binding.not_shown.items())
+        parts.append(f"{binding.shown if binding.failed else number_of(binding.shown, kind)} shown")
+        parts.append(f"{sum(binding.not_shown.values())} not shown{f' ({why})' if why else ''}")
+    else:
+        count(unexpected("pass"), "check", "passed")
+    count(unexpected("warn"), "recommendation", "not followed")
+    if run.strict:
+        count((r for r in unexpected("unverified") if r.level == "SHOULD"), "recommendation", "could not be verified")
+    count((result for result in own if result.expected is not None), "check", "did not pass as expected")
+    count(unexpected("advice"), "piece", "of advice not taken")
+    broken = [result for result in base if result.status == "fail" and result.expected is None]
+    count(broken, "base-protocol check", "failed, which does not count")
+    failed = {result.check for result in broken}
+    warned = (r for r in base if r.status == "warn" and r.expected is None and r.check not in failed)
+    count(warned, "base-protocol recommendation", "not followed, which does not count")
+    return ", ".join(parts) or "no check applies"
+
+
+def _next(run: Run, word: str, missing: Iterable[LeftOut]) -> Iterator[str]:
+    """Yield what to do about a verdict that is not a good one, a sentence each."""
+    if run.interrupted is not None:
+        yield "Run it again: --effort quick, or --only with some checks, takes less time."
+        return
+    for result in run.of("error")[:1]:
+        yield f"Please report this fault of the suite, with what wire/{result.cell.name}.jsonl has for {result.check}."
+    yield from _next_of_missing(run, missing)
+    if word == _INCONCLUSIVE:
+        yield from _next_of_unverified(run)
+    first = next(iter(problems_of(run)), None)
+    if first is not None and first.consequences and word != _INCONCLUSIVE:
+        follow = number_of(len(first.consequences), "other check")
+        yield f"Begin with {first.check}: {follow} probably did not pass because of it."
+    if word == _STALE:
+        yield "Take these entries off the baseline, or give them a later day."
+
+
+def _next_of_missing(run: Run, missing: Iterable[LeftOut]) -> Iterator[str]:
+    by_reason: dict[str, list[Cell]] = {}
+    for entry in missing:
+        by_reason.setdefault(entry.reason, []).append(entry.cell)
+    for reason, cells in by_reason.items():
+        logs = ", ".join(f"wire/{cell.name}.jsonl" for cell in cells)
+        yield f"{', '.join(cell.name for cell in cells)}: {reason}. What was sent and answered: {logs}."
+    broken = {cell.era for cells in by_reason.values() for cell in cells}
+    for era in ERAS if broken else ():
+        if era not in broken and any(cell.era == era for cell in run.cells):
+            yield f"To judge {era} alone, which the verdict then says: --era {era}."
+
+
+def _next_of_unverified(run: Run) -> Iterator[str]:
+    messages: dict[str, set[str]] = {}
+    for result in run.of("unverified"):
+        if group_of(result) == "MUST":
+            messages.setdefault(result.message, set()).add(result.check)
+    for message, checks in sorted(messages.items(), key=lambda entry: -len(entry[1]))[:_REASONS]:
+        yield f"{number_of(len(checks), 'check')}: {message}"
+    yield (
+        "Give the server tools that searches can find and that stay as they are, or have it serve the catalogs of"
+        " the suite, without --profile live: tools-search-conformance docs suite."
+    )

@@ -124,7 +124,12 @@ def baseline_for(document: Mapping[str, Any]) -> str:
     """Return as YAML the entries that would expect the failures of a `report.json`, with reasons still to be given."""
     open_in: dict[str, list[Mapping[str, Any]]] = {}
     for result in document["results"]:
-        if result["status"] in _EXPECTABLE and result["level"] != "ADVICE" and "expected" not in result:
+        if (
+            result["status"] in _EXPECTABLE
+            and result["level"] != "ADVICE"
+            and not result["base"]
+            and "expected" not in result
+        ):
             open_in.setdefault(result["check"], []).append(result)
     expires = datetime.fromisoformat(document["started"]).date() + _GRACE
     entries = [

@@ -1,12 +1,12 @@
-"""Judging one check in one cell: the workbench that its body works with, and the result that its outcome becomes."""
+"""Judging one check in one cell: the workbench of its body, and the result of its outcome."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar, cast
 
 import anyio
 
@@ -25,6 +25,7 @@ from tools_search_conformance.model import (
     VerdictError,
     ViolationError,
 )
+from tools_search_conformance.run.causes import ENDED, GONE, named
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.wire.connection import RefusedError
 from tools_search_conformance.wire.display import cut_within, memory
@@ -38,15 +39,20 @@ _DECISIVE_BYTES: Final = 256 * 1024
 _CHECK_SECONDS: Final[dict[Effort, float]] = {"quick": 30, "default": 60, "deep": 600}
 _USUAL_MILLISECONDS: Final = 50
 _LONGEST_EXTENSION: Final = 6
+_LISTINGS: Final = 10
+_LISTINGS_SECONDS: Final = 600.0
 _BROKEN: Final[Mapping[Level, Status]] = {"MUST": "fail", "SHOULD": "warn", "ADVICE": "advice"}
+_MAX_SILENCES: Final = 3
+"""Requests of one method without an answer, after which an answer to it is hardly waited for."""
+_MAX_SILENCES_IN_ALL: Final = 12
+_MAX_FAILED_STARTS: Final = 2
 
-_SILENCES: Final = 3
-_SILENCES_IN_ALL: Final = 12
-_FAILED_STARTS: Final = 2
+Case = TypeVar("Case")
+Found = TypeVar("Found")
 
 
 class Timeouts:
-    """How long a silent target is waited for: long at first, then a tenth or a fiftieth, and in the end not at all.
+    """How long to wait for a silent target: long at first, then a tenth or a fiftieth, and in the end not at all.
 
     One cell's connections to its target share it.
     """
@@ -64,16 +70,16 @@ class Timeouts:
 
     def for_request(self, method: str) -> float:
         """Return how many seconds an answer may take: few for a method that is never answered."""
-        if self._silences[method] >= _SILENCES:
+        if self._silences[method] >= _MAX_SILENCES:
             return self._seconds / 50
-        return self._seconds / (10 if self._silences_in_all >= _SILENCES_IN_ALL else 1)
+        return self._seconds / (10 if self._silences_in_all >= _MAX_SILENCES_IN_ALL else 1)
 
     def for_start(self) -> float:
         """Return how many seconds a start may take: few for a target that failed to start twice before."""
-        return self._start_seconds / (10 if self._failed_starts >= _FAILED_STARTS else 1)
+        return self._start_seconds / (10 if self._failed_starts >= _MAX_FAILED_STARTS else 1)
 
     def answered(self, method: str) -> None:
-        """Note that a request was answered."""
+        """Note that a request was answered; where that was the first one of a connection, a start succeeded."""
         self._silences[method] = 0
         self._failed_starts_in_a_row = 0
 
@@ -82,15 +88,11 @@ class Timeouts:
         self._silences[method] += 1
         self._silences_in_all += 1
 
-    def started(self) -> None:
-        """Note that a start succeeded, or was at least answered."""
-        self._failed_starts_in_a_row = 0
-
     def start_failed(self, reason: str) -> None:
-        """Note that a start failed; after two in a row, with nothing answered in between, there is no third."""
+        """Note that a start failed; after two in a row, with nothing answered in between, it is not started again."""
         self._failed_starts_in_a_row += 1
         self._failed_starts += 1
-        if self._failed_starts_in_a_row >= _FAILED_STARTS:
+        if self._failed_starts_in_a_row >= _MAX_FAILED_STARTS:
             self.gone = f"it failed to start twice in a row and is not started again: {reason}"
 
 
@@ -108,64 +110,75 @@ class Workbench:
         """Whose catalog the target serves."""
         return self.options.effective_profile
 
-    def expect(self, condition: bool, exchange: Exchange, message: str, *, case: str | None = None) -> None:
-        """Test one expectation against an exchange. A check that tests none cannot pass.
+    @property
+    def listing_seconds(self) -> float:
+        """How long a whole listing was seen to take, where checks list."""
+        return 0
 
-        Raises:
-            ViolationError: It does not hold.
+    async def perform(self, body: Callable[[], Awaitable[None]]) -> None:
+        """Run the body of a check."""
+        await body()
+
+    async def each(self, cases: Iterable[Case], act: Callable[[Case], Awaitable[Found]]) -> list[Found]:
+        """Return what `act` brings for each case, in their order; it raises what the first one that fails does.
+
+        No case may depend on another: several may be under way at a time.
+        """
+        return [await act(case) for case in cases]
+
+    def expect(self, condition: bool, exchange: Exchange, message: str, *, case: str | None = None) -> None:
+        """Test one expectation against an exchange, with a `ViolationError` where it does not hold.
+
+        A check that tests none cannot pass.
         """
         if exchange.replied:
             self.recorder.judged.append(exchange.number)
         if not condition:
             raise ViolationError(message, exchange, case)
 
-    def require(self, condition: bool, message: str, exchange: Exchange | None = None) -> None:
-        """Go on only where the rule can be exercised.
+    def require(
+        self, condition: bool, message: str, exchange: Exchange | None = None, *, consequence_of: str | None = None
+    ) -> None:
+        """Go on only where the rule can be exercised, with an `UnverifiableError` where it cannot.
 
-        Raises:
-            UnverifiableError: It cannot.
+        The rule of another check names the cause, where that one failed in this cell.
         """
         if not condition:
-            raise UnverifiableError(message, exchange)
+            raise UnverifiableError(message, exchange, consequence_of=consequence_of)
 
     def require_result(self, exchange: Exchange, what: str) -> None:
-        """Go on only where a request that the check builds upon brought a result.
-
-        Raises:
-            UnverifiableError: It did not.
-        """
+        """Go on only where a request that the check builds upon brought a result."""
         self.require(exchange.result is not None, f"{what} got {exchange.describe()}", exchange)
 
     def applies(self, condition: bool, message: str) -> None:
-        """Go on only where the target has the optional part that the rule is about.
-
-        Raises:
-            InapplicableError: It does not.
-        """
+        """Go on only where the target has the optional part that the rule is about, or raise `InapplicableError`."""
         if not condition:
             raise InapplicableError(message)
 
 
-def check_seconds(effort: Effort, milliseconds: float) -> float:
-    """Return how long a check may take where the target answers within so many milliseconds on the average.
+def check_seconds(effort: Effort, milliseconds: float, listing_seconds: float = 0) -> float:
+    """Return how long a check may take where the target answers within so many milliseconds on average.
 
-    Slow is not wrong, so that a slow target gets more time, up to six times as much.
+    Slow is not wrong, so that a slow target gets more time, up to six times as much, and one whose whole listing takes
+    long the time for ten of them, up to ten minutes.
     """
-    return _CHECK_SECONDS[effort] * min(max(1, milliseconds / _USUAL_MILLISECONDS), _LONGEST_EXTENSION)
+    usual = _CHECK_SECONDS[effort] * min(max(1, milliseconds / _USUAL_MILLISECONDS), _LONGEST_EXTENSION)
+    return usual + min(_LISTINGS * listing_seconds, _LISTINGS_SECONDS)
 
 
 async def run_check(check: Check, bench: Workbench, *, deadline: float) -> Result:
     """Run one check in one cell, until the monotonic `deadline` at most. Every outcome becomes a result."""
     recorder = bench.recorder
-    if (reason := _inapplicable(check, bench)) is not None:
-        skip, why = reason
-        return Result(check=check.id, level=check.level, cell=bench.cell, status="skip", skip=skip, message=why)
+    if (skipped := _skipped(check, bench)) is not None:
+        return skipped
     recorder.begin(check.id)
     began = time.monotonic()
-    status, verdict = await _outcome(check, bench, deadline - began)
-    if recorder.deaths and status in {"pass", "unverified", "skip"}:
+    verdict = await _verdict(check, bench, deadline - began)
+    if recorder.deaths and (verdict is None or isinstance(verdict, UnverifiableError | InapplicableError)):
         ended, exchange = recorder.deaths[0]
-        verdict = ViolationError(f"the target ended in the middle of this check: {ended}", exchange)
+        verdict = ViolationError(f"{ENDED}: {ended}", exchange)
+    status: Status = verdict.status if verdict else "pass"
+    if isinstance(verdict, ViolationError):
         status = _BROKEN[check.level]
     return Result(
         check=check.id,
@@ -174,54 +187,73 @@ async def run_check(check: Check, bench: Workbench, *, deadline: float) -> Resul
         status=status,
         message=cut_within(verdict.message, _MESSAGE_CHARACTERS) if verdict else "",
         skip=verdict.kind if isinstance(verdict, InapplicableError) else None,
-        evidence=_evidence(recorder, status, verdict),
+        consequence_of=named(check.id, verdict.consequence_of) if verdict and verdict.consequence_of else None,
+        evidence=_evidence(recorder, verdict),
         milliseconds=round((time.monotonic() - began) * 1000, 1),
     )
 
 
-async def _outcome(check: Check, bench: Workbench, left: float) -> tuple[Status, VerdictError | None]:
-    seconds = min(check_seconds(bench.options.effort, bench.recorder.milliseconds), max(0, left))
+def not_run(check: Check, bench: Workbench, why: str, *, consequence_of: str) -> Result:
+    """Return the result of a check that has nothing to judge, unless it does not apply in the cell anyway."""
+    unverified = Result(
+        check=check.id,
+        level=check.level,
+        cell=bench.cell,
+        status="unverified",
+        message=why,
+        consequence_of=named(check.id, consequence_of),
+    )
+    return _skipped(check, bench) or unverified
+
+
+def _skipped(check: Check, bench: Workbench) -> Result | None:
+    if (reason := _inapplicable(check, bench)) is None:
+        return None
+    skip, why = reason
+    return Result(check=check.id, level=check.level, cell=bench.cell, status="skip", skip=skip, message=why)
+
+
+async def _verdict(check: Check, bench: Workbench, left: float) -> VerdictError | None:
+    """Run the body of a check and return what ended it early, or `None` where it passed."""
+    usual = check_seconds(bench.options.effort, bench.recorder.milliseconds, bench.listing_seconds)
+    seconds = min(usual, max(0, left))
     try:
         with anyio.fail_after(seconds):
-            await check.run(bench)
-    except ViolationError as verdict:
-        return _BROKEN[check.level], verdict
-    except UnverifiableError as verdict:
-        return "unverified", verdict
-    except InapplicableError as verdict:
-        return "skip", verdict
-    except TimeoutError:
-        return "unverified", UnverifiableError(f"not finished within {seconds:.0f} s")
-    except (RefusedError, TargetError) as error:
-        return "unverified", UnverifiableError(f"the target could not be reached again: {error}")
-    except Exception as error:  # a fault of the suite is a result of one check, and not the end of the run
-        return "error", VerdictError(f"the suite failed: {type(error).__name__}: {error}")
+            await bench.perform(lambda: check.run(bench))
+    except Exception as raised:  # a fault of the suite is a result of one check, and not the end of the run
+        error = raised
+        while isinstance(error, ExceptionGroup):  # it left a task group
+            error = cast("ExceptionGroup[Exception]", error).exceptions[0]
+        if isinstance(error, VerdictError):
+            return error
+        if isinstance(error, TimeoutError):
+            return UnverifiableError(f"not finished within {seconds:.0f} s")
+        if isinstance(error, RefusedError | TargetError):
+            return UnverifiableError(f"{GONE}: {error}")
+        return VerdictError(f"the suite failed: {type(error).__name__}: {error}")
     if not bench.recorder.judged:
-        return "error", VerdictError("vacuous: the check passed without testing anything")
-    return "pass", None
+        return UnverifiableError("nothing that the target answered could be tested")
+    return None
 
 
-def _evidence(recorder: Recorder, status: Status, verdict: VerdictError | None) -> Evidence:
+def _evidence(recorder: Recorder, verdict: VerdictError | None) -> Evidence:
     decisive = (verdict.exchange if verdict else None) or recorder.last
     if decisive is not None and memory([decisive.sent, decisive.answer.message]) > _DECISIVE_BYTES:
         decisive = decisive.in_brief()
-    requests: tuple[Exchange, ...] = ()
-    if verdict is not None and verdict.exchange is not None and status in _BROKEN.values():
-        requests = verdict.steps or recorder.leading_to(verdict.exchange)
+    requests: list[Exchange] = []
+    if isinstance(verdict, ViolationError) and verdict.exchange is not None:
+        for exchange in verdict.steps or recorder.leading_to(verdict.exchange):
+            # The answer is cut where it is very large; the request is whole, so that it can be sent again.
+            large = memory(exchange.answer.message) > _DECISIVE_BYTES
+            requests.append(replace(exchange.in_brief(), sent=exchange.sent) if large else exchange)
     return Evidence(
         observations=len(recorder.judged),
         exchanges=tuple(sorted({*recorder.judged, *recorder.taken})),
-        decisive=None if status == "pass" else decisive,
+        decisive=decisive if verdict else None,
         case=cut_within(verdict.case, _CASE_CHARACTERS) if verdict and verdict.case is not None else None,
-        requests=tuple(map(_repeatable, requests)),
+        requests=tuple(requests),
         catalog=verdict.catalog if verdict else None,
     )
-
-
-def _repeatable(exchange: Exchange) -> Exchange:
-    """Return an exchange whose answer is cut where it is very large, and whose request is whole."""
-    large = memory(exchange.answer.message) > _DECISIVE_BYTES
-    return replace(exchange.in_brief(), sent=exchange.sent) if large else exchange
 
 
 def _inapplicable(check: Check, bench: Workbench) -> tuple[SkipReason, str] | None:

@@ -28,7 +28,7 @@ class Options:
     seed: int = 0
     timeout: float = 10
     """Seconds for one request, or for one operation of a driver."""
-    start_timeout: float = 20
+    start_timeout: float = 60
     """Seconds for a start."""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     cwd: str | None = None
@@ -43,6 +43,8 @@ class Options:
     http_argv: tuple[str, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     allow_remote: bool = False
+    ca_file: str | None = None
+    """File of certificate authorities to trust, besides the usual ones."""
     profile: Profile | None = None
     """`None` is `live` for a `url`, and `fixture` for a server that is started here."""
     fixture_features: frozenset[FixtureFeature] = frozenset()

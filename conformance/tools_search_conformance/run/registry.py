@@ -1,4 +1,4 @@
-"""Declaring checks, finding them by id, and choosing which of them a run consists of, in which cells.
+"""Declaring checks, finding them by id, and selecting those of a run, with their cells.
 
 A check's id is made of the name of its function: `pages_disjoint` among the checks of servers is
 `tools-search-server-pages-disjoint`. Of the criteria by which checks are chosen, patterns of one kind are alternatives,
@@ -11,22 +11,13 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypedDict, TypeVar, Unpack
 
-from tools_search_spec import advice, requirements, retired
+from tools_search_spec import Advice, Requirement, requirements, retired
 
-from tools_search_conformance.model import (
-    CELLS,
-    Cell,
-    Check,
-    DriverFeature,
-    Effort,
-    FixtureFeature,
-    Level,
-    Profile,
-)
-from tools_search_conformance.run.rows import rows_of
-from tools_search_conformance.wire.eras import ERAS, Era, TransportName
+from tools_search_conformance.model import CELLS, Cell, Check, DriverFeature, Effort, FixtureFeature, Level, Profile
+from tools_search_conformance.run.rows import Row, rows_of
+from tools_search_conformance.wire.eras import Era, TransportName
 
 _NOT_PASSED: Final = frozenset({"fail", "warn", "unverified", "error"})
 
@@ -71,6 +62,18 @@ class Selection:
         return [check for check in self.checks if (check.id, cell.name) in self.pairs]
 
 
+class Applicability(TypedDict, total=False):
+    """How binding a check is, and where it applies; what is not given is as in `Check`."""
+
+    level: Level
+    eras: tuple[Era, ...]
+    transports: tuple[TransportName, ...]
+    profiles: tuple[Profile, ...]
+    efforts: tuple[Effort, ...]
+    fixture_feature: FixtureFeature
+    driver_feature: DriverFeature
+
+
 class Registry(Generic[BenchT]):
     """The checks of one party, servers or clients, in the order of their declaration."""
 
@@ -85,78 +88,50 @@ class Registry(Generic[BenchT]):
         return tuple(self._checks.values())
 
     def check(
-        self,
-        *,
-        title: str,
-        sends: str,
-        passes: str,
-        level: Level = "MUST",
-        eras: tuple[Era, ...] = ERAS,
-        transports: tuple[TransportName, ...] = ("stdio", "http"),
-        profiles: tuple[Profile, ...] | None = None,
-        efforts: tuple[Effort, ...] = ("quick", "default", "deep"),
-        fixture_feature: FixtureFeature | None = None,
-        driver_feature: DriverFeature | None = None,
+        self, *, title: str, sends: str, passes: str, **applicability: Unpack[Applicability]
     ) -> Callable[[Callable[[BenchT], Awaitable[None]]], Check]:
         """Declare the decorated function as the check of its name; one that needs a fixture feature is for fixtures.
 
-        An underscore at the end of a name, which keeps it apart from a word of Python, is no part of the id.
+        An underscore at the end of a name, which keeps it apart from a keyword, is dropped.
 
         Raises:
-            ValueError: There is a check of that name already, or the name makes no id.
+            ValueError: There is a check of that name already, or the name is not valid.
         """
 
         def declare(body: Callable[[BenchT], Awaitable[None]]) -> Check:
             name: str = getattr(body, "__name__", repr(body))
             if not name.isidentifier() or name != name.lower() or name.startswith("_"):
-                raise ValueError(f"{name!r} makes no id of a check: name its function as in `pages_disjoint`")
-            declared = Check(
-                id=self._prefix + name.rstrip("_").replace("_", "-"),
-                title=title,
-                sends=sends,
-                passes=passes,
-                run=body,
-                level=level,
-                eras=eras,
-                transports=transports,
-                profiles=profiles or (("fixture",) if fixture_feature else self._profiles),
-                efforts=efforts,
-                fixture_feature=fixture_feature,
-                driver_feature=driver_feature,
-            )
-            if declared.id in self._checks:
-                raise ValueError(f"two checks with the id {declared.id}")
-            self._checks[declared.id] = declared
-            return declared
+                raise ValueError(f"{name!r} is not a valid name of a check: name its function as in `pages_disjoint`")
+            applicability.setdefault("profiles", ("fixture",) if "fixture_feature" in applicability else self._profiles)
+            id_ = self._prefix + name.rstrip("_").replace("_", "-")
+            if id_ in self._checks:
+                raise ValueError(f"two checks with the id {id_}")
+            self._checks[id_] = Check(id=id_, title=title, sends=sends, passes=passes, run=body, **applicability)
+            return self._checks[id_]
 
         return declare
 
     def select(self, patterns: Sequence[str] = ()) -> Selection:
-        """Return the checks whose id, with or without its prefix, matches one of the glob `patterns`; all for none.
-
-        Raises:
-            UnknownCheckError: A pattern matches nothing.
-        """
+        """Return the checks whose id, with or without its prefix, matches one of the glob `patterns`; all for none."""
         return self.choose(Criteria(checks=patterns))
 
     def choose(self, criteria: Criteria) -> Selection:
-        """Return the checks that meet all of `criteria`.
-
-        Raises:
-            UnknownCheckError: A pattern matches nothing, or nothing meets all criteria.
-        """
+        """Return the checks that meet all of `criteria`; `UnknownCheckError` says that there are none."""
         every = self.all
         ids = {check.id for check in choose_checks(criteria.checks, every)}
-        if criteria.requirements or criteria.sections:
-            by_row = _check_ids_by_row(every)
-            if criteria.requirements:
-                ids &= _match("requirement", criteria.requirements, by_row)
-            if criteria.sections:
-                anchors = [f"#{name.removeprefix('#')}" for name in criteria.sections]
-                ids &= _match("section", anchors, _check_ids_by_section(by_row))
+        if criteria.requirements:
+            ids &= _match("requirement", criteria.requirements, _ids_by(every, lambda row: row.id))
+        if criteria.sections:
+            anchors = [f"#{name.removeprefix('#')}" for name in criteria.sections]
+            ids &= _match("section", anchors, _ids_by(every, _section))
         if criteria.levels:
             ids &= {check.id for check in every if check.level in criteria.levels}
-        pairs = {(check, cell) for check in ids for cell in _match("cell", criteria.cells or ["*"], _cells_by_name())}
+        cells: dict[str, set[str]] = {}
+        for cell in CELLS:
+            for whole in (cell.name, cell.era):
+                for end in range(1, len(whole) + 1):
+                    cells.setdefault(whole[:end], set()).add(cell.name)
+        pairs = {(check, cell) for check in ids for cell in _match("cell", criteria.cells or ["*"], cells)}
         if criteria.reports:
             results = [result for report in criteria.reports for result in report["results"]]
             not_passed = {(r["check"], r["cell"]) for r in results if r["status"] in _NOT_PASSED}
@@ -187,6 +162,22 @@ def choose_checks(patterns: Sequence[str], every: Sequence[Check]) -> tuple[Chec
     return tuple(check for check in every if check.id in chosen)
 
 
+def _ids_by(every: Sequence[Check], name_of: Callable[[Row], str]) -> dict[str, set[str]]:
+    """Return the ids of checks by a name of the rows that they decide, such as their section."""
+    ids: dict[str, set[str]] = {}
+    for check in every:
+        for row in rows_of(check.id):
+            ids.setdefault(name_of(row), set()).add(check.id)
+    ids.pop("", None)
+    return ids
+
+
+def _section(row: Row) -> str:
+    if isinstance(row, Advice):
+        return f"#{row.place.partition('#')[2]}"
+    return row.section if isinstance(row, Requirement) else ""
+
+
 def _match(kind: str, patterns: Sequence[str], names: Mapping[str, Collection[str]]) -> set[str]:
     """Return the values of the names that match one of the patterns, each of which must match a name."""
     found: set[str] = set()
@@ -196,33 +187,6 @@ def _match(kind: str, patterns: Sequence[str], names: Mapping[str, Collection[st
             raise UnknownCheckError(f"{pattern!r} matches no {kind}{_hint(kind, pattern, names)}")
         found.update(*(names[name] for name in matched))
     return found
-
-
-def _check_ids_by_row(every: Sequence[Check]) -> dict[str, set[str]]:
-    ids: dict[str, set[str]] = {}
-    for check in every:
-        for row in rows_of(check.id):
-            ids.setdefault(row.id, set()).add(check.id)
-    return ids
-
-
-def _check_ids_by_section(by_row: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    ids: dict[str, set[str]] = {}
-    of_guides = ((row.id, f"#{row.place.partition('#')[2]}") for row in advice())
-    for row, section in (*((row.id, row.section) for row in requirements()), *of_guides):
-        if row in by_row:
-            ids.setdefault(section, set()).update(by_row[row])
-    return ids
-
-
-def _cells_by_name() -> dict[str, set[str]]:
-    """Return each cell by its name, by its era, and by every beginning of these."""
-    names: dict[str, set[str]] = {}
-    for cell in CELLS:
-        for whole in (cell.name, cell.era):
-            for end in range(1, len(whole) + 1):
-                names.setdefault(whole[:end], set()).add(cell.name)
-    return names
 
 
 def _hint(kind: str, pattern: str, names: Mapping[str, Collection[str]]) -> str:

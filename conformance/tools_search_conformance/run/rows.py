@@ -33,6 +33,19 @@ def rows_of(check: str) -> list[Row]:
     return _rows_by_check().get(check, [])
 
 
+@cache
+def place_in_order(check: str) -> int:
+    """Return the place of the first row of the check with this id among all rows, the draft's first."""
+    rows = every_row()
+    return min((rows.index(row) for row in rows_of(check)), default=len(rows))
+
+
+def is_base(check: str) -> bool:
+    """Return whether the check with this id decides rules of the base protocol only, and none of the extension."""
+    rows = rows_of(check)
+    return bool(rows) and all(isinstance(row, BaseRule) for row in rows)
+
+
 def place_of(row: Row) -> str:
     """Return the place of a row: in the draft, a guide, or the newest revision of the base protocol that has it."""
     match row:

@@ -1,20 +1,21 @@
-"""The frame of a run over servers or a client: findings that are kept whole, signals, the baseline, and the reports."""
+"""The frame of a run over servers or a client: its findings, signals, the baseline, and the reports."""
 
 from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
 
-from tools_search_conformance.model import Cell, Result, Run, UnavailableCell
+from tools_search_conformance.model import CELLS, Cell, Result, Run, UnavailableCell
 from tools_search_conformance.report.files import write_reports
 from tools_search_conformance.run.baseline import settle
+from tools_search_conformance.run.causes import with_causes
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.wire.process import TargetError
 
@@ -35,19 +36,8 @@ class Findings:
     unavailable: list[UnavailableCell] = field(default_factory=list[UnavailableCell])
     results: list[Result] = field(default_factory=list[Result])
 
-    def merge(self, parts: Iterable[Findings]) -> None:
-        """Add the findings about several targets, one after the other."""
-        for part in parts:
-            self.cells += part.cells
-            self.unavailable += part.unavailable
-            self.results += part.results
-
     def require_cells(self) -> None:
-        """Go on only where a cell could be run.
-
-        Raises:
-            TargetError: None could; the message is one sentence for the target's author.
-        """
+        """Raise a `TargetError`, one sentence for the target's author, if no cell could be run."""
         if not self.cells:
             cells: dict[str, list[str]] = {}
             for entry in self.unavailable:
@@ -57,7 +47,7 @@ class Findings:
 
 
 async def conduct(options: Options, judge: Callable[[TaskGroup, Findings], Awaitable[None]]) -> Run:
-    """Have `judge` fill the findings until it is done or a signal asks for an end; write the reports, return the run.
+    """Have `judge` fill the findings until it finishes or a signal arrives; write the reports, return the run.
 
     Tasks that it starts in the group are cancelled after it.
 
@@ -76,7 +66,7 @@ async def conduct(options: Options, judge: Callable[[TaskGroup, Findings], Await
             except TargetError as error:
                 failure = error  # raised outside the group, which would wrap it
         tasks.cancel_scope.cancel()
-    if failure is not None:
+    if failure is not None and not found.unavailable:
         raise failure
     run = Run(
         target=found.target,
@@ -87,14 +77,18 @@ async def conduct(options: Options, judge: Callable[[TaskGroup, Findings], Await
         seconds=round(time.monotonic() - began, 2),
         checks=options.selection.checks,
         cells=tuple(found.cells),
-        unavailable=tuple(found.unavailable),
-        results=tuple(found.results),
+        # An era that is refused is left out of a verdict on the others, and where there are none it is missing.
+        unavailable=tuple(replace(entry, expected=entry.expected or not found.cells) for entry in found.unavailable),
+        results=with_causes(found.results),
+        asked=tuple(cell for cell in CELLS if cell.era in options.eras and options.selection.wanted(cell)),
         partial=options.selection.partial,
         strict=options.strict,
         interrupted=signals[0] if signals else None,
     )
     run = settle(run, options.baseline, datetime.now(UTC).date())
     write_reports(run, options.out, sep=options.sep)
+    if failure is not None:
+        raise failure  # and the reports of an earlier run are not taken for those of this one
     return run
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
-from typing import Any, Final, TypeVar
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
 
 import anyio
+from tools_search_spec import METHOD
 
 from tools_search_conformance.model import (
     SERVER_PREFIX,
@@ -16,30 +18,43 @@ from tools_search_conformance.model import (
     VerdictError,
     ViolationError,
 )
-from tools_search_conformance.run.judging import Timeouts, Workbench
+from tools_search_conformance.run.judging import Case, Found, Timeouts, Workbench
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.run.registry import Registry
+from tools_search_conformance.run.rows import is_base
 from tools_search_conformance.target.pages import Listing, Page, SharedCases, read_page
-from tools_search_conformance.target.server import Opening, Params, Server
+from tools_search_conformance.target.server import ChangedError, Concurrency, Opening, Params, Server, busy_seconds
 from tools_search_conformance.target.target import Target
 from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary
-from tools_search_conformance.wire.codec import JsonObject
+from tools_search_conformance.wire.codec import JsonObject, as_array, as_object
 from tools_search_conformance.wire.connection import RefusedError
-from tools_search_conformance.wire.eras import DECLARED
+from tools_search_conformance.wire.eras import DECLARED, LEGACY, UNDECLARED
+from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Exchange, Recorder
 
 INVALID_PARAMS: Final = -32602
 MISSING_CAPABILITY: Final = -32021
 
-Found = TypeVar("Found")
-Case = TypeVar("Case")
-
 _ROUNDS: Final = 3
+_LOOK_SECONDS: Final = 0.05
+_WATCHED_SECONDS: Final = 5.0
 _ENOUGH_PAGES: Final = 60
+_MAX_BYTES_SHARED: Final = 16 * 1024 * 1024
+"""How much memory answers may take for those of earlier checks to be kept."""
+_JUDGES_OF_STATE: Final = frozenset(
+    {"any-sequence", "declaration-per-request", "list-unchanged", "refusal-changes-nothing"}
+)
+_TOLD_APART: Final = 8
+"""How many outcomes of a cell are tried again on another connection."""
 
 
 class Bench(Workbench):
-    """One cell's workbench."""
+    """One cell's workbench.
+
+    A method that returns a query, a page or a listing raises `UnverifiableError` where the server cannot be brought to
+    what the method promises, and `InapplicableError` where the server lists too few tools for it. One that may start
+    another server raises `LeftOutError` where that is too much for a brief run.
+    """
 
     def __init__(
         self,
@@ -50,32 +65,192 @@ class Bench(Workbench):
         opening: Opening | None = None,
         *,
         timeouts: Timeouts | None = None,
+        concurrency: Concurrency | None = None,
         first_cell: bool = True,
     ) -> None:
         super().__init__(options, cell, recorder)
-        self.server = Server(options, cell, target, recorder, opening=opening, timeouts=timeouts)
+        self.server = Server(
+            options, cell, target, recorder, opening=opening, timeouts=timeouts, concurrency=concurrency
+        )
         self.first_cell = first_cell
         """Whether it is the first cell of a run."""
         self.shared = SharedCases()
-        self.first_search: tuple[bool, Exchange] | None = None
+        self.first_search: tuple[str | None, Exchange] | None = None
         """Whether the first search of all left the listing as it was, and the exchange that ended the listing after."""
+        self.early_death: tuple[str, Exchange] | None = None
+        """How the target ended by itself before any check, at its first search perhaps, and the exchange before it."""
+        self.has_served = False
+        """Whether a search has been answered by a result; served-where-advertised finds out."""
         self._target = target
         self._name_query: str | None = None
         self._query_with_matches: tuple[str, int] | None = None
         self._fixtures: dict[str, Bench] = {}
+        self._second: Bench | None = None
         self._control: tuple[Params, Exchange] | None = None
+        self._words: Vocabulary | None = None
+        self.faults_of_state: list[ViolationError] = []
+        """What checks have found that an earlier request was the cause of."""
+        self._told_apart = 0
+
+    @property
+    def listing_seconds(self) -> float:
+        """How long a whole listing was seen to take."""
+        return self.server.listing_seconds
+
+    async def perform(self, body: Callable[[], Awaitable[None]]) -> None:
+        """Run the body of a check, again where `tools/list` changed meanwhile.
+
+        What a check found counts only if the list is as it was when the check compared with it.
+        """
+        for _ in range(_ROUNDS):
+            basis = self.server.last_listing
+            try:
+                return await self._with_state_told_apart(body)
+            except ViolationError:
+                if (compared := self.server.last_listing) is None or await self.lists_steadily(compared):
+                    raise
+            except UnverifiableError:
+                # It may lack a tool that was there when the listing was asked for, long ago.
+                compared = self.server.last_listing
+                if compared is None or compared is not basis or await self._lists(compared):
+                    raise
+            self._forget_choices()
+        raise UnverifiableError(
+            "what tools/list returns changed each time that something was found; see list-unchanged"
+        )
+
+    async def _with_state_told_apart(self, body: Callable[[], Awaitable[None]]) -> None:
+        """Run the body of a check, and keep what it found for any-sequence where an earlier request is the cause."""
+        try:
+            await body()
+        except (ViolationError, UnverifiableError) as verdict:
+            fault = None if verdict in self.faults_of_state else await self._fault_of_state(verdict)
+            if fault is None:
+                raise
+            self.faults_of_state.append(fault)
+            self._forget_choices()
+            await self.server.aclose()  # so that the checks that follow meet a server that is as it was
+            message = f"{fault.message}; see any-sequence"
+            raise UnverifiableError(message, verdict.exchange, consequence_of="any-sequence") from verdict
+
+    async def _fault_of_state(self, verdict: VerdictError) -> ViolationError | None:
+        """Return the fault if the deciding search fails again on this connection, and does not on a new one.
+
+        A cursor may hold on one connection only, and answers that vary have no cause to be found.
+        """
+        exchange = verdict.exchange
+        if exchange is None or verdict.catalog is not None or not exchange.replied or not self._may_tell_state_apart():
+            return None  # the catalog is named where the connection was a new one
+        if exchange.sent["method"] != METHOD or "cursor" in exchange.params or busy_seconds(exchange) is not None:
+            return None
+        if exchange.error is None and (isinstance(verdict, UnverifiableError) or is_base(self.recorder.check)):
+            return None  # what the base protocol refuses may be served for what the SDK remembers: no search did that
+        self._told_apart += 1
+        try:
+            if _outcome(await self._send_again(exchange)) != _outcome(exchange):
+                return None
+            async with self.fresh(own_process=True) as other:
+                alone = await other._send_again(exchange)
+        except (VerdictError, RefusedError, TargetError):
+            return None
+        if not alone.replied or _outcome(alone) == _outcome(exchange):
+            return None
+        if isinstance(verdict, UnverifiableError) and alone.result is None:
+            return None
+        first = f"as the first search of another connection, the same one was answered by {alone.describe()}"
+        message = f"{verdict.message}; but {first}: an earlier request changed it"
+        fault = ViolationError(message, exchange, verdict.case)
+        fault.steps = tuple(self.recorder.leading_to(exchange))
+        return fault
+
+    def _may_tell_state_apart(self) -> bool:
+        wanted = {check.id.removeprefix(SERVER_PREFIX) for check in self.options.selection.wanted(self.cell)}
+        judges_state = self.recorder.check.removeprefix(SERVER_PREFIX) in _JUDGES_OF_STATE
+        return (
+            not judges_state and "any-sequence" in wanted and self.can_start("core") and self._told_apart < _TOLD_APART
+        )
+
+    async def _send_again(self, exchange: Exchange) -> Exchange:
+        connection = await self.server.connection()
+        number = exchange.sent["id"]
+        message = {**exchange.sent, "id": connection.next_id() if isinstance(number, int) else number}
+        return await connection.resend(message, exchange.headers, seconds=self.options.timeout)
+
+    async def lists_steadily(self, listing: Listing) -> bool:
+        """Return whether `listing` is what is listed now.
+
+        A live server is watched for some seconds, once and after each change: its list may come and go meanwhile.
+        """
+        until = time.monotonic() + (0 if self.profile == "fixture" or self.server.steady else _WATCHED_SECONDS)
+        while await self._lists(listing):
+            if time.monotonic() >= until:
+                self.server.steady = True
+                return True
+            await anyio.sleep(_LOOK_SECONDS)
+        return False
+
+    async def _lists(self, listing: Listing) -> bool:
+        try:
+            return (await self.server.listing()).same_as(listing)
+        except ChangedError:
+            return False
+        except (UnverifiableError, RefusedError, TargetError):
+            return True  # the fault that was found breaks the listing, too
+
+    def _forget_choices(self) -> None:
+        """Forget the queries and answers that suited another listing."""
+        self._name_query = self._query_with_matches = self.shared.walked_over = None
+        self.shared.walks.clear()
+        self.shared.answers.clear()
+
+    async def each(self, cases: Iterable[Case], act: Callable[[Case], Awaitable[Found]]) -> list[Found]:
+        """Act on the cases side by side where the server is slow and bears that: on as many as it has turns for.
+
+        What failed among others is tried again alone, and counts only if it fails then.
+        """
+        concurrency, waiting = self.server.concurrency, list(cases)
+        if concurrency.most == 1 or len(waiting) == 1:
+            return await super().each(waiting, act)
+        brought: dict[int, Found] = {}
+
+        async def attempt(place: int) -> None:
+            with suppress(VerdictError, RefusedError, TargetError):
+                brought[place] = await act(waiting[place])
+
+        async with anyio.create_task_group() as tasks:
+            for place in range(len(waiting)):
+                tasks.start_soon(attempt, place)
+        for place in (place for place in range(len(waiting)) if place not in brought):
+            with concurrency.one_by_one():
+                brought[place] = await act(waiting[place])
+        return [brought[place] for place in range(len(waiting))]
+
+    async def once(self, name: str, make: Callable[[], Awaitable[Found]]) -> Found:
+        """Return what `make` brings, asked for once in a cell: several checks judge the same answers.
+
+        It is asked for again where the list has changed since then, or where answers take much memory.
+        """
+        listing, answers = await self.server.known_listing(), self.shared.answers
+        if name not in answers or not (listing is answers[name][0] or listing.same_as(answers[name][0])):
+            if self.recorder.held > _MAX_BYTES_SHARED:
+                answers.clear()
+            answers[name] = listing, await make()
+        return answers[name][1]
 
     @asynccontextmanager
-    async def fresh(self, *, catalog: str = "core", capabilities: Params = DECLARED) -> AsyncGenerator[Bench]:
+    async def fresh(
+        self, *, catalog: str = "core", capabilities: Params = DECLARED, own_process: bool = False
+    ) -> AsyncGenerator[Bench]:
         """Give a bench like this one, on a new connection to a fixture serving `catalog`.
 
-        Raises:
-            LeftOutError: That takes another start, and the run is a brief one.
+        With `own_process` that is also over HTTP one that nobody has asked for anything, where the suite starts it and
+        the run is not a brief one.
         """
         self._require_start(catalog)
-        other = Bench(self.options, self.cell, self._target, self.recorder, timeouts=self.server.timeouts)
+        env = self._own_process(self.recorder.check) if own_process else {}
+        other = self._bench(Opening(catalog=catalog, capabilities=capabilities, env=env), self.server.timeouts)
         try:
-            await other.server.connect(catalog, capabilities)
+            await other.server.connection()
         except RefusedError as error:
             raise UnverifiableError(f"a second connection was refused: {error}", error.exchange) from error
         try:
@@ -86,19 +261,83 @@ class Bench(Workbench):
         finally:
             await other.aclose()
 
+    @asynccontextmanager
+    async def undeclaring(self) -> AsyncGenerator[Bench]:
+        """Give a bench like `fresh` with its own process, of a client that declares nothing, to each check."""
+        self._require_start("core")
+        opening = Opening(capabilities=UNDECLARED, env=self._own_process("undeclaring"))
+        other = self._fixtures.setdefault("undeclaring", self._bench(opening, self.server.timeouts))
+        try:
+            await other.server.connection()
+            yield other
+        except BaseException as error:
+            await self._fixtures.pop("undeclaring").aclose()
+            if isinstance(error, VerdictError):
+                error.catalog = error.catalog or "core"
+            if isinstance(error, RefusedError):
+                raise UnverifiableError(f"a second connection was refused: {error}", error.exchange) from error
+            raise
+
+    def _own_process(self, name: str) -> dict[str, str]:
+        """Return the environment of a process that is shared under this name only; on stdio each bench has its own."""
+        shared = self.cell.transport == "stdio" or self.options.effective_brief
+        return {} if shared else {"TOOLS_SEARCH_START": name}
+
+    @asynccontextmanager
+    async def another(self, *, unasked: Collection[str] = ()) -> AsyncGenerator[Bench]:
+        """Give a bench on another connection to the usual fixture, which nobody has asked for the methods `unasked`.
+
+        Checks of a fixture share it on stdio, where each connection is a start, until one of them ends early.
+        """
+        if self.cell.transport == "http" or self.profile != "fixture":
+            async with self.fresh() as other:
+                yield other
+            return
+        self._require_start("core")
+        if self._second is not None and not self._second.server.asked.isdisjoint(unasked):
+            await self._close_second()
+        if self._second is None:
+            self._second = self._bench(Opening(), self.server.timeouts)
+        try:
+            await self._second.server.connection()
+            yield self._second
+        except BaseException as error:
+            await self._close_second()
+            if isinstance(error, VerdictError):
+                error.catalog = error.catalog or "core"
+            if isinstance(error, RefusedError):
+                raise UnverifiableError(f"a second connection was refused: {error}", error.exchange) from error
+            raise
+
+    async def _close_second(self) -> None:
+        if self._second is not None:
+            second, self._second = self._second, None
+            await second.aclose()
+
+    @asynccontextmanager
+    async def serving(self, catalog: str) -> AsyncGenerator[Bench]:
+        """Give a bench of the fixture that serves `catalog` to every check of this cell."""
+        other = await self.fixture(catalog, Opening(catalog=catalog))
+        try:
+            yield other
+        except VerdictError as verdict:
+            verdict.catalog = verdict.catalog or catalog
+            raise
+
     async def fixture(self, name: str, opening: Opening) -> Bench:
         """Return the bench `name`, opened as `opening` says when it is first asked for and kept until this one closes.
 
         Checks that need the same fixture share it: starting one is what takes longest.
-
-        Raises:
-            LeftOutError: The run is a brief one.
         """
         self._require_start(name)
         if name not in self._fixtures:
-            self._fixtures[name] = Bench(self.options, self.cell, self._target, self.recorder, opening)
+            self._fixtures[name] = self._bench(opening)
         await self._fixtures[name].server.connection()
         return self._fixtures[name]
+
+    def _bench(self, opening: Opening, timeouts: Timeouts | None = None) -> Bench:
+        own = self.options, self.cell, self._target, self.recorder, opening
+        return Bench(*own, timeouts=timeouts, concurrency=self.server.concurrency)
 
     def place(self, catalog: str, document: JsonObject) -> None:
         """Put a catalog file where fixtures find it, in place of the one of that name."""
@@ -110,6 +349,7 @@ class Bench(Workbench):
         async with anyio.create_task_group() as closing:
             for other in fixtures.values():
                 closing.start_soon(other.aclose)
+            await self._close_second()
             await self.server.aclose()
 
     def can_start(self, catalog: str) -> bool:
@@ -120,6 +360,20 @@ class Bench(Workbench):
         if not self.can_start(catalog):
             raise LeftOutError("takes another start of the server; --effort default runs it")
 
+    def has_turn(self, number: int) -> bool:
+        """Return whether a case of this number is for this cell: one of half of them where a run has four.
+
+        Every transport and every era gets all of them then. A deep run has all of them in each cell.
+        """
+        options, cell = self.options, self.cell
+        if options.effort == "deep" or not (options.argv and options.http_argv) or len(options.eras) == 1:
+            return True
+        return (number + (cell.transport == "http") + (cell.era == LEGACY)) % 2 == 0
+
+    def share(self, cases: Iterable[Case]) -> list[Case]:
+        """Return those of many like cases that are for this cell, by `has_turn`; of a brief run's few, all."""
+        return [case for number, case in enumerate(cases) if self.options.effective_brief or self.has_turn(number)]
+
     def some(self, cases: Sequence[Case], most: int = 3) -> Sequence[Case]:
         """Return the cases to try: all of them, or in a brief run at most `most`, from everywhere among them."""
         if not self.options.effective_brief or len(cases) <= most:
@@ -127,27 +381,24 @@ class Bench(Workbench):
         return [cases[number * (len(cases) - 1) // max(1, most - 1)] for number in range(most)]
 
     async def vocabulary(self) -> Vocabulary:
-        """Return the words of the target's listing."""
-        return Vocabulary((await self.server.listing()).tools)
+        """Return the words of the target's listing, which this connection asked for once."""
+        tools = (await self.server.known_listing()).tools
+        if self._words is None or self._words.tools is not tools:
+            self._words = Vocabulary(tools)
+        return self._words
 
     async def nonempty_listing(self) -> Listing:
-        """Return the listing of a target that has a tool.
-
-        Raises:
-            InapplicableError: It has none.
-        """
-        listing = await self.server.listing()
+        """Return the listing of a target that has a tool, which this connection asked for once."""
+        listing = await self.server.known_listing()
         self.applies(bool(listing.tools), "the server lists no tool")
         return listing
 
     async def with_stable_listing(self, act: Callable[[Listing], Awaitable[Found]]) -> tuple[Listing, Found]:
         """List, act and list again until both listings agree; return the listing and the value of `act` in between.
 
-        Raises:
-            UnverifiableError: The listing changed each time.
-            ViolationError: From `act`, if the listing was the same before and after.
+        A `ViolationError` of `act` counts only if the listing was the same before and after.
         """
-        before = await self.server.listing()
+        before = await self.server.known_listing()
         for _ in range(_ROUNDS):
             try:
                 found = await act(before)
@@ -166,11 +417,7 @@ class Bench(Workbench):
         raise UnverifiableError("what tools/list returns changed while it was compared; see list-unchanged")
 
     async def name_query(self) -> str:
-        """Return a tool's name, a query that matches something unless the target lists no tool at all.
-
-        Raises:
-            UnverifiableError: It finds nothing, so that a check of results would show little.
-        """
+        """Return a tool's name, a query that matches something unless the target lists no tool at all."""
         if self._name_query is None:
             words = await self.vocabulary()
             name = words.name_query
@@ -181,21 +428,11 @@ class Bench(Workbench):
         return self._name_query
 
     async def query_with_matches(self) -> str:
-        """Return the query with most matches of some that were tried, one at least.
-
-        Raises:
-            InapplicableError: The target lists no tool.
-            UnverifiableError: No query that was tried matches anything.
-        """
+        """Return the query with most matches of some that were tried, one at least."""
         return (await self._most_matches())[0]
 
     async def query_with_two_matches(self) -> str:
-        """Return the query with most matches of some that were tried, two at least.
-
-        Raises:
-            InapplicableError: The target lists fewer than two tools.
-            UnverifiableError: No query that was tried matches more than one tool.
-        """
+        """Return the query with most matches of some that were tried, two at least."""
         self.applies(len((await self.nonempty_listing()).tools) > 1, "the server lists a single tool")
         query, count = await self._most_matches()
         self.require(count > 1, f"no query matched two tools; tried {query!r} last. A richer catalog would help")
@@ -203,29 +440,39 @@ class Bench(Workbench):
 
     async def _most_matches(self) -> tuple[str, int]:
         if self._query_with_matches is None:
-            words = Vocabulary((await self.nonempty_listing()).tools).broad()
+            await self.nonempty_listing()
+            words = (await self.vocabulary()).broad()
             limit = await self.server.large_limit()
-            walks = [await self.server.walk(word, limit, most=_ENOUGH_PAGES) for word in words]
-            best, count = max(((walk.query, len({*walk.names})) for walk in walks), key=lambda each: each[1])
-            self.require(count > 0, f"no query matched a tool; tried {words}. A richer catalog would help")
-            self._query_with_matches = best, count
+            walks = await self.each(words, lambda word: self.server.walk(word, limit, most=_ENOUGH_PAGES))
+            best = max(walks, key=lambda walk: len({*walk.names}))
+            self.require(bool(best.names), f"no query matched a tool; tried {words}. A richer catalog would help")
+            self._query_with_matches = best.query, len({*best.names})
         return self._query_with_matches
 
-    async def require_no_match_served(self) -> None:
-        """Go on only where a query that matches nothing is no error, as odd queries often match nothing.
+    async def page_with_cursor(self, query: str, *, limit: int = 1) -> tuple[Page, str]:
+        """Return the first page of a search that has more of them, and the cursor of the next one."""
+        page = await self.server.page(query, limit=limit)
+        self.require(bool(page.next_cursor), f"a search for {query!r} under limit {limit} has one page", page.exchange)
+        return page, str(page.next_cursor)
 
-        Raises:
-            UnverifiableError: It is one.
-        """
+    async def pages_from(self, query: str, cursor: str, case: str, *, most: int) -> AsyncGenerator[Page]:
+        """Yield the pages of a search from `cursor` on, up to `most`, until one is refused or has no cursor."""
+        following: str | None = cursor
+        for _ in range(most):
+            exchange = await self.server.search({"query": query, "cursor": following})
+            if exchange.result is None:
+                return
+            yield (page := read_page(exchange, case))
+            if not (following := page.next_cursor):
+                return
+
+    async def require_no_match_served(self) -> None:
+        """Go on only where a query that matches nothing is no error, as odd queries often match nothing."""
         exchange = await self.server.search({"query": NONSENSE})
         self.require(exchange.result is not None, "a query without matches is refused; see no-match-empty", exchange)
 
     async def served(self, params: Params, case: str, **overrides: Any) -> Page:
-        """Expect a search, sent with `overrides` as `Server.ask` has them, to be answered with a page.
-
-        Raises:
-            ViolationError: It was not.
-        """
+        """Expect a search, sent with `overrides` as `Server.ask` has them, to be answered with a page."""
         exchange = await self.server.search(params, **overrides)
         self.expect(exchange.result is not None, exchange, f"{case} was answered by {exchange.describe()}", case=case)
         return read_page(exchange, case)
@@ -245,6 +492,19 @@ class Bench(Workbench):
         await self._require_served(good, case)
         return exchange
 
+    async def refused_each(self, cases: Sequence[tuple[Params, str]], good: Params) -> None:
+        """Expect each of the `cases`, params and words for them, to be refused as one is by `refused`.
+
+        `good` is sent before all of them and after: a server that it has stopped serving shows that as well then.
+        """
+
+        async def refuse(case: tuple[Params, str]) -> None:
+            self._expect_code(await self.server.search(case[0]), case[1], INVALID_PARAMS)
+
+        await self._require_served(good, cases[0][1])
+        await self.each(cases, refuse)
+        await self._require_served(good, cases[-1][1])
+
     async def refused_cursor(self, bad: Params, good: Params, case: str) -> None:
         """Expect `bad` to be refused as `refused` does, sending `good` once: its cursor may hold only once."""
         exchange = await self.server.search(bad)
@@ -252,6 +512,30 @@ class Bench(Workbench):
             self._expect_code(exchange, case, INVALID_PARAMS)
         await self._require_served(good, case)
         self._expect_code(exchange, case, INVALID_PARAMS)
+
+    async def refused_cursors(
+        self, issue: Callable[[], Awaitable[JsonObject]], vary: Callable[[JsonObject], Sequence[tuple[JsonObject, str]]]
+    ) -> None:
+        """Expect each variation of what `issue` returns, params with a genuine cursor, to be refused as such.
+
+        All are sent with one cursor, and each with its own only where that leaves open what is wrong: a cursor may hold
+        only once.
+        """
+        good = await issue()
+        cases = self.some(vary(good))
+        exchanges = await self.each(cases, lambda case: self.server.search(case[0]))
+        for exchange, (_, case) in zip(exchanges, cases, strict=True):
+            if exchange.result is not None:
+                self._expect_code(exchange, case, INVALID_PARAMS)
+        wrong = [exchange.error is None or exchange.error.code != INVALID_PARAMS for exchange in exchanges]
+        if not any(wrong) and (await self.server.search(good)).result is not None:
+            for exchange, (_, case) in zip(exchanges, cases, strict=True):
+                self._expect_code(exchange, case, INVALID_PARAMS)
+            return
+        for number in range(len(cases)):
+            if wrong[number] or not any(wrong):
+                good = await issue()
+                await self.refused_cursor(*self.some(vary(good))[number][:1], good, cases[number][1])
 
     def _expect_code(self, exchange: Exchange, case: str, *codes: int) -> None:
         wanted = " or ".join(map(str, codes))
@@ -265,6 +549,11 @@ class Bench(Workbench):
         message = f"the same request with {case} corrected was answered by {exchange.describe()}"
         self.require(exchange.result is not None, message, exchange)
         self._control = params, exchange
+
+
+def _outcome(exchange: Exchange) -> tuple[str, list[Any]]:
+    tools = as_array((exchange.result or {}).get("tools")) or []
+    return exchange.describe(), [(as_object(tool) or {}).get("name") for tool in tools]
 
 
 SERVER_CHECKS: Final = Registry[Bench](SERVER_PREFIX)

@@ -1,27 +1,31 @@
 """Generated searches and generated catalogs, tried once in a cell and judged by many checks.
 
 Sharing the walks is what lets seven invariants be tried on as many cases as one; only the case that fails is sent
-again, to shrink it. Every generated catalog takes a start, so that one visit collects the evidence for all checks: the
-listing, a search for tools by their names, walks, a search without a match. A catalog that breaks a rule is made
-smaller as far as a few restarts allow.
+again, to shrink it. Every generated catalog needs a start of the server, so one visit collects the evidence for all
+checks: the listing, a search for tools by their names, walks, a search without a match. A catalog that breaks a rule
+is made smaller as far as a few restarts allow. What judges here raises `ViolationError` of the smallest case, or the
+smallest catalog, that was found to break the rule, and `UnverifiableError` where the listing or the pages of a search
+cannot be read.
 """
 
 from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from tools_search_conformance.catalogs.generated import catalog, kinds
+from tools_search_conformance.catalogs.generated import FEWER, LAST, catalog, kinds
 from tools_search_conformance.model import Effort, UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import Bench
 from tools_search_conformance.target.pages import Listing, Page, Survey, Walk
-from tools_search_conformance.target.properties import explore, limits, queries
+from tools_search_conformance.target.properties import EXAMPLES, draw, explore, limits, queries
 from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary
 from tools_search_conformance.wire.codec import JsonObject, same
 from tools_search_conformance.wire.process import TargetError
@@ -29,9 +33,10 @@ from tools_search_conformance.wire.process import TargetError
 CATALOGS: Final[dict[Effort, int]] = {"quick": 0, "default": 2, "deep": 20}
 """How many generated catalogs a fixture is started with in each cell."""
 
-_MOST_WALK_PAGES: Final = 12
-_MOST_SURVEY_PAGES: Final = 4
-_NAMED: Final = 25
+_MAX_WALK_PAGES: Final = 12
+_MAX_SURVEY_PAGES: Final = 4
+_MAX_SHARED_PAGES: Final = 30
+_NAMED: Final = 30
 _NAMED_OF_MANY: Final = 10
 _SURVEY_LIMITS: Final = (3, 7)
 _RESTARTS: Final = 20
@@ -42,21 +47,16 @@ Judgement = Callable[[Survey], object]
 
 
 async def explore_walks(bench: Bench, judge: Callable[[Walk, Listing], Awaitable[None]]) -> None:
-    """Judge the walks of generated queries and limits over a listing that did not change meanwhile.
-
-    Raises:
-        ViolationError: Of the smallest query and limit that were found to break the rule.
-        UnverifiableError: As `Bench.with_stable_listing`.
-    """
+    """Judge the walks of generated queries and limits over a listing that did not change meanwhile."""
     shared = bench.shared
 
     async def search(listing: Listing) -> None:
         if shared.walked_over is None or not shared.walked_over.same_as(listing):
-            shared.walked_over, shared.walks = listing, {}
+            shared.walked_over, shared.walks, shared.drawn = listing, {}, []
 
         async def walk(case: tuple[str, int]) -> None:
             if case not in shared.walks:
-                shared.walks[case] = await bench.server.walk(*case, most=_MOST_WALK_PAGES)
+                shared.walks[case] = await bench.server.walk(*case, most=_MAX_WALK_PAGES)
             try:
                 await judge(shared.walks[case], listing)
             except ViolationError:
@@ -65,17 +65,15 @@ async def explore_walks(bench: Bench, judge: Callable[[Walk, Listing], Awaitable
                 shared.walks.pop((case[0], None), None)
                 raise
 
-        await explore(bench, st.tuples(queries(Vocabulary(listing.tools)), limits()), walk, shared="walks")
+        cases = st.tuples(queries(await bench.vocabulary()), limits())
+        shared.drawn = shared.drawn or await draw(bench, cases, "walks", EXAMPLES[bench.options.effort])
+        await explore(bench, cases, walk, name="walks", drawn=shared.drawn)
 
     await bench.with_stable_listing(search)
 
 
 async def shared_whole(bench: Bench, query: str) -> Walk:
-    """Return all pages of a search that `explore_walks` found, large ones, walked once.
-
-    Raises:
-        UnverifiableError: As `Server.whole`.
-    """
+    """Return all pages of a search that `explore_walks` found, large ones, walked once."""
     walks = bench.shared.walks
     if (query, None) not in walks:
         walks[query, None] = await bench.server.whole(query)
@@ -83,11 +81,7 @@ async def shared_whole(bench: Bench, query: str) -> Walk:
 
 
 async def judge_pages(bench: Bench, judge: Callable[[Page, Listing], None]) -> None:
-    """Judge every page of the generated searches and of the searches of generated catalogs.
-
-    Raises:
-        ViolationError, UnverifiableError: As `explore_walks` and `judge_surveys`.
-    """
+    """Judge every page of the generated searches and of the searches of generated catalogs."""
 
     async def judge_walk(walk: Walk, listing: Listing) -> None:
         for page in walk.pages:
@@ -98,11 +92,7 @@ async def judge_pages(bench: Bench, judge: Callable[[Page, Listing], None]) -> N
 
 
 async def judge_walks(bench: Bench, judge: Callable[[Walk], None]) -> None:
-    """Judge every walk of the generated searches and of the searches of generated catalogs.
-
-    Raises:
-        ViolationError, UnverifiableError: As `explore_walks` and `judge_surveys`.
-    """
+    """Judge every walk of the generated searches and of the searches of generated catalogs."""
 
     async def judge_walk(walk: Walk, _: Listing) -> None:
         judge(walk)
@@ -115,9 +105,6 @@ async def judge_surveys(bench: Bench, judge: Judgement) -> None:
     """Judge the surveys of generated catalogs; of a server with its own tools there are none.
 
     Where a catalog could not be surveyed, `require_faithful` reports that.
-
-    Raises:
-        ViolationError: Of the smallest catalog that was found to break the rule.
     """
     for survey in await _surveys(bench):
         if isinstance(survey, Survey):
@@ -128,11 +115,7 @@ async def judge_surveys(bench: Bench, judge: Judgement) -> None:
 
 
 async def require_faithful(bench: Bench) -> None:
-    """Go on only where the fixture listed each generated catalog with the names, schemas and descriptions it has.
-
-    Raises:
-        UnverifiableError: It did not.
-    """
+    """Go on only where the fixture listed each generated catalog with the names, schemas and descriptions it has."""
     for survey in await _surveys(bench):
         if isinstance(survey, UnverifiableError):
             raise UnverifiableError(f"on a generated catalog, {survey.message}", survey.exchange)
@@ -151,22 +134,20 @@ async def _surveys(bench: Bench) -> Sequence[Survey | UnverifiableError]:
         for number, kind in enumerate(kinds(CATALOGS[bench.options.effort])):
             if kind == "vast" and not bench.first_cell:
                 continue  # it takes seconds, and a server that cannot hold it in one cell cannot in another
-            made = catalog(kind, f"{bench.options.seed} {kind} {number}")
+            if kind != "vast" and not bench.has_turn(number):
+                continue
             try:
-                bench.shared.surveys.append(await _survey(bench, made))
+                made = await _survey(bench, catalog(kind, f"{bench.options.seed} {kind} {number}"))
             except UnverifiableError as error:
-                bench.shared.surveys.append(error)
+                made = error
             except TargetError as error:
-                bench.shared.surveys.append(UnverifiableError(str(error)))
+                made = UnverifiableError(str(error))
+            bench.shared.surveys.append(made)
     return bench.shared.surveys
 
 
 async def _survey(bench: Bench, made: JsonObject) -> Survey:
-    """Start a fixture that serves a catalog, and search it.
-
-    Raises:
-        UnverifiableError, TargetError: It cannot be started, or listed.
-    """
+    """Start a fixture that serves a catalog, and search it; `TargetError` says that it cannot be started."""
     with TemporaryDirectory(prefix="tools-search-") as folder:
         file = Path(folder, "generated")  # a catalog's name may be a whole path
         file.with_suffix(".json").write_text(json.dumps(made, ensure_ascii=False), encoding="utf-8")
@@ -178,23 +159,23 @@ async def _survey(bench: Bench, made: JsonObject) -> Survey:
             count = _NAMED if len(words.names) <= _NAMED else _NAMED_OF_MANY
             step = max(1, (len(words.names) - 1) // (count - 1))
             spread = dict.fromkeys([*words.names[::step][: count - 1], *words.names[-1:]])
-            named = [(name, await server.search({"query": name, "limit": 1})) for name in spread]
+            spelled = Counter(name.casefold() for name in words.names)
+            asked = [(name, name) for name in spread]
+            asked += [(name, f"\n\u0085{name}\u3000") for name in spread if spelled[name.casefold()] > 1]
+            exchanges = await other.each(asked, lambda case: server.search({"query": case[1], "limit": 1}))
+            named = [(name, exchange) for (name, _), exchange in zip(asked, exchanges, strict=True)]
             for query, limit in zip([*words.broad(1), *words.sample(2)[-1:]], _SURVEY_LIMITS, strict=False):
                 try:
-                    walk = await server.walk(query, limit, most=_MOST_SURVEY_PAGES)
+                    walk = await server.walk(query, limit, most=_MAX_SURVEY_PAGES)
                     wholes.append(await server.walk(query, await server.large_limit(), most=1))
                 except UnverifiableError:
                     continue  # that a search is served at all is for the searches by name to show
                 walks.append(walk)
-            nothing = await server.search({"query": NONSENSE})
-    return Survey(
-        catalog=made,
-        listing=listing,
-        named=tuple(named),
-        walks=tuple(walks),
-        wholes=tuple(wholes),
-        nothing=nothing,
-    )
+            nothing, shared = await server.search({"query": NONSENSE}), list[Walk]()
+            for query in (word for word in (FEWER, LAST) if words.frequency[word]):
+                with suppress(UnverifiableError):
+                    shared.append(await server.walk(query, await server.large_limit(), most=_MAX_SHARED_PAGES))
+    return Survey(made, listing, tuple(named), tuple(walks), tuple(wholes), nothing, tuple(shared))
 
 
 async def _smallest(bench: Bench, made: JsonObject, violation: ViolationError, judge: Judgement) -> ViolationError:
@@ -214,17 +195,18 @@ async def _smallest(bench: Bench, made: JsonObject, violation: ViolationError, j
     many = "a tool" if len(tools) == 1 else f"{len(tools):,} tools"
     shown = json.dumps(tools, ensure_ascii=False)
     case = f"{violation.case or 'any search'}, on a generated catalog of {many}"
-    smallest = ViolationError(
-        f"{violation.message} (on a generated catalog of {many})",
-        violation.exchange,
-        f"{case}: {shown}" if len(shown) <= _SHOWN_CHARACTERS else case,
-    )
+    case += f": {shown}" if len(shown) <= _SHOWN_CHARACTERS else ""
+    smallest = ViolationError(f"{violation.message} (on a generated catalog of {many})", violation.exchange, case)
     smallest.catalog = {"tools": tools}
     return smallest
 
 
 def _smaller(tools: list[JsonObject]) -> Iterator[list[JsonObject]]:
     """Yield catalogs that lack something: halves first, then ever smaller parts; at last members of a single tool."""
+
+    def without(members: JsonObject, name: str) -> JsonObject:
+        return {kept: value for kept, value in members.items() if kept != name}
+
     parts = 2
     while parts <= len(tools):
         size = -(-len(tools) // parts)
@@ -233,12 +215,7 @@ def _smaller(tools: list[JsonObject]) -> Iterator[list[JsonObject]]:
     if len(tools) == 1:
         (tool,) = tools
         schema: dict[str, Any] = tool["inputSchema"]
-        yield from ([_without(tool, name)] for name in tool if name not in {"name", "inputSchema"})
-        yield from ([{**tool, "inputSchema": _without(schema, name)}] for name in schema if name != "type")
+        yield from ([without(tool, name)] for name in tool if name not in {"name", "inputSchema"})
+        yield from ([{**tool, "inputSchema": without(schema, name)}] for name in schema if name != "type")
         for name in schema.get("properties", ()):
-            lesser = {**schema, "properties": _without(schema["properties"], name)}
-            yield [{**tool, "inputSchema": lesser}]
-
-
-def _without(members: JsonObject, name: str) -> JsonObject:
-    return {kept: value for kept, value in members.items() if kept != name}
+            yield [{**tool, "inputSchema": {**schema, "properties": without(schema["properties"], name)}}]

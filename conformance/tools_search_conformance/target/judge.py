@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,28 +22,32 @@ from anyio.abc import TaskGroup
 from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance import catalogs
-from tools_search_conformance.model import Cell, Effort, Run, UnavailableCell, UnverifiableError
-from tools_search_conformance.run.judging import run_check
+from tools_search_conformance.model import CELLS, SERVER_PREFIX, Cell, Effort, Run, UnavailableCell, UnverifiableError
+from tools_search_conformance.run.judging import not_run, run_check
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.run.runner import Findings, Progress, conduct, no_progress
 from tools_search_conformance.target.bench import Bench
 from tools_search_conformance.target.pages import Listing, advertised_settings
-from tools_search_conformance.target.target import HttpCommandTarget, StdioTarget, Target, UrlTarget
+from tools_search_conformance.target.target import HttpCommandTarget, Program, StdioTarget, Target, UrlTarget
 from tools_search_conformance.target.vocabulary import Vocabulary
-from tools_search_conformance.wire.codec import JsonObject, as_array
+from tools_search_conformance.wire.codec import DEFAULT_LIMITS, JsonObject, as_array
 from tools_search_conformance.wire.connection import Connection, RefusedError
-from tools_search_conformance.wire.eras import LEGACY, MODERN, Era
+from tools_search_conformance.wire.eras import LEGACY, Era
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Recorder
 
-_RUN_SECONDS: Final[dict[Effort, float]] = {"quick": 1800, "default": 1800, "deep": 7200}
+_LATER_START_SECONDS: Final = 20.0
+"""How long the start of a target may take that was silent in its first era."""
+_SERVED: Final = "served-where-advertised"
+_WITHOUT_A_SEARCH: Final = frozenset({"advertised", "advertised-legacy-both", "settings-shape"})
+_RUN_SECONDS: Final[dict[Effort, float]] = {"quick": 1800, "default": 3600, "deep": 7200}
 
 
-class NotOfferedError(Exception):
-    """The target speaks, but has nothing to judge in this cell; the message says what is missing."""
+class UnjudgeableError(Exception):
+    """The target speaks and offers the extension, but cannot be judged in this cell; the message says why."""
 
 
-class UnadvertisedError(NotOfferedError):
+class UnadvertisedError(Exception):
     """The target neither advertises the extension in this era nor serves it."""
 
 
@@ -67,7 +72,10 @@ async def judge_server(options: Options, progress: Progress = no_progress) -> Ru
                 for each in judges:
                     judging.start_soon(each.run, turns)
         finally:
-            found.merge(each.found for each in judges)
+            for each in judges:  # reported one after the other
+                found.cells += each.found.cells
+                found.unavailable += each.found.unavailable
+                found.results += each.found.results
             with anyio.CancelScope(shield=True):
                 async with anyio.create_task_group() as closing:
                     for target in targets:
@@ -86,18 +94,12 @@ def targets_of(options: Options, tasks: TaskGroup, folder: Path) -> Sequence[Tar
     Raises:
         TargetError: The address is no URL, or another machine's and that was not asked for.
     """
+    headers, start_seconds = options.headers, options.start_timeout
     if options.url:
-        return [
-            UrlTarget(
-                options.url,
-                headers=options.headers,
-                start_seconds=options.start_timeout,
-                allow_remote=options.allow_remote,
-            )
-        ]
-    started: dict[str, Any] = {
-        "tasks": tasks, "env": options.env, "cwd": options.cwd, "start_seconds": options.start_timeout,
-    }  # fmt: skip
+        remote, ca_file = options.allow_remote, options.ca_file
+        given: dict[str, Any] = {"headers": headers, "start_seconds": start_seconds}
+        return [UrlTarget(options.url, allow_remote=remote, ca_file=ca_file, **given)]
+    started: dict[str, Any] = {"tasks": tasks, "env": options.env, "cwd": options.cwd, "start_seconds": start_seconds}
     targets: list[Target] = []
     if options.argv:
         (own := folder / "stdio").mkdir(exist_ok=True)
@@ -108,107 +110,159 @@ def targets_of(options: Options, tasks: TaskGroup, folder: Path) -> Sequence[Tar
         targets.append(StdioTarget(options.argv, needed=needed, folder=own, **started))
     if options.http_argv:
         (own := folder / "http").mkdir(exist_ok=True)
-        targets.append(HttpCommandTarget(options.http_argv, headers=options.headers, folder=own, **started))
+        targets.append(
+            HttpCommandTarget(options.http_argv, headers=headers, ca_file=options.ca_file, folder=own, **started)
+        )
     return targets
 
 
+@dataclass
 class _TargetJudge:
     """Judges one target, in one cell after the other."""
 
-    def __init__(self, options: Options, target: Target, progress: Progress, deadline: float, first: bool) -> None:
-        self.found = Findings()
-        self._options = options
-        self._target = target
-        self._progress = progress
-        self._deadline = deadline
-        self._first = first
+    options: Options
+    target: Target
+    progress: Progress
+    deadline: float
+    first: bool
+    """Whether it is the first target of the run."""
+    found: Findings = field(default_factory=Findings)
+    silent: list[Cell] = field(default_factory=list[Cell])
+    """Cells in which it does not advertise the extension."""
+    promised: bool = False
+    """Whether `server/discover` promised the legacy era."""
+    gone: bool = False
+    under_way: int = 0
+    """How many cells are judged now."""
 
     async def run(self, turns: anyio.CapacityLimiter) -> None:
+        """Judge each cell after the one before, or together with it where the target is a slow fixture."""
         async with turns:
-            await self._run()
+            async with anyio.create_task_group() as judging:
+                for cell in (Cell(transport=self.target.transport, era=era) for era in self.options.eras):
+                    if self.options.selection.wanted(cell) and not self.gone:
+                        go_on = anyio.Event()
+                        judging.start_soon(self._judge_cell, cell, go_on)
+                        await go_on.wait()
+            # Where it supports the extension in one era, its silence in the other one is judged.
+            for cell in self.silent if self.found.cells else ():
+                with suppress(RefusedError, TargetError):  # it is left out as it was
+                    await self._run_cell(cell, self.target, unadvertised=True)
+        self.found.results.sort(key=lambda result: CELLS.index(result.cell))
 
-    async def _run(self) -> None:
-        silent: list[Cell] = []
-        promised = False
-        for era in self._options.eras:
-            cell = Cell(transport=self._target.transport, era=era)
-            if not self._options.selection.wanted(cell):
-                continue
-            try:
-                promised = await self._run_cell(cell) or promised
-            except NotOfferedError as error:
-                silent += [cell] if isinstance(error, UnadvertisedError) else []
-                self._note_unavailable(cell, str(error))
-            except RefusedError as error:
-                expected = era == LEGACY and promised
-                reason = f"server/discover promises {LEGACY}, but {error}" if expected else str(error)
-                self._note_unavailable(cell, reason, expected=expected)
-            except TargetError as error:
-                self._note_unavailable(cell, str(error), expected=True)
-                break
-        if self.found.cells:
-            # It supports the extension in one era, so its silence in the other one is judged.
-            for cell in silent:
-                await self._run_cell(cell, unadvertised=True)
+    async def _judge_cell(self, cell: Cell, go_on: anyio.Event) -> None:
+        """Judge a cell, with a target of its own beside another cell; `go_on` says that the next one may begin."""
+        target = self.target.another() if self.under_way and isinstance(self.target, Program) else self.target
+        self.under_way += 1
+        try:
+            await self._run_cell(cell, target, go_on)
+        except UnadvertisedError as error:
+            self.silent.append(cell)
+            self.found.unavailable.append(UnavailableCell(cell=cell, reason=str(error)))
+        except UnjudgeableError as error:
+            self.found.unavailable.append(UnavailableCell(cell=cell, reason=str(error), expected=True))
+        except RefusedError as error:
+            if not error.exchange.replied:  # the other era is not waited for as long again
+                self.target.start_seconds = min(self.target.start_seconds, _LATER_START_SECONDS)
+            reason, expected = str(error), not error.is_refusal
+            if cell.era == LEGACY and self.promised:
+                reason, expected = f"server/discover promises {LEGACY}, but {reason}", True
+            self.found.unavailable.append(UnavailableCell(cell=cell, reason=reason, expected=expected))
+        except TargetError as error:
+            self.found.unavailable.append(UnavailableCell(cell=cell, reason=str(error), expected=True))
+            self.gone = True
+        finally:
+            self.under_way -= 1
+            go_on.set()
+            if target is not self.target:
+                with anyio.CancelScope(shield=True):
+                    await target.aclose()
 
-    def _note_unavailable(self, cell: Cell, reason: str, *, expected: bool = False) -> None:
-        self.found.unavailable.append(UnavailableCell(cell=cell, reason=reason, expected=expected))
-
-    async def _run_cell(self, cell: Cell, *, unadvertised: bool = False) -> bool:
-        """Run the checks of one cell and return whether the target promised the legacy era there."""
-        secret = frozenset(name.lower() for name in self._options.headers)
-        recorder = Recorder(cell.name, self._options.out / "wire" / f"{cell.name}.jsonl", secret=secret)
-        known = bool(self.found.cells)
-        bench = Bench(self._options, cell, self._target, recorder, first_cell=self._first and not known)
+    async def _run_cell(
+        self, cell: Cell, target: Target, go_on: anyio.Event | None = None, *, unadvertised: bool = False
+    ) -> None:
+        """Run the checks of one cell."""
+        options, found, known = self.options, self.found, bool(self.found.cells)
+        secret = frozenset(name.lower() for name in options.headers)
+        recorder = Recorder(cell.name, options.out / "wire" / f"{cell.name}.jsonl", secret=secret)
+        bench = Bench(options, cell, target, recorder, first_cell=self.first and not known)
         try:
             if unadvertised:
-                connection = await bench.server.connection()
+                await bench.server.connection()
             else:
-                connection = await smoke(bench, known=known)
-                self.found.cells.append(cell)
-            for check in self._options.selection.wanted(cell):
-                if not unadvertised or "advertised" in check.id:
-                    self.found.results.append(await run_check(check, bench, deadline=self._deadline))
-                    self._progress(self.found.results[-1])
-            return cell.era == MODERN and LEGACY in (as_array(connection.server.get("supportedVersions")) or [])
+                connection = await smoke(bench)
+                bench.early_death = next(iter(recorder.deaths), None)
+                found.cells.append(cell)
+                self.promised = LEGACY in (as_array(connection.server.get("supportedVersions")) or [])
+                if go_on is not None and bench.server.concurrency.slow and bench.profile == "fixture":
+                    go_on.set()
+            cause: str | None = None
+            checks = sorted(options.selection.wanted(cell), key=lambda check: check.rule != _SERVED)
+            for check in checks:
+                if check is checks[-1] and cell.era == options.eras[-1] and isinstance(target, StdioTarget):
+                    target.needed = min(target.needed, 1)  # none is started ahead of what is not needed
+                if unadvertised and not check.rule.startswith("advertised"):
+                    continue
+                if cause is None or check.rule == cause or check.rule in _WITHOUT_A_SEARCH:
+                    result = await run_check(check, bench, deadline=self.deadline)
+                else:
+                    result = not_run(check, bench, f"no search is served; see {cause}", consequence_of=cause)
+                if check.rule == _SERVED:
+                    failed = result.status == "fail" and not bench.has_served
+                    cause = _SERVED if failed else _rule(result.consequence_of)
+                found.results.append(result)
+                self.progress(result)
         finally:
             with anyio.CancelScope(shield=True):
                 await bench.aclose()
                 recorder.close()
 
 
-async def smoke(bench: Bench, *, known: bool = False) -> Connection:
-    """Return the cell's connection once the target has shown that there is something to judge.
+def _rule(check: str | None) -> str | None:
+    return None if check is None else check.removeprefix(SERVER_PREFIX)
 
-    A `known` fixture served its catalog before, so that another listing is a fault for list-unchanged to find.
+
+async def smoke(bench: Bench) -> Connection:
+    """Return the cell's connection once the target has shown that there is something to judge.
 
     Raises:
         TargetError: It cannot be started or reached.
-        RefusedError: It does not speak this era.
-        NotOfferedError: It does not offer the extension in this era, or is no fixture although it should be one.
+        RefusedError: It does not open a connection in this era.
+        UnadvertisedError: It does not offer the extension in this era.
+        UnjudgeableError: It lists no tools, or is no fixture although it should be one.
     """
     server = bench.server
     connection = await server.connection()
     try:
         listing = await server.listing()
     except UnverifiableError as error:
-        raise NotOfferedError(f"it cannot list its tools: {error.message}") from error
+        bounds = (DEFAULT_LIMITS.message_bytes, DEFAULT_LIMITS.values)
+        hint = (
+            "; have tools/list return smaller pages" if any(f"more than {n} " in error.message for n in bounds) else ""
+        )
+        raise UnjudgeableError(f"it cannot list its tools: {error.message}{hint}") from error
     if advertised_settings(connection) is None:
-        probe = await server.search({"query": await bench.name_query()})
+        try:
+            probe = await server.search({"query": await bench.name_query()})
+        except UnverifiableError as error:
+            raise UnjudgeableError(f"it does not advertise {EXTENSION_ID}, and {error.message}") from error
         if probe.result is None:
             raise UnadvertisedError(f"it does not advertise {EXTENSION_ID}, and refuses tools/search")
-    if bench.profile == "fixture" and not known and not _is_fixture(listing, bench.cell.era):
-        raise NotOfferedError(
+    if bench.profile == "fixture" and not _is_fixture(listing, bench.cell.era):
+        raise UnjudgeableError(
             "it does not serve the catalog that the environment variable TOOLS_SEARCH_CATALOG names;"
-            " --profile live judges a server with its own tools"
+            " --profile live judges a server with its own tools, and --env NAME passes on a variable that it needs"
         )
+    if not listing.tools:
+        raise UnjudgeableError("its list of tools is empty, so no search can show anything")
     with suppress(UnverifiableError):  # a listing that fails later on is for the checks to find
         again = await server.listing()
         # The last tool: a server that moves found tools to the front shows it.
-        await server.search({"query": Vocabulary(listing.tools[::-1]).name_query})
+        found = await server.search({"query": Vocabulary(listing.tools[::-1]).name_query})
         after = await server.listing()
         kept = again.compared_to(listing)(again, after) or not again.same_as(listing)
-        bench.first_search = (kept, after.exchange.in_brief())
+        bench.first_search = (None if kept else after.difference_from(again), after.exchange.in_brief())
+        await server.find_concurrency(found)
     return connection
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, Final
 
 from jsonschema import Draft202012Validator
@@ -13,11 +13,12 @@ from referencing import Registry
 from tools_search_spec import EXTENSION_ID, schema
 
 from tools_search_conformance.model import UnverifiableError
-from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, same
+from tools_search_conformance.wire.codec import JsonObject, Packed, as_array, as_object, same
 from tools_search_conformance.wire.connection import Connection
 from tools_search_conformance.wire.eras import LEGACY, Era
 from tools_search_conformance.wire.record import Exchange
 
+_DEFINITIONS: Final[Mapping[str, Any]] = schema()["$defs"]
 _NO_OTHER_SCHEMAS: Final[Registry[Any]] = Registry()
 """No reference of a value that a target sends leaves the draft's schema."""
 
@@ -71,10 +72,6 @@ class Listing:
     tools: tuple[JsonObject, ...]
     exchange: Exchange
     """The last page's exchange."""
-    cursor: str | None
-    """A `nextCursor` seen on the way, where the listing has pages."""
-    pages: tuple[Exchange, ...] = ()
-    """The exchanges that brought it, which share their memory with the tools."""
 
     @cached_property
     def by_name(self) -> dict[str, JsonObject]:
@@ -96,8 +93,25 @@ class Listing:
         """Return the comparison that fits: a listing whose order varies without a search is no sequence to compare."""
         return Listing.same_sequence_as if self.same_sequence_as(before) else Listing.same_as
 
+    def difference_from(self, before: Listing) -> str:
+        """Return in a few words what is other than it was before: tools, a member of one, or the order."""
+        for text, these, those in (("has no more", before, self), ("has besides", self, before)):
+            if names := [repr(name) for name in these.by_name if name not in those.by_name]:
+                return f"{text} {', '.join(names[:3])}{f' and {len(names) - 3} others' if len(names) > 3 else ''}"
+        for name, tool in self.by_name.items():
+            was = before.by_name[name]
+            differing = [each for each in {**was, **tool} if not same({each: was.get(each)}, {each: tool.get(each)})]
+            if differing or was.keys() != tool.keys():
+                members = ", ".join(differing or sorted(was.keys() ^ tool.keys()))
+                return f"has {name!r} with another value of {members}"
+        if len(self.tools) != len(before.tools):
+            return f"has {len(self.tools)} tools in place of {len(before.tools)}, one of them several times"
+        names, others = ([tool["name"] for tool in listing.tools] for listing in (self, before))
+        place = next((place for place, pair in enumerate(zip(names, others, strict=True)) if pair[0] != pair[1]), 0)
+        return f"has another order: {names[place]!r} in place {place + 1}, where {others[place]!r} was"
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True)
 class Survey:
     """The results of one visit to a fixture that serves a generated catalog."""
 
@@ -110,6 +124,8 @@ class Survey:
     """A large first page for each of the same queries."""
     nothing: Exchange
     """A search for words of no language."""
+    shared: tuple[Walk, ...] = ()
+    """Searches for words of which some tools have all."""
 
     @property
     def pages(self) -> Iterator[Page]:
@@ -122,14 +138,21 @@ class Survey:
 
 @dataclass
 class SharedCases:
-    """Generated cases that were tried once in a cell and are judged by several checks."""
+    """Answers that a cell asked for once and several checks judge."""
+
+    answers: dict[str, tuple[Listing, Any]] = field(default_factory=dict[str, tuple[Listing, Any]])
+    """What `Bench.once` has kept, and the listing at that time."""
+    drawn: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    """Generated queries and limits."""
 
     walks: dict[tuple[str, int | None], Walk] = field(default_factory=dict[tuple[str, int | None], Walk])
-    """Walks by query and limit."""
+    """Walks by generated query and limit."""
     walked_over: Listing | None = None
     """The listing at the time of these walks."""
     surveys: list[Survey | UnverifiableError] | None = None
     """Surveys of generated catalogs, or why there is none; `None` before the first one."""
+    hung_up: tuple[Exchange, list[str], bool] | None = None
+    """The last search to a process whose stdin was closed, what it printed, and whether it ended in time."""
 
 
 def read_page(exchange: Exchange, what: str) -> Page:
@@ -154,8 +177,7 @@ def bare(tool: JsonObject) -> JsonObject:
     if meta is None:
         return tool
     kept = {key: value for key, value in meta.items() if key != EXTENSION_ID}
-    rest = {key: value for key, value in tool.items() if key != "_meta"}
-    return rest | {"_meta": kept} if kept else rest
+    return {key: kept if key == "_meta" else value for key, value in tool.items() if key != "_meta" or kept}
 
 
 def page_schema(era: Era) -> Mapping[str, Any]:
@@ -175,14 +197,23 @@ def page_schema(era: Era) -> Mapping[str, Any]:
 def complaint(value: Any, shape: str | Mapping[str, Any]) -> str | None:
     """Return what is wrong with `value`, or `None`; `shape` names a type of the draft or is a schema using them."""
     wanted = {"$ref": f"#/$defs/{shape}"} if isinstance(shape, str) else shape
-    validator = Draft202012Validator({**wanted, "$defs": _definitions()}, registry=_NO_OTHER_SCHEMAS)
+    value = _unpacked(value)
+    validator = Draft202012Validator({**wanted, "$defs": _DEFINITIONS}, registry=_NO_OTHER_SCHEMAS)
     error = next(iter(validator.iter_errors(value)), None)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType, reportUnknownVariableType] - untyped generator
     return None if error is None else f"{error.json_path[:300]}: {error.message[:300]}"
 
 
-@cache
-def _definitions() -> Mapping[str, Any]:
-    return schema()["$defs"]
+def _unpacked(value: Any) -> Any:
+    """Return a result whose tools are whole again, or any other value itself."""
+    result = as_object(value) or {}
+    if (tools := as_array(result.get("tools"))) is None:
+        return value
+    whole = list[Any]()
+    for tool in tools:
+        members = as_object(tool) or {}
+        large = {name: member.whole for name, member in members.items() if isinstance(member, Packed)}
+        whole.append({**members, **large} if large else tool)
+    return {**result, "tools": whole}
 
 
 def settings_in(capabilities: Any, place: str) -> JsonObject | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import anyio.from_thread
@@ -22,14 +23,11 @@ from tools_search_conformance.target.vocabulary import WHITE_SPACE, Vocabulary
 EXAMPLES: Final[dict[Effort, int]] = {"quick": 3, "default": 30, "deep": 1000}
 """How many generated cases one property gets."""
 
-SUPPRESSED: Final = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
-"""Hypothesis's complaints about slow or narrow generators, which a judge of servers has to live with."""
-
 Case = TypeVar("Case")
 
 
 def texts() -> st.SearchStrategy[str]:
-    """Return any text that is a query: Unicode scalar values, not all of them white space."""
+    """Return a strategy for valid queries: Unicode scalar values, not all of them white space."""
     scalars = st.characters(exclude_categories=["Cs"])
     return st.text(scalars, min_size=1, max_size=100).filter(lambda text: bool(text.strip(WHITE_SPACE)))
 
@@ -52,19 +50,19 @@ async def explore(
     cases: st.SearchStrategy[Case],
     judge: Callable[[Case], Coroutine[Any, Any, None]],
     *,
-    shared: str | None = None,
+    name: str | None = None,
+    drawn: Sequence[Case] = (),
     cost: int = 1,
 ) -> None:
     """Judge generated cases until one fails or there are enough, which is sooner where each has a `cost`.
 
-    Cases of one `shared` name are the same ones.
-
-    Raises:
-        ViolationError: Of the smallest case that was found to break the rule.
+    Cases of one `name` are the same ones, and those that `draw` has returned for it can be given. The `ViolationError`
+    is that of the smallest case that was found to break the rule; any other error ends the search at once.
     """
-    seen: list[ViolationError] = []
+    name, count = name or bench.recorder.check, max(1, EXAMPLES[bench.options.effort] // cost)
+    seen, ended = list[ViolationError](), list[Exception]()
 
-    async def remember(case: Case) -> None:
+    async def attempt(case: Case) -> None:
         try:
             await judge(case)
         except ViolationError as violation:
@@ -73,20 +71,54 @@ async def explore(
         except UnverifiableError:
             return  # one odd query that is not served does not keep a property from being judged
 
-    @hypothesis_seed(bench, shared or bench.recorder.check)
-    @settings(
-        max_examples=max(1, EXAMPLES[bench.options.effort] // cost),
-        deadline=None,
-        database=None,
-        report_multiple_bugs=False,
-        phases=(Phase.generate, Phase.shrink),
-        suppress_health_check=SUPPRESSED,
-    )
+    async def remember(case: Case) -> None:
+        if ended:
+            return
+        try:
+            await attempt(case)
+        except ViolationError:
+            raise
+        except Exception as error:  # such as the end of the target, which is no property of the case
+            ended.append(error)
+
+    with suppress(ViolationError):
+        await bench.each(drawn or await draw(bench, cases, name, count), attempt)
+        return
+
+    @hypothesis_seed(bench, name)
+    @quietly(count)
     @given(cases)
     def hold(case: Case) -> None:
         anyio.from_thread.run(remember, case)
 
-    await search_in_thread(hold, seen)
+    await search_in_thread(hold, seen, ended)
+    raise _not_every_time(seen[0])
+
+
+async def draw(bench: Workbench, cases: st.SearchStrategy[Case], name: str, count: int) -> list[Case]:
+    """Return generated cases, the same ones for the same name."""
+    drawn: list[Case] = []
+
+    @hypothesis_seed(bench, name)
+    @quietly(count)
+    @given(cases)
+    def keep(case: Case) -> None:
+        drawn.append(case)
+
+    await anyio.to_thread.run_sync(keep)
+    return drawn
+
+
+def quietly(count: int) -> settings:
+    """Return settings for `count` cases, without the complaints about slow or narrow generators of Hypothesis."""
+    return settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        report_multiple_bugs=False,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=(HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large),
+    )
 
 
 def hypothesis_seed(bench: Workbench, name: str) -> Callable[[Any], Any]:
@@ -94,18 +126,25 @@ def hypothesis_seed(bench: Workbench, name: str) -> Callable[[Any], Any]:
     return seed(zlib.crc32(f"{bench.options.seed} {bench.cell.name} {name}".encode()))
 
 
-async def search_in_thread(search: Callable[[], object], seen: Sequence[ViolationError]) -> None:
+async def search_in_thread(
+    search: Callable[[], object], seen: Sequence[ViolationError], ended: Sequence[Exception]
+) -> None:
     """Run a search of Hypothesis in a thread; `seen` grows by each violation that it comes upon.
 
-    Raises:
-        ViolationError: Of the smallest case, or of one that broke the rule once and not when it was sent again.
+    It raises that of the smallest case, or of one that broke the rule once and not when it was sent again; or else what
+    is in `ended`, after which the search tries nothing more.
     """
     try:
         await anyio.to_thread.run_sync(search)
+        if ended:
+            raise ended[0]
     except (Flaky, FlakyFailure) as error:
         if not seen:
             raise
-        first = seen[0]
-        not_every_time = ViolationError(f"{first.message} (not every time)", first.exchange, first.case)
-        not_every_time.steps = first.steps
-        raise not_every_time from error
+        raise _not_every_time(seen[0]) from error
+
+
+def _not_every_time(first: ViolationError) -> ViolationError:
+    violation = ViolationError(f"{first.message} (not every time)", first.exchange, first.case)
+    violation.steps = first.steps
+    return violation

@@ -6,7 +6,9 @@ It judges nothing: what cannot be read is `unverified`, and the checks of a resu
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,17 +18,10 @@ from tools_search_spec import METHOD
 from tools_search_conformance.model import Cell, UnverifiableError
 from tools_search_conformance.run.judging import Timeouts
 from tools_search_conformance.run.options import Options
-from tools_search_conformance.target.pages import (
-    Listing,
-    Page,
-    Walk,
-    advertised_settings,
-    complaint,
-    read_page,
-)
+from tools_search_conformance.target.pages import Listing, Page, Walk, advertised_settings, complaint, read_page
 from tools_search_conformance.target.target import Target
 from tools_search_conformance.wire.codec import JsonObject, integer
-from tools_search_conformance.wire.connection import Connection, RefusedError
+from tools_search_conformance.wire.connection import Connection, RefusedError, Transport
 from tools_search_conformance.wire.eras import DECLARED
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Exchange, Recorder
@@ -35,15 +30,24 @@ from tools_search_conformance.wire.stdio import StdioTransport
 Params = Mapping[str, Any]
 
 _INTERNAL_ERROR: Final = -32603
+_SLOW_MILLISECONDS: Final = 250
+_AT_ONCE: Final = 8
+"""How many requests a slow target is sent at a time."""
+_TRIED_AT_ONCE: Final = 4
+_SIDE_BY_SIDE: Final = 0.6
+"""What share of their time one after the other searches at once may take that are served side by side."""
 _BUSY_REPEATS: Final = 5
 """How often a search is sent again that the server was too busy for."""
-_MOST_STARTS: Final = 60
-_MOST_BYTES_HELD: Final = 96 * 1024 * 1024
+_MAX_STARTS: Final = 60
+_MAX_BYTES_HELD: Final = 80 * 1024 * 1024
 """How many bytes of memory a target's answers may take of one check, about."""
+_MAX_BYTES_AT_ONCE: Final = 16 * 1024 * 1024
+"""How many bytes the answers to searches at once may take, about."""
 _LARGE_LIMIT: Final = 50
 """A limit that most servers take as it is; those with a smaller maximum have to clamp it."""
-_MOST_EMPTY_PAGES: Final = 20
-_MOST_LIST_PAGES: Final = 2000
+_MAX_EMPTY_PAGES: Final = 20
+_LISTED_AGAIN: Final = 2
+_MAX_LIST_PAGES: Final = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +60,12 @@ class Opening:
     """More of the environment that the fixture is started in."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     """HTTP headers of every request."""
+    capabilities: Params = field(default_factory=lambda: DECLARED)
+    """Capabilities that the client declares."""
+
+
+class ChangedError(UnverifiableError):
+    """A cursor of `tools/list` was refused, as it may be when the list has changed."""
 
 
 def busy_seconds(exchange: Exchange) -> float | None:
@@ -66,8 +76,45 @@ def busy_seconds(exchange: Exchange) -> float | None:
     return float(error.data["retryAfterMs"]) / 1000
 
 
+class Concurrency:
+    """How many requests of one cell may be under way at a time: one, or several of a slow target that bears them."""
+
+    def __init__(self) -> None:
+        self.slow = False
+        self._limiter = anyio.CapacityLimiter(1)
+
+    @property
+    def most(self) -> int:
+        """How many they are."""
+        return int(self._limiter.total_tokens)
+
+    @most.setter
+    def most(self, number: int) -> None:
+        self._limiter.total_tokens = number
+
+    @property
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        """Wait for a turn, and hold it."""
+        return self._limiter if self.slow else nullcontext()
+
+    @contextmanager
+    def one_by_one(self) -> Generator[None]:
+        """Send one request at a time, and go on so unless what is done meanwhile fails."""
+        before, self.most = self.most, 1
+        try:
+            yield
+        except BaseException:
+            self.most = before
+            raise
+
+
 class Server:
-    """One connection to the target, opened when it is needed, and again when it has ended."""
+    """One connection to the target, opened when it is needed, and again when it has ended.
+
+    Whatever needs it raises `TargetError` where the target cannot be reached, `RefusedError` where it no longer speaks
+    this era, and `UnverifiableError` where no answer can be read: a search was refused, its result is not well-formed,
+    its pages do not end, the server was too busy each time, or the answers so far take too much memory.
+    """
 
     def __init__(
         self,
@@ -78,7 +125,9 @@ class Server:
         *,
         opening: Opening | None = None,
         timeouts: Timeouts | None = None,
+        concurrency: Concurrency | None = None,
     ) -> None:
+        self.concurrency = concurrency or Concurrency()
         self.timeouts = timeouts or Timeouts(options.timeout, target.start_seconds)
         self._options = options
         self._cell = cell
@@ -86,54 +135,61 @@ class Server:
         self._recorder = recorder
         self._opening = opening or Opening()
         self._connection: Connection | None = None
+        self._connecting = anyio.Lock()
+        self.asked = set[str]()
+        """The methods that this connection was asked for."""
         self._starts = 0
         self._last: Exchange | None = None
+        self.last_listing: Listing | None = None
+        """What was listed last, on whichever connection."""
+        self.steady = False
+        """Whether the list was watched for a while since it was seen to change."""
+        self.listing_seconds = 0.0
+        """How long a whole listing took, the slowest so far."""
+        self._listed_by: Connection | None = None
 
     async def connection(self) -> Connection:
-        """Return the connection, opened again if it has ended.
+        """Return the connection, opened again if it has ended."""
+        if self._connection is not None and self._connection.transport.ended is None:
+            return self._connection
+        async with self._connecting:  # several requests may find it ended
+            if self._connection is None or self._connection.transport.ended is not None:
+                await self._open_again()
+        assert self._connection is not None  # noqa: S101 - it was opened
+        return self._connection
 
-        Raises:
-            TargetError, RefusedError: The target cannot be reached, or no longer speaks this era.
-        """
+    async def _open_again(self) -> None:
         if self._connection is not None:
-            if self._connection.transport.ended is None:
-                return self._connection
             self._note_death(self._connection)
-        return await self.connect(self._opening.catalog, DECLARED)
-
-    async def connect(self, catalog: str, capabilities: Params) -> Connection:
-        """Open a connection, in place of the one there was, to a fixture serving `catalog` or to a live server.
-
-        Raises:
-            TargetError, RefusedError: As `connection`.
-        """
         await self.aclose()
         if self.timeouts.gone is not None:
             raise TargetError(self.timeouts.gone)
         self._starts += 1
-        if self._starts > _MOST_STARTS:
+        if self._starts > _MAX_STARTS:
             raise TargetError("the target had to be started too often; see the wire log")
         try:
-            self._connection = await self._open(catalog, capabilities)
+            self._connection = await self._connect()
+            self.asked.clear()
         except (RefusedError, TargetError) as error:
             if isinstance(error, RefusedError) and error.exchange.replied:
-                self.timeouts.started()
+                self.timeouts.answered(error.exchange.sent["method"])
             else:
                 self.timeouts.start_failed(str(error))
             raise
-        self.timeouts.started()
-        return self._connection
 
-    async def _open(self, catalog: str, capabilities: Params) -> Connection:
-        fixture = catalog if self._options.effective_profile == "fixture" else None
-        transport = await self._target.connect(self._recorder.note, fixture, self._opening.env)
-        headers = self._opening.headers
-        connection = Connection(transport, self._cell.era, self._recorder, capabilities=capabilities, headers=headers)
+    async def _connect(self) -> Connection:
+        opening = self._opening
+        fixture = opening.catalog if self._options.effective_profile == "fixture" else None
+        transport = await self._target.connect(self._recorder.note, fixture, opening.env)
+        connection = Connection(
+            transport, self._cell.era, self._recorder, capabilities=opening.capabilities, headers=opening.headers
+        )
         try:
-            await connection.open(self.timeouts.for_start())
+            opened = await connection.open(self.timeouts.for_start())
         except BaseException:
             await connection.aclose()
             raise
+        self.timeouts.answered(opened.sent["method"])
         return connection
 
     async def opening(self) -> tuple[Connection, Exchange]:
@@ -143,19 +199,10 @@ class Server:
         return connection, connection.opening
 
     @property
-    def malformed(self) -> list[str]:
-        """Broken messages on the current connection, oldest first."""
-        return self._connection.transport.malformed if self._connection else []
-
-    @property
-    def noise(self) -> list[str]:
-        """Text on stdout of the current connection that was no attempt at a message, oldest first."""
-        return self._connection.transport.noise if self._connection else []
-
-    @property
-    def strays(self) -> list[JsonObject]:
-        """Responses on the current connection that no request was waiting for, oldest first."""
-        return self._connection.transport.strays if self._connection else []
+    def transport(self) -> Transport:
+        """The transport of the connection that is open. It keeps broken messages, noise and stray responses."""
+        assert self._connection is not None  # noqa: S101 - a check looks there after a request
+        return self._connection.transport
 
     async def hang_up(self, seconds: float) -> bool:
         """Close the stdin of the target and return whether it ended by itself within `seconds` seconds; for stdio."""
@@ -169,48 +216,30 @@ class Server:
             self._connection = None
 
     async def ask(
-        self,
-        method: str,
-        params: Params | None = None,
-        *,
-        capabilities: Params | None = None,
-        headers: Mapping[str, str | None] | None = None,
-        meta: Mapping[str, Any] | None = None,
-        with_id: str | int | None = None,
-        seconds: float | None = None,
+        self, method: str, params: Params | None = None, *, seconds: float | None = None, **overrides: Any
     ) -> Exchange:
         """Send any request, with overrides as in `Connection.request`, and return the exchange.
 
         `seconds` shortens the wait for it.
-
-        Raises:
-            TargetError, RefusedError: As `connection`.
-            UnverifiableError: The answers so far take too much memory.
         """
-        self._require_room()
-        connection = await self.connection()
-        exchange = await connection.request(
-            method,
-            params,
-            seconds=seconds or self.timeouts.for_request(method),
-            capabilities=capabilities,
-            headers=headers,
-            meta=meta,
-            with_id=with_id,
-        )
-        if exchange.replied:
-            self.timeouts.answered(method)
-        elif seconds is None and connection.transport.ended is None:
-            self.timeouts.timed_out(method)
-        self._note_last(connection, exchange)
-        return exchange
+        async with self.concurrency.turn:
+            self._require_room()
+            connection = await self.connection()
+            self.asked.add(method)
+            # The others that are under way may be answered before it.
+            usual = self.timeouts.for_request(method) + (self.concurrency.most - 1) * self._recorder.milliseconds / 1000
+            exchange = await connection.request(method, params, seconds=seconds or usual, **overrides)
+            if exchange.replied:
+                self.timeouts.answered(method)
+            elif seconds is None and connection.transport.ended is None:
+                self.timeouts.timed_out(method)
+            return self._keep_last(connection, exchange)
 
     async def notify(self, method: str, params: Params) -> Exchange:
         """Send a message without an id and return the exchange, which has no response."""
         connection = await self.connection()
         exchange = await connection.notify(method, params, seconds=self._options.timeout)
-        self._note_last(connection, exchange)
-        return exchange
+        return self._keep_last(connection, exchange)
 
     async def at_once(
         self, searches: Sequence[Params], *, seconds: float, ids: Sequence[str | int] = ()
@@ -218,50 +247,67 @@ class Server:
         """Send searches with these params, the next before the last is answered; return the exchanges in this order.
 
         Each may take up to `seconds` seconds, and has one of `ids` where there are any.
-
-        Raises:
-            TargetError, RefusedError, UnverifiableError: As `ask`.
         """
         self._require_room()
         connection = await self.connection()
+        self.asked.add(METHOD)
         exchanges: dict[int, Exchange] = {}
 
-        async def search(place: int, params: Params) -> None:
+        async def search(place: int) -> None:
             with_id = ids[place] if ids else None
-            exchanges[place] = await connection.request(METHOD, params, seconds=seconds, with_id=with_id)
-            self._note_last(connection, exchanges[place])
+            exchange = await connection.request(METHOD, searches[place], seconds=seconds, with_id=with_id)
+            exchanges[place] = self._keep_last(connection, exchange)
+            if self._recorder.held > _MAX_BYTES_HELD:
+                tasks.cancel_scope.cancel()  # of the group that it is in
 
-        async with anyio.create_task_group() as tasks:
-            for place, params in enumerate(searches):
-                tasks.start_soon(search, place, params)
+        # Where answers are large, fewer of them are held in memory before they are read.
+        most = max(2, _MAX_BYTES_AT_ONCE // max(1, self._recorder.longest))
+        for start in range(0, len(searches), most):
+            async with anyio.create_task_group() as tasks:
+                for place in range(len(searches))[start : start + most]:
+                    tasks.start_soon(search, place)
+            self._require_room()
         return [exchanges[place] for place in range(len(searches))]
 
-    async def search(self, params: Params, **overrides: Any) -> Exchange:
-        """Send `tools/search` with exactly these params, again while the server says that it is too busy.
+    async def in_pieces(self, searches: Mapping[str, Params], amid: str) -> list[Exchange]:
+        """Send searches as `Connection.request_in_pieces` does; return the exchanges."""
+        connection = await self.connection()
+        self.asked.add(METHOD)
+        seconds = self.timeouts.for_request(METHOD)
+        exchanges = await connection.request_in_pieces(METHOD, searches, amid, seconds=seconds)
+        return [self._keep_last(connection, exchange) for exchange in exchanges]
 
-        Raises:
-            TargetError, RefusedError, UnverifiableError: As `ask`.
-            UnverifiableError: The server was too busy each time, or asks for a longer wait than a request may take.
-        """
-        waited = 0.0
+    async def search(self, params: Params, **overrides: Any) -> Exchange:
+        """Send `tools/search` with exactly these params, again while the server says that it is too busy."""
+        most, waited, repeats = self.concurrency.most, 0.0, 0
         exchange = await self.ask(METHOD, params, **overrides)
-        for _ in range(_BUSY_REPEATS):
-            if (wait := busy_seconds(exchange)) is None:
-                return exchange
-            if (waited := waited + wait) > self._options.timeout:
-                break
+        while (wait := busy_seconds(exchange)) is not None:
+            if most > 1:  # with other requests of the judge
+                self.concurrency.most = min(self.concurrency.most, most // 2)
+            else:
+                waited, repeats = waited + wait, repeats + 1
+            if repeats > _BUSY_REPEATS or waited > self._options.timeout:
+                raise UnverifiableError("the server says each time that it is too busy to search", exchange)
             await anyio.sleep(wait)
+            most = self.concurrency.most
             exchange = await self.ask(METHOD, params, **overrides)
-        if busy_seconds(exchange) is None:
-            return exchange
-        raise UnverifiableError("the server says each time that it is too busy to search", exchange)
+        return exchange
+
+    async def find_concurrency(self, search: Exchange) -> None:
+        """Find out of a target that took long to answer a search whether it answers several side by side."""
+        if search.milliseconds < _SLOW_MILLISECONDS:
+            return
+        self.concurrency.slow, params = True, search.params
+        alone = await self.search(params)
+        usual, began = alone.milliseconds / 1000, time.monotonic()
+        seconds = self._options.timeout + _TRIED_AT_ONCE * usual
+        together = await self.at_once([params] * _TRIED_AT_ONCE, seconds=seconds)
+        quick = time.monotonic() - began < _SIDE_BY_SIDE * _TRIED_AT_ONCE * usual
+        if quick and all(exchange.result is not None for exchange in (alone, *together)):
+            self.concurrency.most = _AT_ONCE
 
     async def page(self, query: str, *, limit: int | None = None, cursor: str | None = None) -> Page:
-        """Return one page of a search that the draft allows.
-
-        Raises:
-            UnverifiableError: The search was refused or its result is not well-formed.
-        """
+        """Return one page of a search that the draft allows."""
         given = {"query": query, "limit": limit, "cursor": cursor}
         params = {name: value for name, value in given.items() if value is not None}
         return read_page(await self.search(params), f"a search for {query!r}")
@@ -269,7 +315,7 @@ class Server:
     async def walk(self, query: str, limit: int | None = None, *, most: int = 250) -> Walk:
         """Return the pages of one search, up to `most` of them or until a cursor comes again.
 
-        An empty `nextCursor` ends it as if there were none; that there is one is for cursor-nonempty to judge.
+        An empty `nextCursor` ends it as if there were none; pages-end and cursor-nonempty judge that.
         """
         pages, followed = [await self.page(query, limit=limit)], set[str]()
         while (cursor := pages[-1].next_cursor) and cursor not in followed and len(pages) < most:
@@ -278,13 +324,9 @@ class Server:
         return Walk(query, limit, tuple(pages), ended=not cursor, again=cursor in followed)
 
     async def first(self, query: str, *, limit: int | None = None) -> Page:
-        """Return the first page of a search that holds a tool, or else its last one.
-
-        Raises:
-            UnverifiableError: As `page`.
-        """
+        """Return the first page of a search that holds a tool, or else its last one."""
         page = await self.page(query, limit=limit)
-        for _ in range(_MOST_EMPTY_PAGES):
+        for _ in range(_MAX_EMPTY_PAGES):
             if page.tools or not page.next_cursor:
                 break
             page = await self.page(query, limit=limit, cursor=page.next_cursor)
@@ -296,11 +338,7 @@ class Server:
         return min(most, _LARGE_LIMIT) if most is not None and most > 0 else _LARGE_LIMIT
 
     async def whole(self, query: str, limit: int | None = None) -> Walk:
-        """Return all pages of one search, large ones unless `limit` is given.
-
-        Raises:
-            UnverifiableError: As `page`, or the pages do not end.
-        """
+        """Return all pages of one search, large ones unless `limit` is given."""
         walk = await self.walk(query, limit or await self.large_limit())
         if not walk.ended:
             pages = f"{len(walk.pages)} pages of a search for {query!r} are not all; see pages-end"
@@ -308,26 +346,43 @@ class Server:
         return walk
 
     async def listing(self) -> Listing:
-        """Return all that `tools/list` lists.
+        """Return all that `tools/list` lists now, listed again where a change between its pages ends their cursors."""
+        began = time.monotonic()
+        for _ in range(_LISTED_AGAIN):
+            with suppress(ChangedError):
+                listing = await self._listing()
+                break
+        else:
+            listing = await self._listing()
+        self.listing_seconds = max(self.listing_seconds, time.monotonic() - began)
+        if self.last_listing is not None and not listing.same_as(self.last_listing):
+            self.steady = False
+        self.last_listing, self._listed_by = listing, self._connection
+        return listing
 
-        Raises:
-            UnverifiableError: It was refused, is not well-formed or does not end.
-        """
-        tools, cursor, seen = list[JsonObject](), None, None
-        exchanges: list[Exchange] = []
-        for _ in range(_MOST_LIST_PAGES):
-            page = read_page(await self.ask("tools/list", {} if cursor is None else {"cursor": cursor}), "tools/list")
+    async def _listing(self) -> Listing:
+        tools, cursor = list[JsonObject](), None
+        for _ in range(_MAX_LIST_PAGES):
+            exchange = await self.ask("tools/list", {} if cursor is None else {"cursor": cursor})
+            if cursor is not None and exchange.error is not None:
+                raise ChangedError(f"a cursor of tools/list was answered by {exchange.describe()}", exchange)
+            page = read_page(exchange, "tools/list")
             tools += page.tools
-            exchanges.append(page.exchange)
             cursor = page.next_cursor
             if cursor is None:
-                return Listing(tuple(tools), page.exchange, seen, tuple(exchanges))
-            seen = seen or cursor
+                return Listing(tuple(tools), page.exchange)
         raise UnverifiableError("tools/list does not end")
 
-    def _note_last(self, connection: Connection, exchange: Exchange) -> None:
+    async def known_listing(self) -> Listing:
+        """Return what this connection listed last; it is asked where there is nothing yet."""
+        await self.connection()
+        known = self.last_listing if self._listed_by is self._connection else None
+        return known or await self.listing()
+
+    def _keep_last(self, connection: Connection, exchange: Exchange) -> Exchange:
         self._last = exchange
         self._note_death(connection)
+        return exchange
 
     def _note_death(self, connection: Connection) -> None:
         """Keep how the target ended by itself, if it did, once, with the last exchange before it."""
@@ -336,7 +391,7 @@ class Server:
             self._last = None
 
     def _require_room(self) -> None:
-        if self._recorder.held > _MOST_BYTES_HELD:
+        if self._recorder.held > _MAX_BYTES_HELD:
             gc.collect()
-        if self._recorder.held > _MOST_BYTES_HELD:
-            raise UnverifiableError(f"the target's answers take more than {_MOST_BYTES_HELD // 1024**2} MiB of memory")
+        if self._recorder.held > _MAX_BYTES_HELD:
+            raise UnverifiableError(f"the target's answers take more than {_MAX_BYTES_HELD // 1024**2} MiB of memory")

@@ -24,19 +24,40 @@ NONSENSE: Final = "qzxjvkw wvxzqkj"
 """Words of no language, and of no catalog that was met so far."""
 
 _COMMON_WORDS: Final = (
-    "a about after all an and any are as at be been before by can each else every five for four from get given "
-    "has have how if in into is it its last let like list may more most much must name new next no none not "
-    "now of off on once one only or other out over own past per same set should show some such take than that "
-    "the their them then there they this three time to tool tools two under unless until up use used user "
-    "value via was what when where which while who will with within without you your "
+    "a about above across after afterwards again against all almost alone along already also although always among "
+    "amongst amount an and another any anyhow anyone anything anyway anywhere are around as at back be became "
+    "because become becomes becoming been before beforehand behind being below beside besides between beyond bill "
+    "both bottom but by call can cannot cant con could couldnt cry describe detail did does doing don done down "
+    "due during each eight either eleven else elsewhere empty enough etc even ever every everyone everything "
+    "everywhere except few fifteen fifty fill find fire first five for former formerly forty found four from front "
+    "full further get give given had has hasnt have having hence her here hereafter hereby herein hereupon hers "
+    "herself him himself his how however hundred if in inc indeed interest into is it its itself just keep last "
+    "latter latterly least less let like list ltd made many may meanwhile might mill mine more moreover most "
+    "mostly move much must myself name namely neither never nevertheless new next nine no nobody none noone nor "
+    "not nothing now nowhere of off often on once one only onto or other others otherwise our ours ourselves out "
+    "over own part past per perhaps please put rather same see seem seemed seeming seems serious set several she "
+    "should show side since sincere six sixty some somehow someone something sometime sometimes somewhere still "
+    "such system take ten than that the their theirs them themselves then thence there thereafter thereby "
+    "therefore therein thereupon these they thick thin third this those though three through throughout thru thus "
+    "time to together too tool tools top toward towards twelve twenty two under unless until up upon use used user "
+    "value very via was well were what whatever when whence whenever where whereafter whereas whereby wherein "
+    "whereupon wherever whether which while whither who whoever whole whom whose why will with within without "
+    "would yet you your yours yourself yourselves "
 )
+"""Words that the usual lists of stop words have, and others that tools are often described with."""
 _COMMON: Final = frozenset(_COMMON_WORDS.split())
 _SHORTEST: Final = 4
+_SHORTEST_TELLING: Final = 3
+_SHORTEST_FIGURE: Final = 2
+_MOST_SHARED: Final = 300
+_LONG: Final = 150
 _EAST_ASIAN: Final = "\u2e80"
 _SHORTEST_EAST_ASIAN: Final = 2
 _RARE: Final = 2
 _HUNDRED: Final = 100
 _LONGEST: Final = 1024
+_LONGEST_TERM: Final = 200
+"""Five of them fit into a query."""
 _READ: Final = 20_000
 """Characters of a text that queries are taken from."""
 _PAIRED_TOOLS: Final = 500
@@ -102,11 +123,30 @@ class Vocabulary:
         several = (term for term, n in self.frequency.most_common() if n > 1)
         return [term for term in several if unicodedata.normalize("NFD", term) != term][:count]
 
+    def terms_of(self, tool: JsonObject) -> set[str]:
+        """Return the terms of the name, the title and the description of `tool`."""
+        return {*self._terms(tool)}
+
+    def shared(self, count: int) -> list[str]:
+        """Return words that several tools have in common, but no more than half: from the widest to the rarest."""
+        most = min(len(self.tools) // 2, _MOST_SHARED)
+        words = [t for t, n in self.frequency.most_common() if _RARE < n <= most and _is_specific(t)]
+        return [words[number * (len(words) - 1) // max(1, count - 1)] for number in range(min(count, len(words)))]
+
     def distinctive(self, tool: JsonObject) -> list[str]:
         """Return the terms that single `tool` out, rarest first, in the order of its texts."""
         few = max(_RARE, len(self.tools) // _HUNDRED)
-        rare = [term for term in dict.fromkeys(self._terms(tool)) if self.frequency[term] <= few and _is_specific(term)]
+        rare = [term for term in self._terms(tool) if self.frequency[term] <= few and _is_telling(term)]
         return sorted(rare, key=lambda term: self.frequency[term])
+
+    def figures(self, tool: JsonObject) -> list[str]:
+        """Return up to one distinctive term of `tool` that has a digit or a mark in it."""
+        return [term for term in self.distinctive(tool) if not term.isalpha()][:1]
+
+    def beyond(self, tool: JsonObject) -> list[str]:
+        """Return up to one distinctive term of `tool`: the last one of a long description."""
+        terms = [t for t in self._terms(tool) if t in self.distinctive(tool)]
+        return terms[-1:] if len(str(tool.get("description", ""))) > _LONG else []
 
     def alone(self, tool: JsonObject, member: str) -> list[str]:
         """Return up to one distinctive term of `tool` that stands in this member of it and in no other."""
@@ -129,10 +169,19 @@ class Vocabulary:
         texts, wanted = [" ".join(text_of(tool)[1:]) for tool in self.tools], count // 2
         spread = texts[:: max(1, len(texts) // max(1, wanted))][:wanted]
         phrases = [" ".join(text.split()[:6]) for text in spread]
-        return [*self.broad(count - len(phrases)), *filter(None, phrases)]
+        return [*self.broad(count - len(phrases)), *(each for each in phrases if 0 < len(each) <= _LONGEST)]
 
     def _terms(self, tool: JsonObject) -> list[str]:
-        return list(dict.fromkeys(term for text in text_of(tool) for term in terms(text)))
+        held = (term for text in text_of(tool) for term in terms(text))
+        return list(dict.fromkeys(term for term in held if len(term) <= _LONGEST_TERM))
+
+
+def _is_telling(term: str) -> bool:
+    """Return whether a term is no stop word, nor short enough to be taken for one."""
+    if term in _COMMON or not any(c.isalnum() for c in term):
+        return False
+    shortest = _SHORTEST_FIGURE if not term.isalpha() or term >= _EAST_ASIAN else _SHORTEST_TELLING
+    return len(term) >= shortest
 
 
 def _is_specific(term: str) -> bool:

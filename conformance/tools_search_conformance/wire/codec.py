@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import math
 import re
+import zlib
 from dataclasses import dataclass
+from functools import partial
 from operator import is_
 from typing import Any, Final
 
@@ -24,19 +26,14 @@ class Limits:
 
     message_bytes: int = 8 * 1024 * 1024
     """Bytes of one message: a line on stdio, a body or an event over HTTP."""
-
     total_bytes: int = 16 * 1024 * 1024
     """Bytes until a request is answered: since the last answer on stdio, of one response over HTTP."""
-
     messages: int = 10_000
     """Messages until a request is answered, counted likewise."""
-
     depth: int = 200
     """Arrays and objects inside one another."""
-
     values: int = 400_000
     """Values, keys included, of one message."""
-
     digits: int = 400
     """Characters of one number."""
 
@@ -64,17 +61,35 @@ _SEPARATORS: Final = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085
 class Spelled(float):
     """A number that `encode` writes as it is spelled, such as `3e0`."""
 
+    spelling: str
+
     def __new__(cls, spelling: str) -> Spelled:
         """Take the JSON number as text."""
-        return super().__new__(cls, spelling)
-
-    def __init__(self, spelling: str) -> None:
-        """Keep the text."""
-        self.spelling = spelling
+        number = super().__new__(cls, spelling)
+        number.spelling = spelling
+        return number
 
     def __repr__(self) -> str:
-        """Return the text."""
         return self.spelling
+
+
+class Packed(dict[str, Any]):
+    """A large JSON object, compressed. Read as any other, it shows how the object begins; `same` compares all of it."""
+
+    def __init__(self, text: str, shown: JsonObject) -> None:
+        """Take the object's JSON text, and what to show of it."""
+        super().__init__(shown)
+        self._text: Final = zlib.compress(text.encode(), 1)
+
+    @property
+    def packed_bytes(self) -> int:
+        """How many bytes of memory it takes, besides what it shows."""
+        return len(self._text)
+
+    @property
+    def whole(self) -> JsonObject:
+        """The object, decompressed."""
+        return json.loads(zlib.decompress(self._text))
 
 
 def _marked(value: Any) -> Any:
@@ -107,35 +122,20 @@ def integer(value: Any) -> int | None:
     return int(value)
 
 
-def encode(message: object) -> bytes:
+def encode(message: object, *, spelled: bool = True) -> bytes:
     """Return `message` as one line of UTF-8 JSON without its line ending.
 
     Characters that some line readers take for a line ending are escaped, and so are unpaired surrogates, which UTF-8
-    cannot carry; all others travel as themselves.
+    cannot carry; all others travel as themselves. Without `spelled`, which takes half the time, `message` may hold no
+    `Spelled` number.
 
     Raises:
         ValueError: `message` holds a number that JSON cannot write.
     """
-    marked = _marked(message)
-    if marked is message:
-        return encode_plain(message)
-    return _escaped(_MARKED.sub(r"\1", _text(marked)))
-
-
-def encode_plain(message: object) -> bytes:
-    """Return the same as `encode`, in half the time, for a value without a `Spelled` number.
-
-    Raises:
-        ValueError: As `encode`.
-    """
-    return _escaped(_text(message))
-
-
-def _text(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def _escaped(text: str) -> bytes:
+    marked = _marked(message) if spelled else message
+    text = json.dumps(marked, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    if marked is not message:
+        text = _MARKED.sub(r"\1", text)
     for character, escape in _SEPARATORS.items():
         text = text.replace(character, escape)
     return _UNPAIRED.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode("utf-8")
@@ -186,7 +186,7 @@ def _check_bounds(data: bytes, limits: Limits) -> None:
         raise MalformedError(f"more than {limits.message_bytes} bytes")
     # Each string has two quotation marks, so that few of these are few values; then C code may take them all at once.
     bare = _STRING.sub(b"", data) if data.count(b'"') <= limits.values else _without_strings(data, limits)
-    if bare.count(b",") + bare.count(b":") + bare.count(b"[") + bare.count(b"{") > limits.values:
+    if sum(map(bare.count, (b",", b":", b"[", b"{"))) > limits.values:
         raise MalformedError(f"more than {limits.values} values")
     depth = 0
     for byte in bare.translate(None, _NO_BRACKETS):
@@ -209,39 +209,36 @@ def _without_strings(data: bytes, limits: Limits) -> bytes:
 
 
 def _parse(text: str, limits: Limits) -> Any:
-    def integer(digits: str) -> int:
+    def number(digits: str, kind: type[int] | type[float]) -> float:
         if len(digits) > limits.digits:
             raise ValueError(f"a number of more than {limits.digits} digits")
-        return int(digits)
-
-    def finite(digits: str) -> float:
-        if len(digits) > limits.digits:
-            raise ValueError(f"a number of more than {limits.digits} digits")
-        value = float(digits)
-        if not math.isfinite(value):
+        value = kind(digits)
+        if isinstance(value, float) and not math.isfinite(value):
             raise ValueError("a number beyond the range of a double")
         return value
 
+    def constant(name: str) -> float:
+        raise ValueError(f"{name} is no JSON")
+
+    def members(pairs: list[tuple[str, Any]]) -> JsonObject:
+        named = dict(pairs)
+        if len(named) != len(pairs):
+            raise ValueError("a member named twice")
+        return named
+
+    integers, fractions = partial(number, kind=int), partial(number, kind=float)
     return json.loads(
-        text, parse_int=integer, parse_float=finite, parse_constant=_constant, object_pairs_hook=_without_duplicates
+        text, parse_int=integers, parse_float=fractions, parse_constant=constant, object_pairs_hook=members
     )
-
-
-def _constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON")
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> JsonObject:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("a member named twice")
-    return members
 
 
 def same(left: Any, right: Any) -> bool:
     """Return whether two JSON values are equal: numbers by value, members in any order, `true` never equal to 1."""
+    if left is right:
+        return True
+    left, right = (each.whole if isinstance(each, Packed) else each for each in (left, right))
     if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
+        return False
     if (members := as_object(left)) is not None and (others := as_object(right)) is not None:
         return members.keys() == others.keys() and all(same(value, others[name]) for name, value in members.items())
     if (items := as_array(left)) is not None and (others := as_array(right)) is not None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import count
+from itertools import count, zip_longest
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, Final
 
 import anyio
 
 from tools_search_conformance.wire.codec import JsonObject, as_array
+from tools_search_conformance.wire.display import plain
 from tools_search_conformance.wire.eras import (
     DECLARED,
     LEGACY,
@@ -25,22 +27,34 @@ from tools_search_conformance.wire.http import HttpTransport
 from tools_search_conformance.wire.record import REDACTED, Answer, Exchange, Recorder
 from tools_search_conformance.wire.stdio import StdioTransport
 
-Value = TypeVar("Value")
-
 Transport = StdioTransport | HttpTransport
 """Carries messages to one target and brings back what it answers; neither raises for what a target does."""
 
 
-def _present(members: Mapping[str, Value | None]) -> dict[str, Value]:
-    return {name: value for name, value in members.items() if value is not None}
+_METHOD_NOT_FOUND: Final = -32601
+_INTERNAL_ERROR: Final = -32603
+_UNSUPPORTED_VERSION: Final = -32022
+_REFUSED_STATUSES: Final = frozenset({400, 404, 405})
+"""What HTTP servers of one era answer to requests of the other."""
+_UNAUTHORIZED: Final = frozenset({401, 403})
+_RESOURCE_METADATA: Final = re.compile(r'resource_metadata="?([^",\s]*)')
+_VISIBLE: Final = re.compile("[!-~]+")
+"""What a session id is made of: visible ASCII."""
 
 
 class RefusedError(Exception):
-    """The target does not speak this era; `exchange` shows its answer."""
+    """The target did not open a connection in this era; `exchange` shows its answer.
 
-    def __init__(self, reason: str, exchange: Exchange) -> None:
+    Args:
+        reason: What it answered.
+        exchange: The opening request and the answer.
+        is_refusal: Whether the answer means that the era is not spoken. Silence, a crash and an internal error do not.
+    """
+
+    def __init__(self, reason: str, exchange: Exchange, *, is_refusal: bool) -> None:
         super().__init__(reason)
         self.exchange = exchange
+        self.is_refusal = is_refusal
 
 
 class Connection:
@@ -69,13 +83,27 @@ class Connection:
         self._own_headers = dict(headers or {})
 
     async def open(self, seconds: float) -> Exchange:
-        """Discover the server, or initialize the session.
-
-        Raises:
-            RefusedError: it does not answer, or not in this era.
-        """
-        exchange = await (self._discover(seconds) if self.era == MODERN else self._initialize(seconds))
-        self.server, self.opening = exchange.result or {}, exchange
+        """Discover the server, or initialize the session; `RefusedError` says that it does not speak this era."""
+        modern = self.era == MODERN
+        method, params = ("server/discover", {}) if modern else ("initialize", handshake(self.capabilities))
+        exchange = await self.request(method, params, seconds=seconds)
+        if exchange.result is None:
+            reason = f"{method} was answered by {exchange.describe()}{_remedy(exchange)}"
+            raise RefusedError(reason, exchange, is_refusal=_is_refusal(exchange))
+        if modern and MODERN not in (as_array(exchange.result.get("supportedVersions")) or []):
+            reason = f"server/discover does not name {MODERN} among its supportedVersions"
+            raise RefusedError(reason, exchange, is_refusal=bool(as_array(exchange.result.get("supportedVersions"))))
+        settled = exchange.result.get("protocolVersion")
+        if not modern and not (isinstance(settled, str) and settled in LEGACY_REVISIONS):
+            reason = "initialize settled on a revision that is not of the handshake era"
+            raise RefusedError(reason, exchange, is_refusal=isinstance(settled, str))
+        if not modern and "mcp-session-id" in exchange.answer.headers and not self._session:
+            reason = "initialize was answered with a session id that is not visible ASCII"
+            raise RefusedError(reason, exchange, is_refusal=False)
+        self.server, self.opening = exchange.result, exchange
+        if not modern:
+            initialized: JsonObject = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+            await self.transport.notify(initialized, self._headers("", {}), seconds)
         return exchange
 
     async def request(
@@ -95,20 +123,18 @@ class Connection:
         and `meta` the members of `_meta` of every modern request, and both leave out a member given as `None`. Without
         `with_id` the request is numbered.
         """
-        declared = self.capabilities if capabilities is None else capabilities
         message: JsonObject = {"jsonrpc": "2.0", "id": self.next_id() if with_id is None else with_id}
-        message |= self._content(method, params, envelope(declared) | dict(meta or {}))
-        sent_headers = self._headers(method, message.get("params") or {}) | dict(headers or {})
-        return await self._send(message, _present(sent_headers), seconds)
+        message |= self._content(method, params, self.capabilities if capabilities is None else capabilities, meta)
+        named = self._headers(method, message.get("params") or {}) | dict(headers or {})
+        sent_headers = {name: value for name, value in named.items() if value is not None}
+        return await self._send(message, sent_headers, seconds)
 
     async def notify(self, method: str, params: Mapping[str, Any], *, seconds: float) -> Exchange:
         """Send what a request would be with an id, and return the exchange, which has no response."""
-        message: JsonObject = {"jsonrpc": "2.0"} | self._content(method, params, envelope(self.capabilities))
-        headers = _present(self._headers(method, message["params"]))
-        began = perf_counter()
+        message: JsonObject = {"jsonrpc": "2.0"} | self._content(method, params, self.capabilities)
+        headers, began = self._headers(method, message["params"]), perf_counter()
         answer = await self.transport.notify(message, headers, seconds)
-        unanswered = replace(answer, fault=answer.fault or "a notification has none")
-        return self._keep(message, headers, unanswered, began)
+        return self._keep(message, headers, replace(answer, fault=answer.fault or "a notification has none"), began)
 
     def next_id(self) -> int:
         """Return an id for one request, known before it is sent so that the request can be cancelled meanwhile."""
@@ -116,17 +142,40 @@ class Connection:
 
     async def cancel(self, number: int, seconds: float) -> None:
         """Send the notification that cancels the request with the id `number`."""
-        method = "notifications/cancelled"
-        params: JsonObject = {"requestId": number, "reason": "no longer wanted"}
-        if self.era == MODERN:
-            params["_meta"] = envelope(self.capabilities)
-        message: JsonObject = {"jsonrpc": "2.0", "method": method, "params": params}
-        await self.transport.notify(message, self._headers(method, params), seconds)
+        params = {"requestId": number, "reason": "no longer wanted"}
+        message: JsonObject = {"jsonrpc": "2.0"}
+        message |= self._content("notifications/cancelled", params, self.capabilities)
+        await self.transport.notify(message, self._headers(message["method"], message["params"]), seconds)
 
     async def resend(self, message: JsonObject, headers: Mapping[str, str], *, seconds: float) -> Exchange:
         """Send a message as another connection sent it, with the session of this one; secrets were not recorded."""
         kept = {name: value for name, value in headers.items() if value != REDACTED}
         return await self._send(message, kept | self._session, seconds)
+
+    async def request_in_pieces(
+        self, method: str, requests: Mapping[str, Mapping[str, Any]], amid: str, *, seconds: float
+    ) -> list[Exchange]:
+        """Send requests on stdio, params by their ids, until one is not answered; return the exchanges.
+
+        The first write has a notification before the first request, and each but the last ends in the middle of the
+        next request, amid a text that each of them holds. The rest follows once the one before is answered.
+        """
+        assert isinstance(self.transport, StdioTransport)  # noqa: S101 - checks of stdio ask for it
+        content = self._content("notifications/cancelled", {"requestId": "none"}, self.capabilities)
+        before = [{"jsonrpc": "2.0"} | content]
+        messages = [
+            {"jsonrpc": "2.0", "id": number} | self._content(method, params, self.capabilities)
+            for number, params in requests.items()
+        ]
+        exchanges: list[Exchange] = []
+        for message, following in zip_longest(messages, messages[1:]):
+            began, begins = perf_counter(), None if following is None else (following, amid.encode())
+            answer = await self.transport.request(message, {}, seconds, before=before, begins=begins)
+            exchanges.append(self._keep(message, {}, answer, began))
+            if answer.message is None:
+                break
+            before = []
+        return exchanges
 
     async def aclose(self) -> None:
         """End the session, if there is one, and the connection."""
@@ -135,11 +184,18 @@ class Connection:
             await self.transport.leave(headers, seconds=1)
         await self.transport.aclose()
 
-    def _content(self, method: str, params: Mapping[str, Any] | None, said: Mapping[str, Any]) -> JsonObject:
+    def _content(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        capabilities: Mapping[str, Any],
+        meta: Mapping[str, Any] | None = None,
+    ) -> JsonObject:
         if self.era != MODERN:
             return {"method": method} if params is None else {"method": method, "params": dict(params)}
-        own = dict(params or {})
-        return {"method": method, "params": {**own, "_meta": {**own.get("_meta", {}), **_present(said)}}}
+        own, client = dict(params or {}), envelope(capabilities) | dict(meta or {})
+        named = {name: value for name, value in client.items() if value is not None}
+        return {"method": method, "params": {**own, "_meta": {**own.get("_meta", {}), **named}}}
 
     async def _send(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Exchange:
         began = perf_counter()
@@ -149,13 +205,12 @@ class Connection:
             self._keep(message, headers, Answer(fault="waited for no longer"), began)
             raise
         if answer.message is None:
-            answer = Answer(
-                status=answer.status, headers=answer.headers, fault=answer.fault or self.transport.ended or "silence"
-            )
+            answer = replace(answer, fault=answer.fault or self.transport.ended or "silence")
         return self._keep(message, headers, answer, began)
 
     def _keep(self, message: JsonObject, headers: Mapping[str, str], answer: Answer, began: float) -> Exchange:
-        if (session := answer.headers.get("mcp-session-id")) is not None and self.era == LEGACY:
+        session = answer.headers.get("mcp-session-id")
+        if session is not None and self.era == LEGACY and _VISIBLE.fullmatch(session):
             self._session = {"Mcp-Session-Id": session}
         shown = headers if self.transport.name == "http" else dict[str, str]()
         return self._recorder.add(message, shown, answer, (perf_counter() - began) * 1000)
@@ -168,22 +223,30 @@ class Connection:
         revision = str(self.server.get("protocolVersion", LEGACY))
         return self._own_headers | self._session | {"MCP-Protocol-Version": revision}
 
-    async def _discover(self, seconds: float) -> Exchange:
-        exchange = await self.request("server/discover", {}, seconds=seconds)
-        versions = (exchange.result or {}).get("supportedVersions")
-        if exchange.result is None:
-            raise RefusedError(f"server/discover was answered by {exchange.describe()}", exchange)
-        if MODERN not in (as_array(versions) or []):
-            raise RefusedError(f"server/discover does not name {MODERN} among its supportedVersions", exchange)
-        return exchange
 
-    async def _initialize(self, seconds: float) -> Exchange:
-        exchange = await self.request("initialize", handshake(self.capabilities), seconds=seconds)
-        if exchange.result is None:
-            raise RefusedError(f"initialize was answered by {exchange.describe()}", exchange)
-        if exchange.result.get("protocolVersion") not in LEGACY_REVISIONS:
-            raise RefusedError("initialize settled on a revision that is not of the handshake era", exchange)
-        self.server = exchange.result
-        notification: JsonObject = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-        await self.transport.notify(notification, self._headers("", {}), seconds)
-        return exchange
+def _remedy(exchange: Exchange) -> str:
+    """Return what to do about the answer to an opening request, as words to add to it."""
+    if exchange.answer.status in _UNAUTHORIZED:
+        given = "authorization" in map(str.lower, exchange.headers)
+        told = _RESOURCE_METADATA.search(exchange.answer.headers.get("www-authenticate", ""))
+        names = f"; its resource_metadata is {plain(told[1], most=300)}" if told else ""
+        wants = "it does not take the token that it was given" if given else "it wants a token"
+        return f", with HTTP status {exchange.answer.status}: {wants}, --header 'Authorization: Bearer …'{names}"
+    if (exchange.answer.fault or "").startswith("no response within"):
+        return "; --start-timeout SECONDS waits longer"
+    return ""
+
+
+def _is_refusal(exchange: Exchange) -> bool:
+    """Return whether the answer to an opening request means that the target does not speak its era.
+
+    To `server/discover` older servers answer with any error, so core keys the fallback to no code; an internal error
+    still says that something broke. A server that knows no `initialize` says so.
+    """
+    if exchange.answer.status in _REFUSED_STATUSES:
+        return True
+    if (error := exchange.error) is None:
+        return False
+    if exchange.sent["method"] == "server/discover":
+        return error.code != _INTERNAL_ERROR
+    return error.code in {_METHOD_NOT_FOUND, _UNSUPPORTED_VERSION}

@@ -1,4 +1,4 @@
-"""Showing what a target sent: how much memory it takes, how it is cut, and how text is made harmless."""
+"""Showing what a target sent: how much memory it takes, how it is cut, and how text is escaped."""
 
 from __future__ import annotations
 
@@ -46,19 +46,18 @@ def cut_within(text: str, most: int) -> str:
 
 
 def plain(text: str, *, most: int = 2000) -> str:
-    """Return `text` on one line of at most `most` characters, with what a terminal might obey spelled out.
+    """Return `text` on one line of at most `most` characters, with control characters spelled out.
 
     No control sequence, bidi mark or lone surrogate of a target reaches a terminal.
     """
-    shown = "".join(map(_harmless, text[:most]))
-    return shown if len(text) <= most else f"{shown}… ({len(text)} characters)"
 
+    def harmless(character: str) -> str:
+        # Categories C…: controls, format marks such as bidi overrides, surrogates, unassigned; Zl, Zp: line separators.
+        if unicodedata.category(character)[0] == "C" or unicodedata.category(character) in {"Zl", "Zp"}:
+            return f"\\u{ord(character):04x}" if ord(character) <= 0xFFFF else f"\\U{ord(character):08x}"
+        return character
 
-def _harmless(character: str) -> str:
-    # Categories C…: controls, format marks such as bidi overrides, surrogates, unassigned; Zl, Zp: line separators.
-    if unicodedata.category(character)[0] == "C" or unicodedata.category(character) in {"Zl", "Zp"}:
-        return f"\\u{ord(character):04x}" if ord(character) <= 0xFFFF else f"\\U{ord(character):08x}"
-    return character
+    return "".join(map(harmless, cut(text, most)))
 
 
 def abridged(value: Any) -> Any:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, suppress
 from functools import cache
-from types import TracebackType
-from typing import Final, Self
+from http.cookiejar import DefaultCookiePolicy
+from typing import Final
 
 import anyio
 import anyio.lowlevel
@@ -22,6 +24,7 @@ from tools_search_conformance.wire.codec import (
     encode,
     id_text,
 )
+from tools_search_conformance.wire.display import abridged
 from tools_search_conformance.wire.eras import TransportName
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Answer, others
@@ -31,7 +34,13 @@ _BASE_HEADERS: Final = {
     "Accept": "application/json, text/event-stream",
     "Accept-Encoding": "identity",  # bounds of compressed bodies would not bound the parsed ones
 }
-_STRAYS_KEPT: Final = 100
+_MAX_STRAYS: Final = 100
+_MAX_COMPLAINTS: Final = 10_000
+"""How many complaints are kept; each is short."""
+_MAX_COOKIES: Final = 50
+_LARGE_BYTES: Final = 64 * 1024
+"""Of bodies beyond this size, one is read after the other, however many requests are under way."""
+_READ_OUT_SECONDS: Final = 0.05
 
 
 def check_address(url: str, *, allow_remote: bool) -> None:
@@ -46,97 +55,80 @@ def check_address(url: str, *, allow_remote: bool) -> None:
         raise TargetError(f"{url!r} is no URL: {error}") from error
     if address.scheme not in {"http", "https"} or not address.host:
         raise TargetError(f"{url!r} is no http:// or https:// URL")
-    if not allow_remote and not _is_loopback(address.host):
+    try:
+        local = ipaddress.ip_address(address.host).is_loopback
+    except ValueError:
+        local = address.host == "localhost" or address.host.endswith(".localhost")
+    if not allow_remote and not local:
         raise TargetError(f"{address.host} is not this machine; add --allow-remote if you are sure")
 
 
-def _is_loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-_KEPT: Final = 10_000
-"""How many complaints are kept; each is short."""
-_COOKIES: Final = 50
-
-
-class BodyReader:
-    """Reads a body that is one message."""
-
-    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
-        self._limits = limits
-        self._body = bytearray()
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """Keep `chunk` and return nothing: a body is whole only at its end.
-
-        Raises:
-            MalformedError: The body is beyond the bound of one message.
-        """
-        self._body += chunk
-        if len(self._body) > self._limits.message_bytes:
-            raise MalformedError(f"a body of more than {self._limits.message_bytes} bytes")
-        return []
-
-    def finish(self) -> list[bytes]:
-        """Return the body, if it is not empty."""
-        return [bytes(self._body)] if self._body.strip() else []
-
-
 class EventReader:
-    """Reads one event stream. Comments, ids, retry times and names of events carry no message and are passed over."""
+    """Reads one event stream. Comments, ids and retry times carry no message, nor do events with a name of their own.
+
+    An event that no empty line ends is no event. The reader of httpx2 replaces bytes that are no UTF-8; here they are
+    kept, for the codec to refuse.
+    """
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
-        self._limits = limits
+        self._most = limits.message_bytes
         self._rest = bytearray()
         self._after_cr = False
         self._data: list[bytes] = []
         self._held = 0
+        self._name = b""
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether an event has begun that no empty line has ended yet."""
+        return bool(self._data) or self._rest.startswith(b"data")
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Return the data of every event that `chunk` completes.
-
-        Raises:
-            MalformedError: an event is beyond the bound of one message.
-        """
+        """Return the data of every event that `chunk` completes; `MalformedError` says that one is too large."""
         # A CR ends its line at once; an LF that follows belongs to it, in the next chunk too.
         text = chunk.removeprefix(b"\n") if self._after_cr else chunk
         self._after_cr = chunk.endswith(b"\r") or (self._after_cr and not chunk)
         *ends, rest = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        lines: list[bytes] = []
+        events: list[bytes] = []
         for end in ends:
-            lines.append(bytes(self._rest + end))
+            line = bytes(self._rest + end)
             self._rest.clear()
+            if not line:
+                if self._name in (b"", b"message"):
+                    events += filter(None, [b"\n".join(self._data)])
+                self._data, self._held, self._name = [], 0, b""
+            elif line == b"event" or line.startswith(b"event:"):
+                self._name = line[6:].removeprefix(b" ")
+            elif line == b"data" or line.startswith(b"data:"):
+                self._data.append(line[5:].removeprefix(b" "))
+                self._held += len(line[5:]) + 1
+                if self._held > self._most:
+                    raise MalformedError(f"an event of more than {self._most} bytes")
         self._rest += rest
-        if len(self._rest) > self._limits.message_bytes:
-            raise MalformedError(f"an event of more than {self._limits.message_bytes} bytes")
-        return [data for line in lines if (data := self._line(line)) is not None]
-
-    def _line(self, line: bytes) -> bytes | None:
-        if not line:
-            data, self._data, self._held = b"\n".join(self._data), [], 0
-            return data or None
-        name, _, value = line.partition(b":")
-        if name == b"data":
-            self._data.append(value.removeprefix(b" "))
-            self._held += len(value) + 1
-            if self._held > self._limits.message_bytes:
-                raise MalformedError(f"an event of more than {self._limits.message_bytes} bytes")
-        return None
-
-    def finish(self) -> list[bytes]:
-        """Return nothing: an event that no empty line ends is no event."""
-        return []
+        if len(self._rest) > self._most:
+            raise MalformedError(f"an event of more than {self._most} bytes")
+        return events
 
 
 @cache
-def _authorities() -> ssl.SSLContext:
-    """Return the trusted certificate authorities. Reading them takes longer than most checks, so it is done once."""
-    return httpx2.create_ssl_context(trust_env=False)
+def authorities(ca_file: str | None = None) -> ssl.SSLContext:
+    """Return the trusted certificate authorities: the usual ones, those of SSL_CERT_FILE, and those of `ca_file`.
+
+    Reading them takes longer than most checks, so it is done once.
+
+    Raises:
+        OSError, ssl.SSLError: A file cannot be read, or holds no certificates.
+    """
+    context = httpx2.create_ssl_context(trust_env=False)
+    for file in filter(None, (os.environ.get("SSL_CERT_FILE"), ca_file)):
+        context.load_verify_locations(file)
+    return context
+
+
+def _counted(number: int, most: int, what: str) -> int:
+    if number > most:
+        raise MalformedError(f"more than {most} {what}")
+    return number
 
 
 class HttpTransport:
@@ -149,6 +141,7 @@ class HttpTransport:
         url: str,
         *,
         headers: Mapping[str, str] | None = None,
+        ca_file: str | None = None,
         limits: Limits = DEFAULT_LIMITS,
         gone: Callable[[], str | None] = lambda: None,
         settle: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint,
@@ -157,53 +150,30 @@ class HttpTransport:
 
         `settle` gives that process a moment to be gone for good when a connection to it has failed.
         """
-        self._closed: str | None = None
-        self._gone = gone
-        self._settle = settle
         self.malformed: list[str] = []
         self.noise: list[str] = []
         self.strays: list[JsonObject] = []
+        self._closed: str | None = None
+        self._gone = gone
+        self._settle = settle
         self._url = url
         self._limits = limits
+        self._large = anyio.Lock()
+        self._streams_end = True
+        """Whether event streams end with the response, so far."""
         self._client = httpx2.AsyncClient(
-            headers=dict(headers or {}), trust_env=False, timeout=None, verify=_authorities()
+            headers=dict(headers or {}), trust_env=False, timeout=None, verify=authorities(ca_file)
         )
+        # No cookie is sent back: one that a header cannot hold would end the request, and none has a meaning here.
+        self._client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
 
     @property
     def ended(self) -> str | None:
         """Why nothing more can be sent, or `None` while something can."""
         return self._closed or self._gone()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
     async def request(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
-        """POST a request and take the first response with its id from the body, for any HTTP status."""
-        return await self._post(message, headers, seconds)
-
-    async def notify(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
-        """POST a notification."""
-        return await self._post(message, headers, seconds)
-
-    async def leave(self, headers: Mapping[str, str], seconds: float) -> None:
-        """End the session with a legacy server; its answer does not matter."""
-        with anyio.move_on_after(seconds):
-            try:
-                await self._client.delete(self._url, headers=dict(headers))
-            except httpx2.HTTPError:
-                return
-
-    async def aclose(self) -> None:
-        """Close every connection to the endpoint."""
-        self._closed = self._closed or "the connection was closed"
-        await self._client.aclose()
-
-    async def _post(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
+        """POST a message and take the first response with its id from the body, for any HTTP status."""
         try:
             with anyio.move_on_after(seconds):
                 async with self._client.stream(
@@ -212,42 +182,89 @@ class HttpTransport:
                     return await self._answer(message, response)
         except (httpx2.HTTPError, httpx2.StreamError) as error:
             await self._settle()
-            return Answer(fault=f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+            fault = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            hint = "; --ca-file FILE trusts another authority" if "CERTIFICATE_VERIFY_FAILED" in fault else ""
+            return Answer(fault=f"{fault}{hint}")
         return Answer(fault=f"no response within {seconds:g} s")
+
+    async def notify(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
+        """POST a notification."""
+        return await self.request(message, headers, seconds)
+
+    async def leave(self, headers: Mapping[str, str], seconds: float) -> None:
+        """End the session with a legacy server; its answer does not matter."""
+        with anyio.move_on_after(seconds), suppress(httpx2.HTTPError):
+            async with self._client.stream("DELETE", self._url, headers=dict(headers)):
+                pass
+
+    async def aclose(self) -> None:
+        """Close every connection to the endpoint."""
+        self._closed = self._closed or "the connection was closed"
+        await self._client.aclose()
 
     async def _answer(self, sent: JsonObject, response: httpx2.Response) -> Answer:
         fault, message, before = None, None, len(self.strays)
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        reader = EventReader(self._limits) if kind == "text/event-stream" else None
         try:
-            message = await self._response_to(sent, response)
+            async with AsyncExitStack() as turn:
+                message = await self._response_to(sent, response, turn, reader)
+            if message is None:
+                half = reader is not None and reader.unfinished
+                came = ", but half an event: no empty line ends it" if half else others(self.strays[before:])
+                fault = f"HTTP {response.status_code} without a response to the request{came}"
         except MalformedError as error:
             fault = str(error)
-            promised = response.headers.get("content-type", "").startswith(("application/json", "text/event-stream"))
-            if promised and len(self.malformed) < _KEPT:
+            promised = headers.get("content-type", "").startswith(("application/json", "text/event-stream"))
+            if promised and len(self.malformed) < _MAX_COMPLAINTS:
                 self.malformed.append(f"a body that is no message ({fault})")
-        if message is None and fault is None:
-            came = others(self.strays[before:])
-            fault = f"HTTP {response.status_code} without a response to the request{came}"
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        if len(self._client.cookies.jar) > _COOKIES:
+        if len(self._client.cookies.jar) > _MAX_COOKIES:
             self._client.cookies.clear()
         return Answer(message=message, status=response.status_code, headers=headers, fault=fault)
 
-    async def _response_to(self, sent: JsonObject, response: httpx2.Response) -> JsonObject | None:
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        reader = EventReader(self._limits) if kind == "text/event-stream" else BodyReader(self._limits)
+    async def _response_to(
+        self, sent: JsonObject, response: httpx2.Response, turn: AsyncExitStack, reader: EventReader | None
+    ) -> JsonObject | None:
+        """Return the response in a body, or in the events that `reader` reads; a large body waits for its `turn`."""
+        limits, body = self._limits, bytearray()
+        chunks = response.aiter_raw()
         taken = count = 0
-        async for chunk in response.aiter_raw():
-            taken += len(chunk)
-            if taken > self._limits.total_bytes:
-                raise MalformedError(f"more than {self._limits.total_bytes} bytes")
+        async for chunk in chunks:
+            if taken <= _LARGE_BYTES < taken + len(chunk):
+                await turn.enter_async_context(self._large)
+            taken = _counted(taken + len(chunk), limits.total_bytes, "bytes")
+            if reader is None:
+                body += chunk
+                if len(body) > limits.message_bytes:
+                    raise MalformedError(f"a body of more than {limits.message_bytes} bytes")
+                continue
             for data in reader.feed(chunk):
-                count += 1
-                if count > self._limits.messages:
-                    raise MalformedError(f"more than {self._limits.messages} events")
-                if self._answers(sent, message := decode_message(data, self._limits)):
+                count = _counted(count + 1, limits.messages, "events")
+                if self._answers(sent, message := decode_message(data, limits)):
+                    await self._read_out(chunks)
                     return message
-        last = [decode_message(data, self._limits) for data in reader.finish()]
-        return next((message for message in last if self._answers(sent, message)), None)
+                if message.get("method") == "ping" and "id" in message:
+                    await self._answer_ping(message["id"], response.request.headers)
+        if body.strip() and self._answers(sent, message := decode_message(bytes(body), limits)):
+            return message
+        return None
+
+    async def _read_out(self, chunks: AsyncIterator[bytes]) -> None:
+        """Read an event stream to its end, which comes at once where a connection can carry the next request."""
+        if self._streams_end:
+            with suppress(httpx2.HTTPError, httpx2.StreamError), anyio.move_on_after(_READ_OUT_SECONDS):
+                if await anext(chunks, None) is None:
+                    return
+            self._streams_end = False
+
+    async def _answer_ping(self, number: object, headers: Mapping[str, str]) -> None:
+        """Answer a legacy server's sign of life, in the session that it came in."""
+        own = {name: value for name, value in headers.items() if name.lower().startswith("mcp-")}
+        message: JsonObject = {"jsonrpc": "2.0", "id": number, "result": {}}
+        with suppress(httpx2.HTTPError):
+            async with self._client.stream("POST", self._url, content=encode(message), headers=_BASE_HEADERS | own):
+                pass
 
     def _answers(self, sent: JsonObject, message: JsonObject) -> bool:
         if "method" in message:
@@ -255,6 +272,6 @@ class HttpTransport:
         # Each POST carries one request, so that an error without an id means this one, and an id of another type, too.
         number = message.get("id")
         answers = "id" in sent and (id_text(number) == id_text(sent["id"]) or (number is None and "error" in message))
-        if not answers and len(self.strays) < _STRAYS_KEPT:
-            self.strays.append(message)
+        if not answers and len(self.strays) < _MAX_STRAYS:
+            self.strays.append(abridged(message))
         return answers

@@ -1,4 +1,4 @@
-"""A target's process: started without a shell, in its own process group, and ended with all that it started."""
+"""A target's process: started without a shell, in its own process group, and killed with its children."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ _PASSED_ON: Final = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TEMP", "TMP", "TERM",
     "SYSTEMROOT", "VIRTUAL_ENV", "JAVA_HOME",
 )  # fmt: skip
-
-
 _MARK: Final = "TOOLS_SEARCH_CONFORMANCE_TARGET"
 """A variable that every process of one target inherits, by which daemons that left its group are found."""
 _LEFTOVER_ROUNDS: Final = 5
@@ -41,16 +39,6 @@ class TargetError(Exception):
 def environment(extra: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a target: the few variables that programs need, and `extra`."""
     return {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | dict(extra)
-
-
-def _last_words(stderr: str) -> str:
-    """Return the line of a program's stderr that most likely says why it ended.
-
-    That is the last one that names an error, since some print what called what below it; or else the last of all.
-    """
-    lines = [line.rstrip() for line in stderr.splitlines() if line.strip()]
-    errors = [line for line in lines if not line[0].isspace() and _NAMES_AN_ERROR.search(line)]
-    return (errors or lines or [""])[-1].strip()[:_LAST_WORDS]
 
 
 def _end_leftovers(mark: str) -> None:
@@ -70,7 +58,7 @@ def _end_leftovers(mark: str) -> None:
 
 
 class GracePeriod:
-    """How long the processes of one program are given to end: long, until one of them had to be killed."""
+    """How long the processes of one program get to exit: long, until one of them had to be killed."""
 
     seconds = _GRACE_SECONDS
 
@@ -131,7 +119,10 @@ class TargetProcess:
         """Return how the process ended, with the likely reason from its stderr, for a message."""
         if self.returncode is None:
             return "the process closed its stdout"
-        words = _last_words(self.stderr_tail())
+        lines = [line.rstrip() for line in self.stderr_tail().splitlines() if line.strip()]
+        # The last line that names an error, since some print what called what below it; or else the last of all.
+        errors = [line for line in lines if not line[0].isspace() and _NAMES_AN_ERROR.search(line)]
+        words = (errors or lines or [""])[-1].strip()[:_LAST_WORDS]
         return f"the process ended with exit status {self.returncode}{words and f'; stderr: {words}'}"
 
     async def write(self, data: bytes) -> None:

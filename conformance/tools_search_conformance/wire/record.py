@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -11,20 +12,20 @@ from pathlib import Path
 from typing import Any, Final
 from weakref import finalize
 
-from tools_search_conformance.wire.codec import JsonObject, as_object, encode, encode_plain, integer
+from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, encode, integer
 from tools_search_conformance.wire.display import abridged, memory
+from tools_search_conformance.wire.sharing import SharedDefinitions
 
 REDACTED: Final = "[redacted]"
 """Shown in the log in place of a secret."""
 
 _SECRET_HEADERS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "mcp-session-id"})
 _BYTES_LOGGED: Final = 256 * 1024
-_MOST_ENCODED: Final = 16 * _BYTES_LOGGED
 _LOG_BYTES: Final = 128 * 1024 * 1024
-"""The size at which the wire log of a cell ends."""
+"""Maximum size of the wire log of a cell."""
 _CODE: Final = re.compile(r"-?[0-9]{1,9}")
-_CURSORS_KEPT: Final = 1000
-_ISSUING_BYTES: Final = 16 * 1024 * 1024
+_MAX_ISSUERS: Final = 1000
+_MAX_ISSUER_BYTES: Final = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,13 +43,10 @@ class Answer:
 
     message: JsonObject | None = None
     """The response with the request's id, or `None` where none came."""
-
     status: int | None = None
     """HTTP status; `None` on stdio."""
-
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     """HTTP headers of the answer, names in lower case."""
-
     fault: str | None = None
     """Why there is no response, or the fault of the bytes around it."""
 
@@ -66,7 +64,7 @@ class Exchange:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     """HTTP headers sent, without secrets."""
     abridged: str | None = None
-    """Why not everything of it is there any more."""
+    """Why parts of it were dropped."""
 
     @property
     def replied(self) -> bool:
@@ -90,7 +88,7 @@ class Exchange:
         members = as_object((self.answer.message or {}).get("error")) or {}
         code, message = integer(members.get("code")), members.get("message")
         if code is None and _CODE.fullmatch(text := str(members.get("code"))):
-            code = int(text)  # which is for the check of a response's shape to find, and for no other
+            code = int(text)  # the check of a response's shape reports it, and no other
         if code is None:
             return None
         return RpcError(code=code, message=message if isinstance(message, str) else "", data=members.get("data"))
@@ -107,12 +105,13 @@ class Exchange:
 
     def in_brief(self) -> Exchange:
         """Return the exchange as far as it can be kept and shown, however large it is."""
-        answer = replace(
-            self.answer, message=abridged(self.answer.message), headers=abridged(dict(self.answer.headers))
-        )
-        why = "very large: texts, arrays and objects are cut"
+        message, headers = abridged(self.answer.message), abridged(dict(self.answer.headers))
         return replace(
-            self, sent=abridged(self.sent), headers=abridged(dict(self.headers)), answer=answer, abridged=why
+            self,
+            sent=abridged(self.sent),
+            headers=abridged(dict(self.headers)),
+            answer=replace(self.answer, message=message, headers=headers),
+            abridged="very large: texts, arrays and objects are cut",
         )
 
     def to_json(self) -> JsonObject:
@@ -161,10 +160,13 @@ class Recorder:
         """Numbers of the exchanges that expectations of the current check were tested against."""
         self.deaths: list[tuple[str, Exchange]] = []
         """How the target ended by itself during the current check, and the exchange that was the last one."""
-        self.held = 0
-        """About how many bytes the exchanges take that somebody still holds."""
-        self._issuing: dict[tuple[str, Any], tuple[Exchange, int]] = {}
-        self._issuing_bytes = 0
+        self.longest = 0
+        """How many characters the tools of one answer took, at most."""
+        self._held = 0
+        self._definitions = SharedDefinitions()
+        self._issuers: deque[tuple[Exchange, int]] = deque()
+        """The last exchanges that brought a cursor, and their sizes: they show how a later one was come to."""
+        self._issuer_bytes = 0
         self._keepers: list[list[Exchange]] = []
         self._answered = 0
         self._waited = 0.0
@@ -177,22 +179,25 @@ class Recorder:
         """Start the account of another check."""
         self.check, self.taken, self.last = check, [], None
         self.judged, self.deaths = [], []
+        self._definitions.make_room()
 
     def add(self, sent: JsonObject, headers: Mapping[str, str], answer: Answer, milliseconds: float) -> Exchange:
-        """Record one exchange and return it."""
+        """Record one exchange and return it; definitions of tools that were sent before are replaced by those."""
         self._count += 1
+        around, own, length = answer.message, 0, 0
+        result = as_object((around or {}).get("result")) or {}
+        tools = shared = as_array(result.get("tools"))
+        if tools is not None:
+            shared, own, length = self._definitions.share(tools)
+            around = {**(around or {}), "result": {**result, "tools": None}}
+            self.longest = max(self.longest, length)
         exchange = Exchange(
             number=self._count,
             cell=self.cell,
             check=self.check,
             sent=sent,
             headers=redact(headers, self._secret),
-            answer=Answer(
-                message=answer.message,
-                status=answer.status,
-                headers=redact(answer.headers, self._secret),
-                fault=answer.fault,
-            ),
+            answer=replace(answer, headers=redact(answer.headers, self._secret)),
             milliseconds=round(milliseconds, 1),
         )
         self.taken.append(exchange.number)
@@ -202,16 +207,30 @@ class Recorder:
             self._waited += exchange.milliseconds
         for kept in self._keepers:
             kept.append(exchange)
-        size = memory([sent, answer.message, dict(answer.headers)])
-        self.held += size
+        size = memory([sent, around, dict(answer.headers)]) + own
+        self._held += size
         finalize(exchange, self._release, size).atexit = False
-        self._keep_cursor(exchange, size)
-        self._write(exchange.to_json(), size)
+        if _cursor_of(exchange) is not None:
+            self._issuers.append((exchange, size))
+            self._issuer_bytes += size
+        while len(self._issuers) > _MAX_ISSUERS or self._issuer_bytes > _MAX_ISSUER_BYTES:
+            self._issuer_bytes -= self._issuers.popleft()[1]
+        self._write(exchange.to_json(), size, length)
+        if tools is not None and shared is not None:
+            tools[:] = shared
         return exchange
+
+    def _release(self, size: int) -> None:
+        self._held -= size
+
+    @property
+    def held(self) -> int:
+        """About how many bytes the exchanges take that somebody still holds, and the definitions that they share."""
+        return self._held + self._definitions.held
 
     @property
     def milliseconds(self) -> float:
-        """How long the target takes to answer, on the average so far."""
+        """How long the target takes to answer, on average so far."""
         return self._waited / self._answered if self._answered else 0
 
     @contextmanager
@@ -227,47 +246,34 @@ class Recorder:
     def leading_to(self, exchange: Exchange) -> tuple[Exchange, ...]:
         """Return the exchange after those, first to last, whose cursors it took to come to it."""
         chain = [exchange]
-        while (earlier := self._issuer_for(chain[0])) is not None and earlier not in chain:
+        while (cursor := chain[0].params.get("cursor")) is not None:
+            issuers = [issuer for issuer, _ in self._issuers if _cursor_of(issuer) == cursor]
+            limit = str(chain[0].params.get("limit"))
+            same_limit = [issuer for issuer in issuers if str(issuer.params.get("limit")) == limit]
+            earlier = (same_limit or issuers or chain)[-1]
+            if any(earlier is each for each in chain):
+                break
             chain.insert(0, earlier)
         return tuple(chain)
-
-    def _issuer_for(self, exchange: Exchange) -> Exchange | None:
-        """Return the exchange that issued the cursor of another, preferably one under the same limit."""
-        if (cursor := _param(exchange, "cursor")) is None:
-            return None
-        any_limit = (issuer for (issued, _), (issuer, _) in reversed(self._issuing.items()) if issued == cursor)
-        same_limit, _ = self._issuing.get((cursor, str(_param(exchange, "limit"))), (None, 0))
-        return same_limit or next(any_limit, None)
-
-    def _keep_cursor(self, exchange: Exchange, size: int) -> None:
-        if not isinstance(issued := (exchange.result or {}).get("nextCursor"), str):
-            return
-        key = issued, str(_param(exchange, "limit"))
-        self._forget(key)
-        self._issuing[key] = exchange, size
-        self._issuing_bytes += size
-        while len(self._issuing) > _CURSORS_KEPT or self._issuing_bytes > _ISSUING_BYTES:
-            self._forget(next(iter(self._issuing)))
-
-    def _forget(self, key: tuple[str, Any]) -> None:
-        _, size = self._issuing.pop(key, (None, 0))
-        self._issuing_bytes -= size
 
     def note(self, text: str) -> None:
         """Write a line that belongs to no exchange: stray output, the end of a process."""
         self._write({"cell": self.cell, "check": self.check, "note": text})
 
-    def _release(self, size: int) -> None:
-        self.held -= size
-
-    def _write(self, entry: JsonObject, size: int = 0) -> None:
+    def _write(self, entry: JsonObject, size: int = 0, length: int = 0) -> None:
         if self._log is None or self._room <= 0:
             return
+        line = b""
         # A value that is huge in memory is not encoded only to measure it.
-        line = _line(entry) if size <= _MOST_ENCODED else b""
+        if size <= 16 * _BYTES_LOGGED and length <= 2 * _BYTES_LOGGED:
+            line = encode({name: value for name, value in entry.items() if name != "answer"})
+            if "answer" in entry:  # most of it, and decoded, so that it spells no number in its own way
+                line = line[:-1] + b',"answer":' + encode(entry["answer"], spelled=False) + b"}"
         if not line or len(line) > _BYTES_LOGGED:
-            length = f"{len(line)} bytes" if line else f"some {size} bytes"
-            line = encode({**entry, "answer": {"fault": f"{length}, not logged"}, "sent": _head(entry)})
+            extent = f"{len(line)} bytes" if line else f"some {max(size, length)} bytes"
+            sent = as_object(entry.get("sent")) or {}
+            head = abridged({"id": sent.get("id"), "method": sent.get("method")})
+            line = encode({**entry, "answer": {"fault": f"{extent}, not logged"}, "sent": head})
         self._room -= len(line) + 1
         if self._room <= 0:
             line = encode({"cell": self.cell, "check": self.check, "note": f"this log ends after {_LOG_BYTES} bytes"})
@@ -280,16 +286,6 @@ class Recorder:
             self._log = None
 
 
-def _line(entry: JsonObject) -> bytes:
-    """Return an entry as JSON; the answer, which is most of it, was decoded and spells no number in its own way."""
-    ours = encode({name: value for name, value in entry.items() if name != "answer"})
-    return ours[:-1] + b',"answer":' + encode_plain(entry["answer"]) + b"}" if "answer" in entry else ours
-
-
-def _param(exchange: Exchange, name: str) -> Any:
-    return (as_object(exchange.sent.get("params")) or {}).get(name)
-
-
-def _head(entry: JsonObject) -> JsonObject:
-    sent: JsonObject = entry.get("sent") or {}
-    return abridged({"id": sent.get("id"), "method": sent.get("method")})
+def _cursor_of(exchange: Exchange) -> str | None:
+    cursor = (exchange.result or {}).get("nextCursor")
+    return cursor if isinstance(cursor, str) else None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import anyio
 from anyio.abc import TaskGroup
+from anyio.streams.buffered import BufferedByteReceiveStream
 
 from tools_search_conformance.wire.codec import (
     DEFAULT_LIMITS,
@@ -20,9 +21,14 @@ from tools_search_conformance.wire.codec import (
     id_key,
     id_text,
 )
+from tools_search_conformance.wire.display import abridged
 from tools_search_conformance.wire.eras import TransportName
-from tools_search_conformance.wire.process import TargetProcess
+from tools_search_conformance.wire.process import STDERR_BYTES, TargetProcess
 from tools_search_conformance.wire.record import Answer, others
+
+_MAX_KEPT: Final = 1000
+"""How many complaints, and how many stray responses, are kept."""
+_MAX_PONGS: Final = 100
 
 
 @dataclass
@@ -36,18 +42,7 @@ class _Waiting:
     done: anyio.Event = field(default_factory=anyio.Event)
     message: JsonObject | None = None
     ruined: str | None = None
-    """Why no other response is to be expected, though none could be read."""
-
-
-_KEPT: Final = 10_000
-"""How many complaints are kept; each is short."""
-
-Kept = TypeVar("Kept")
-
-
-def _keep(item: Kept, held: list[Kept]) -> None:
-    if len(held) < _KEPT:
-        held.append(item)
+    """Why no readable response will come."""
 
 
 class StdioTransport:
@@ -70,6 +65,7 @@ class StdioTransport:
         self.noise: list[str] = []
         self.strays: list[JsonObject] = []
         self._process = process
+        self._tasks = tasks
         self._limits = limits
         self._note = note
         self._leave = leave
@@ -79,18 +75,37 @@ class StdioTransport:
         """How many notifications were sent before the last request that is answered: they had their time."""
         self._taken = 0
         self._lines = 0
+        self._pongs = 0
+        """How many answers to a ping wait for the target to read them."""
+        self._begun: JsonObject | None = None
+        """The request whose beginning was written with the one before."""
+        self._rest = b""
+        """The rest of its line, and what comes after that."""
         self._writing = anyio.Lock()
         self._drained = anyio.Event()
         tasks.start_soon(self._read)
 
-    async def request(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
-        """Write one line and wait for the response with the same id, of the same type; others may be on their way."""
+    async def request(
+        self,
+        message: JsonObject,
+        headers: Mapping[str, str],
+        seconds: float,
+        *,
+        before: Sequence[JsonObject] = (),
+        begins: tuple[JsonObject, bytes] | None = None,
+    ) -> Answer:
+        """Write one line and wait for the response with the same id, of the same type; others may be on their way.
+
+        Notifications `before` it go out in the same write, and so does the request that it `begins`, up to the middle
+        of some bytes of that one. The next request completes it, and is to be that one.
+        """
+        self._notified += len(before)
         key, waiting = id_key(message["id"]), _Waiting(message["id"], self._notified)
         strays, noise = len(self.strays), len(self.noise)
         self._waiting[key] = waiting
         try:
             with anyio.move_on_after(seconds) as patience:
-                if (fault := await self._write(message)) is not None:
+                if (fault := await self._write(message, before=before, begins=begins)) is not None:
                     return Answer(fault=fault)
                 await waiting.done.wait()
         finally:
@@ -110,6 +125,11 @@ class StdioTransport:
             return Answer(fault=await self._write(message))
         return Answer(fault=f"the target did not read for {seconds:g} s")
 
+    @property
+    def logged(self) -> str:
+        """The end of what the target has written to stderr."""
+        return self._process.stderr_tail(STDERR_BYTES)
+
     async def hang_up(self, seconds: float) -> bool:
         """Close the target's stdin, read on, and return whether it ended by itself within `seconds` seconds."""
         ended = await self._process.close_stdin(seconds)
@@ -123,74 +143,95 @@ class StdioTransport:
         self._finish("the connection was closed")
         await self._leave(self._process)
 
-    async def _write(self, message: JsonObject) -> str | None:
+    async def _write(
+        self,
+        message: JsonObject,
+        *,
+        before: Sequence[JsonObject] = (),
+        begins: tuple[JsonObject, bytes] | None = None,
+    ) -> str | None:
         if self.ended is None:
             try:
                 async with self._writing:
-                    await self._process.write(encode(message) + b"\n")
+                    data = self._rest + (b"" if message is self._begun else _lines(*before, message))
+                    if self._rest and "result" in message:  # the answer to a ping waits for the end of the line
+                        self._rest = data
+                        return None
+                    self._begun, self._rest = None, b""
+                    if begins is not None:
+                        self._begun, amid = begins
+                        line = _lines(self._begun)
+                        cut = line.index(amid) + len(amid) // 2
+                        data, self._rest = data + line[:cut], line[cut:]
+                    await self._process.write(data)
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 await self._process.settle()
                 self._finish(self._process.how_it_ended())
         return self.ended
 
     async def _read(self) -> None:
-        buffer = bytearray()
+        stdout, limits = BufferedByteReceiveStream(self._process.stdout), self._limits
+        fault, left = None, limits.total_bytes
         try:
-            async for chunk in self._process.stdout:
-                self._taken += len(chunk)
-                if (fault := self._take_chunk(buffer, chunk)) is not None:
-                    self._finish(fault)
-                    await self._process.end(politely=False)
-                    return
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass
-        self._drained.set()
-        await self._process.settle()
-        self._finish(self._process.how_it_ended())
-
-    def _take_chunk(self, buffer: bytearray, chunk: bytes) -> str | None:
-        *ends, rest = chunk.split(b"\n")
-        for end in ends:
-            self._lines += 1
-            self._take(bytes(buffer + end).removesuffix(b"\r"))
-            buffer.clear()
-        buffer += rest
-        if len(buffer) > self._limits.message_bytes:
-            return f"a line of more than {self._limits.message_bytes} bytes"
-        if self._taken > self._limits.total_bytes:
-            return f"more than {self._limits.total_bytes} bytes"
-        return f"more than {self._limits.messages} lines" if self._lines > self._limits.messages else None
+            while fault is None:
+                line = await stdout.receive_until(b"\n", min(limits.message_bytes, left))
+                self._taken += len(line) + 1
+                self._lines += 1
+                self._take(line.removesuffix(b"\r"))
+                left = limits.total_bytes - self._taken
+                if self._lines > limits.messages:
+                    fault = f"more than {limits.messages} lines"
+        except anyio.DelimiterNotFound:
+            total = f"more than {limits.total_bytes} bytes"
+            fault = total if left < limits.message_bytes else f"a line of more than {limits.message_bytes} bytes"
+        except (anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            self._drained.set()
+            await self._process.settle()
+        self._finish(fault or self._process.how_it_ended())
+        if fault is not None:
+            await self._process.end(politely=False)
 
     def _take(self, line: bytes) -> None:
+        shown, message = line[:200].decode("utf-8", errors="replace"), None
         try:
             message = decode_message(line, self._limits)
         except MalformedError as error:
-            complaint = f"a line that is no message ({error}): {line[:200].decode('utf-8', errors='replace')}"
+            complaint = f"a line that is no message ({error}): {shown}"
             begun = line.lstrip().startswith(b"{") and not isinstance(error, NotAMessageError)
-            _keep(complaint, self.malformed if begun else self.noise)
+            if len(held := self.malformed if begun else self.noise) < _MAX_KEPT:
+                held.append(complaint)
             self._note(complaint)
             if not begun:
                 self._give_up_hidden_response(line)
             return
-        waiting = None if "method" in message else self._answered_by(message)
-        if waiting is None:
-            if "method" not in message:
-                _keep(message, self.strays)
-            self._note(f"message that answers no request: {line[:200].decode('utf-8', errors='replace')}")
+        if (waiting := self._answered_by(message)) is not None:
+            waiting.message = message
+            waiting.done.set()
+            self._taken = self._lines = 0
             return
-        waiting.message = message
-        waiting.done.set()
-        self._taken = self._lines = 0
+        if message.get("method") == "ping" and "id" in message:  # a legacy server may close where none answers
+            if self._pongs < _MAX_PONGS:
+                self._pongs += 1
+                self._tasks.start_soon(self._answer_ping, message["id"])
+        elif "method" not in message and len(self.strays) < _MAX_KEPT:
+            self.strays.append(abridged(message))
+        self._note(f"message that answers no request: {shown}")
 
-    def _answered_by(self, response: JsonObject) -> _Waiting | None:
+    async def _answer_ping(self, number: object) -> None:
+        await self._write({"jsonrpc": "2.0", "id": number, "result": {}})
+        self._pongs -= 1
+
+    def _answered_by(self, message: JsonObject) -> _Waiting | None:
         """Return the request that a response answers: the one with its id, or the only one that it can be meant for.
 
         The wrong id is then shown, rather than silence after each request to a target that always has it wrong.
         """
-        number = response.get("id")
+        if "method" in message:
+            return None
+        number = message.get("id")
         if (waiting := self._waiting.pop(id_key(number), None)) is None:
             if number is None:
-                refusal = "error" in response and self._settled == self._notified
+                refusal = "error" in message and self._settled == self._notified
                 meant = [*self._waiting.values()] if refusal else []
             else:
                 meant = [other for other in self._waiting.values() if id_text(other.number) == id_text(number)]
@@ -204,10 +245,9 @@ class StdioTransport:
         """End the wait for a response that follows other text on its line, such as a banner without an end of line."""
         start = line.find(b'{"')
         try:
-            message = decode_message(line[max(start, 0) :], self._limits)
+            waiting = self._answered_by(decode_message(line[max(start, 0) :], self._limits))
         except MalformedError:
             return
-        waiting = None if "method" in message else self._answered_by(message)
         if waiting is not None:
             text = line[:start][:150].decode("utf-8", errors="replace")
             waiting.ruined = f"the line of the response begins with what is no message: {text!r}"
@@ -217,3 +257,7 @@ class StdioTransport:
         self.ended = self.ended or reason
         for waiting in self._waiting.values():
             waiting.done.set()
+
+
+def _lines(*messages: JsonObject) -> bytes:
+    return b"".join(encode(message) + b"\n" for message in messages)

@@ -11,9 +11,10 @@ from tools_search_conformance.clients.checks import (
     paging,
     requests,
     results,
+    transports,
 )
 
 __all__ = ["CLIENT_CHECKS", "MODULES"]
 
-MODULES = (caching, concurrency, federation, negotiation, paging, requests, results)
+MODULES = (caching, concurrency, federation, negotiation, paging, requests, results, transports)
 """The modules that declare the checks."""

@@ -17,10 +17,8 @@ _FOUND: Final = {_FIRST: "dispatch_courier", _SECOND: "brew_coffee"}
 _STRAY: Final[JsonObject] = {
     "jsonrpc": "2.0",
     "id": "of no request",
-    "result": {
-        "tools": [tool("of_no_request")], "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
-    },
-}  # fmt: skip
+    "result": {"tools": [tool("of_no_request")], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"},
+}
 _CANCEL_SECONDS: Final = 2.0
 
 
@@ -48,11 +46,11 @@ async def responses_matched(bench: ClientBench) -> None:
             await bench.until(session.peer, lambda: bool(session.peer.searches), seconds=10)
             searching.release(_FIRST)
             for name, query in (("second", _SECOND), ("first", _FIRST)):
-                outcome = await session.outcome(name)
+                outcome = await session.ask("await", of=name)
                 may_fail = bool(strays) and outcome.error is not None
                 message = f"the search {name!r}, which finds {_FOUND[query]}, returned {outcome.describe()}"
                 case = "an answer to no request came first" if strays else "the second was answered first"
-                bench.expect(may_fail or outcome.names == [_FOUND[query]], session.last_search, message, case=case)
+                session.expect(may_fail or outcome.names == [_FOUND[query]], message, case=case)
 
 
 @client_check(
@@ -69,11 +67,11 @@ async def cancel_tells_server(bench: ClientBench) -> None:
     async with bench.connected(Script(search=searching)) as session:
         await _cancel_first_of_two(session)
         searching.release(_SECOND)
-        await session.outcome("second")
-        await session.list_tools()  # so that every message before it on this connection has arrived
+        await session.ask("await", of="second")
+        await session.ask("list_tools")  # so that every message before it on this connection has arrived
         cancelled = await _wait_for_cancellation(bench, session.peer)
         way = "closed no response stream" if _closes_streams(bench) else "sent no notifications/cancelled"
-        bench.expect(cancelled, session.evidence, f"the client cancelled a search and {way}")
+        session.expect(cancelled, f"the client cancelled a search and {way}", session.evidence)
 
 
 @client_check(
@@ -89,19 +87,19 @@ async def cancel_tells_every_server(bench: ClientBench) -> None:
     async with bench.federated({name: Script(search=_held_search()) for name in ("a", "b")}) as session:
         await session.begin("first", _FIRST)
         asked = {name: len(peer.waiting) for name, peer in session.peers.items()}
-        await session.cancel("first")
+        await session.ask("cancel", of="first")
         cancelled = {
             name: not asked[name] or await _wait_for_cancellation(bench, peer) for name, peer in session.peers.items()
         }
         await session.search("nothing that anybody has")  # so that every message before it has arrived
         way = "closed no response stream" if _closes_streams(bench) else "did not cancel the request"
         for name, peer in session.peers.items():
-            message = f"the client cancelled a search of two servers and {way} to the server {name}"
             wanted = {str(request["id"]) for request in peer.waiting[: asked[name]]}
             named = _closes_streams(bench) or wanted <= set(map(str, peer.cancelled))
-            bench.expect(cancelled[name] and named, session.evidence, f"{message}; it named {peer.cancelled}")
+            message = f"the client cancelled a search of two servers and {way} to the server {name}"
+            session.expect(cancelled[name] and named, f"{message}; it named {peer.cancelled}", session.evidence)
             message = f"the search was cancelled, and the client then sent it to the server {name}"
-            bench.expect(len(peer.waiting) == asked[name], session.evidence, message)
+            session.expect(len(peer.waiting) == asked[name], message, session.evidence)
 
 
 @client_check(
@@ -119,14 +117,20 @@ async def cancel_that_one_only(bench: ClientBench) -> None:
         await _wait_for_cancellation(bench, session.peer)
         searching.release(_FIRST)
         searching.release(_SECOND)
-        outcome = await session.outcome("second")
+        outcome = await session.ask("await", of="second")
+        await session.ask("list_tools")
         message = f"one search was cancelled, and the other returned {outcome.describe()}"
-        await session.list_tools()
-        bench.expect(outcome.names == [_FOUND[_SECOND]], session.evidence, message)
+        session.expect(outcome.names == [_FOUND[_SECOND]], message, session.evidence)
         number = session.peer.waiting[0]["id"]
         others = [each for each in session.peer.cancelled if each != number or isinstance(each, bool)]
         message = f"of the requests under way, {json.dumps(number)} was to be cancelled, and the client named {others}"
-        bench.expect(not others, session.evidence, message)
+        session.expect(not others, message, session.evidence)
+
+
+async def _cancel_first_of_two(session: Session) -> None:
+    await session.begin("first", _FIRST)
+    await session.begin("second", _SECOND)
+    await session.ask("cancel", of="first")
 
 
 def _closes_streams(bench: ClientBench) -> bool:
@@ -134,16 +138,7 @@ def _closes_streams(bench: ClientBench) -> bool:
     return bench.cell.era == MODERN and bench.cell.transport == "http"
 
 
-async def _cancel_first_of_two(session: Session) -> None:
-    await session.begin("first", _FIRST)
-    await session.begin("second", _SECOND)
-    await session.cancel("first")
-
-
 async def _wait_for_cancellation(bench: ClientBench, peer: Peer) -> bool:
     """Wait for the cancellation, which may come on its own connection, later than messages sent after it."""
-
-    def cancelled() -> bool:
-        return bool(peer.abandoned if _closes_streams(bench) else peer.cancelled)
-
-    return await bench.until(peer, cancelled, seconds=_CANCEL_SECONDS)
+    noted = peer.abandoned if _closes_streams(bench) else peer.cancelled
+    return await bench.until(peer, lambda: bool(noted), seconds=_CANCEL_SECONDS)

@@ -11,7 +11,6 @@ from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance.clients.bench import ClientBench, NotConnectedError, Session, client_check
 from tools_search_conformance.clients.driver import DriverError, Outcome
-from tools_search_conformance.clients.peer import params_of
 from tools_search_conformance.clients.script import Script, found, refuses, serves, tool
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.eras import MODERN
@@ -19,7 +18,6 @@ from tools_search_conformance.wire.record import Exchange
 
 _NEED: Final = "dispatch a courier"
 _OTHER_NEED: Final = "send a bicycle"
-_PAIR: Final = ("one", "two")
 _SLOW: Final = 0.2
 """Seconds by which a server answers later than the other one."""
 _SEPARATORS: Final = ("_", "__", "-", ".")
@@ -56,12 +54,12 @@ async def federation_asks_all(bench: ClientBench) -> None:
     scripts = {"a": _finds(_hit("first", 0.9)), "b": _finds(_hit("second", 0.5)), "c": plain}
     for limit in (10, 1):
         async with bench.federated(scripts) as session:
-            await session.search(_NEED, limit=limit)
+            await session.search(_NEED, limit)
             for name, peer in session.peers.items():
                 asked = peer.listings if name == "c" else peer.searches
-                where = asked[-1] if asked else session.evidence
                 message = f"the server {name} was not asked for its tools"
-                bench.expect(bool(asked), where, message, case=f"server {name}, limit {limit}")
+                where = asked[-1] if asked else session.evidence
+                session.expect(bool(asked), message, where, case=f"server {name}, limit {limit}")
 
 
 @client_check(
@@ -72,30 +70,25 @@ async def federation_asks_all(bench: ClientBench) -> None:
     passes="The best tool with a high score does not precede the best one with a low score both times.",
 )
 async def federation_scores_not_compared(bench: ClientBench) -> None:
-    leads = [await _leads(bench, high) for high in _PAIR]
-    message = "of the best tools of two servers, the one with the higher score came first, whichever server gave it"
+    def scored(server: str, best: float) -> list[JsonObject]:
+        return [_hit(f"courier_{server}_{n}", best - n / 100) for n in range(10)]
+
+    leads: list[tuple[bool, Exchange]] = []
+    for high, low in (("one", "two"), ("two", "one")):
+        # It is the last to answer, so that its time is no reason to come first.
+        slow = Script(search=serves(replace(found(*scored(high, 0.99)), seconds=_SLOW)))
+        scripts = {high: slow, low: _finds(*scored(low, 0.20))}
+        async with bench.federated({name: scripts[name] for name in ("one", "two")}) as session:
+            outcome = await session.search(_NEED, 20)
+            order = [(item.get("server"), item.get("tool")) for item in outcome.tools]
+            best = [(name, f"courier_{name}_0") for name in (high, low)]
+            there = [each for each in order if each in best]
+            bench.require(bool(there), f"of {best} the driver reports none: {order}", session.latest)
+            leads.append((there[0] == best[0], session.evidence))
+    message = (
+        "of the best tools of two servers, the one with the higher score came first or alone, whichever server gave it"
+    )
     bench.expect(not all(first for first, _ in leads), leads[-1][1], message, case="scores exchanged")
-
-
-async def _leads(bench: ClientBench, high: str) -> tuple[bool, Exchange]:
-    """Return whether the best tool of the server `high` comes first, and evidence.
-
-    It is the last to answer, so that its time is no reason to come first.
-    """
-    low = _PAIR[1 - _PAIR.index(high)]
-    slow = replace(found(*_scored(high, 0.99)), seconds=_SLOW)
-    scripts = {high: Script(search=serves(slow)), low: _finds(*_scored(low, 0.20))}
-    async with bench.federated({name: scripts[name] for name in _PAIR}) as session:
-        outcome = await session.search(_NEED, limit=20)
-        order = [(item.get("server"), item.get("tool")) for item in outcome.tools]
-        best = [(name, f"courier_{name}_0") for name in (high, low)]
-        there = all(each in order for each in best)
-        bench.require(there, f"of {best} the driver does not report all: {order}", session.latest)
-        return order.index(best[0]) < order.index(best[1]), session.evidence
-
-
-def _scored(server: str, best: float) -> list[JsonObject]:
-    return [_hit(f"courier_{server}_{n}", best - n / 100) for n in range(10)]
 
 
 @client_check(
@@ -115,12 +108,12 @@ async def federation_names_unique(bench: ClientBench) -> None:
     async with bench.federated(scripts) as session:
         meanings: dict[Any, tuple[Any, Any]] = {}
         for need in (_NEED, _OTHER_NEED):
-            outcome = await session.search(need, limit=20)
+            outcome = await session.search(need, 20)
             for item in outcome.tools:
                 meant = (item.get("server"), item.get("tool"))
                 first = meanings.setdefault(item.get("name"), meant)
                 message = f"the name {item.get('name')!r} stands for {first} and for {meant} (server, tool)"
-                bench.expect(first == meant, session.evidence, message)
+                session.expect(first == meant, message, session.evidence)
         servers = {server for server, _ in meanings.values()}
         bench.require(len(servers) > 1, f"the client has tools of {servers} only", session.latest)
 
@@ -136,23 +129,23 @@ async def federation_names_unique(bench: ClientBench) -> None:
 async def federation_calls_named(bench: ClientBench) -> None:
     scripts = {name: _finds(tool("courier", f"Dispatches a courier from {name}.")) for name in ("a", "b", "c")}
     async with bench.federated(scripts) as session:
-        outcome = await session.search(_NEED, limit=10)
+        outcome = await session.search(_NEED, 10)
         bench.require(bool(outcome.tools), f"the client found nothing: {outcome.describe()}", session.latest)
         names = [item["name"] for item in outcome.tools]
         bench.applies(len({*names}) == len(names), "one name stands for several tools; see federation-names-unique")
         for item in outcome.tools:
             meant, name, arguments = item.get("server"), str(item["name"]), {"parcel": str(item["name"])}
-            await session.call(name, arguments)
+            await session.ask("call", name=name, arguments=arguments)
             called = [
                 (server, call)
                 for server, peer in session.peers.items()
                 for call in peer.requests("tools/call")
-                if params_of(call).get("name") == "courier" and params_of(call).get("arguments") == arguments
+                if call.params.get("name") == "courier" and call.params.get("arguments") == arguments
             ]
             bench.applies(bool(called), "the client calls nothing by the names that it gives to tools")
             for server, call in called:
                 message = f"the name {name!r} stands for a tool of the server {meant}, and its call went to {server}"
-                bench.expect(server == meant, call, message, case=name)
+                session.expect(server == meant, message, call, case=name)
 
 
 def _with_broken(broken: Script) -> Mapping[str, Script]:
@@ -161,15 +154,15 @@ def _with_broken(broken: Script) -> Mapping[str, Script]:
     return {"a": first, "b": broken, "c": third}
 
 
-def _expect_failure_reported(bench: ClientBench, session: Session, outcome: Outcome, way: str) -> None:
+def _expect_failure_reported(session: Session, outcome: Outcome, way: str) -> None:
     message = f"the server b failed: it {way}; and the client reports as failed {outcome.failed}"
-    bench.expect(outcome.failed == ["b"], session.evidence, message, case=way)
+    session.expect(outcome.failed == ["b"], message, session.evidence, case=way)
 
 
-def _expect_rest(bench: ClientBench, session: Session, outcome: Outcome, way: str) -> None:
+def _expect_rest(session: Session, outcome: Outcome, way: str) -> None:
     servers = {item.get("server") for item in outcome.tools}
     message = f"one server {way}, and the client has {outcome.describe()} of {servers}"
-    bench.expect(servers == {"a", "c"}, session.evidence, message, case=way)
+    session.expect(servers == {"a", "c"}, message, session.evidence, case=way)
 
 
 @client_check(
@@ -183,7 +176,7 @@ async def federation_tells_failures(bench: ClientBench) -> None:
     for way, broken in _BROKEN.items():
         with suppress(NotConnectedError):  # which is for federation-returns-rest to judge
             async with bench.federated(_with_broken(broken)) as session:
-                _expect_failure_reported(bench, session, await session.search(_NEED, limit=10), way)
+                _expect_failure_reported(session, await session.search(_NEED, 10), way)
 
 
 @client_check(
@@ -196,7 +189,7 @@ async def federation_tells_failures(bench: ClientBench) -> None:
 async def federation_returns_rest(bench: ClientBench) -> None:
     for way, broken in _BROKEN.items():
         async with bench.federated(_with_broken(broken), must_connect=True) as session:
-            _expect_rest(bench, session, await session.search(_NEED, limit=10), way)
+            _expect_rest(session, await session.search(_NEED, 10), way)
 
 
 @client_check(
@@ -211,11 +204,11 @@ async def federation_returns_rest(bench: ClientBench) -> None:
 async def federation_bears_silence(bench: ClientBench) -> None:
     async with bench.federated(_with_broken(Script(silent=True))) as session:
         try:
-            outcome = await session.search(_NEED, limit=10)
+            outcome = await session.search(_NEED, 10)
         except DriverError as error:
             if isinstance(error.__cause__, TimeoutError):
                 bench.recorder.deaths.clear()
                 bench.applies(False, f"the client waits for a silent server: {error}")
             raise
-        _expect_failure_reported(bench, session, outcome, "did not answer")
-        _expect_rest(bench, session, outcome, "did not answer")
+        _expect_failure_reported(session, outcome, "did not answer")
+        _expect_rest(session, outcome, "did not answer")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from tools_search_spec import METHOD
+from tools_search_spec import EXTENSION_ID, METHOD
 
 from tools_search_conformance.clients.bench import ClientBench, NotConnectedError, client_check
+from tools_search_conformance.clients.driver import NoDriverFeatureError
 from tools_search_conformance.clients.generated import json_values, unknown_members
-from tools_search_conformance.clients.peer import declared_in, params_of
-from tools_search_conformance.clients.script import SETTINGS, TOOLS, Pages, Script
+from tools_search_conformance.clients.peer import declared_in
+from tools_search_conformance.clients.script import SETTINGS, TOOLS, Pages, RefusalError, Reply, Script
 from tools_search_conformance.target.properties import explore
 from tools_search_conformance.wire.codec import JsonObject, integer
 from tools_search_conformance.wire.eras import LEGACY, MODERN
@@ -20,19 +22,13 @@ from tools_search_conformance.wire.eras import LEGACY, MODERN
 _COST: Final = 10
 """Each of these generated cases takes a connection."""
 _NEED: Final = "dispatch a courier"
-_NOT_OBJECTS: Final[tuple[Any, ...]] = (True, None, "yes", 1, [{}])
+_NOT_OBJECTS: Final[tuple[Any, ...]] = (True, None, "yes", 1, [{}], [], "{}", False)
+_NOT_SIZES: Final[tuple[Any, ...]] = (-1, 2.5, "5", None, True, [], {})
 _OTHER_EXTENSIONS: Final[Mapping[str, Any]] = {
     "com.example/tools-search": SETTINGS, "io.modelcontextprotocol/tools-search": {},
+    "IO.GitHub.tools-search/Tools-Search": {}, f"{EXTENSION_ID}-2": {}, "tools-search": {},
 }  # fmt: skip
 """Extensions whose identifiers resemble the identifier of this one."""
-
-
-async def _expect_no_search(bench: ClientBench, value: Any, case: str) -> None:
-    async with bench.connected(Script(settings=value)) as session:
-        await session.search(_NEED)
-        sent = session.peer.searches
-        where = sent[0] if sent else session.opening
-        bench.expect(not sent, where, f"{case}, and the client sent tools/search all the same", case=case)
 
 
 async def _expect_search(
@@ -40,13 +36,15 @@ async def _expect_search(
 ) -> None:
     """Expect a search with a `limit` that is valid, or absent."""
     async with bench.connected(script, must_connect=must_connect) as session:
-        await session.search(_NEED, limit=limit)
-        sent = session.peer.searches
-        where = sent[-1] if sent else session.opening
-        bench.expect(bool(sent), where, f"{case}, and the client did not send tools/search", case=case)
-        limits = [params_of(exchange).get("limit") for exchange in sent if exchange.result is not None]
-        valid = any(limit is None or each is None or (integer(each) or 0) >= 1 for each in limits)
-        bench.expect(valid, where, f"{case}, and the search that came was invalid", case=case)
+        await session.search(_NEED, limit)
+        session.expect_search(True, f"{case}, and the client did not send tools/search", case=case)
+        if limit is not None:
+            with suppress(NoDriverFeatureError):  # a one-shot client does one thing
+                await session.search_all(_NEED)
+        for exchange in session.peer.searches if limit is not None else ():
+            asked = exchange.params.get("limit", 1)
+            message = f"{case}, and a search came with the limit {json.dumps(asked)}"
+            session.expect(asked is None or (integer(asked) or 0) >= 1, message, exchange, case=case)
 
 
 @client_check(
@@ -58,14 +56,18 @@ async def advertisement_not_object(bench: ClientBench) -> None:
     async def judge(value: Any) -> None:
         case = f"the server advertised {json.dumps(value, ensure_ascii=False)}"
         try:
-            await _expect_no_search(bench, value, case)
+            async with bench.connected(Script(settings=value)) as session:
+                with suppress(NoDriverFeatureError):
+                    await session.search(_NEED)
+                    await session.search_all(_NEED)
+                session.expect_search(False, f"{case}, and the client sent tools/search all the same", case=case)
         except NotConnectedError as refused:
             if refused.exchange is None:
                 raise
             message = f"{case}, and the client sent tools/search without having connected"
             bench.expect(refused.exchange.sent.get("method") != METHOD, refused.exchange, message, case=case)
 
-    for value in _NOT_OBJECTS:
+    for value in bench.share(_NOT_OBJECTS):
         await judge(value)
     await explore(bench, json_values().filter(lambda value: not isinstance(value, dict)), judge, cost=_COST)
 
@@ -105,23 +107,32 @@ async def settings_unknown_members(bench: ClientBench) -> None:
 
 @client_check(
     title="Malformed settings do not disable the search",
-    sends="Peers whose `maxLimit` or `topics` have a wrong type or range; the client is to find five tools.",
+    sends="Peers whose `maxLimit`, `topics` or `catalogSize` have a wrong type or range; the client is to find five "
+    "tools, and then all. A client that lists where there is no `catalogSize` is not judged by that one.",
     passes="The client searches as ever, with a valid `limit`, or none.",
     level="SHOULD",
 )
 async def settings_malformed(bench: ClientBench) -> None:
     wrong: tuple[tuple[str, Any], ...] = (
         ("maxLimit", 0), ("maxLimit", -1), ("maxLimit", 2.5), ("maxLimit", "fifty"), ("maxLimit", None),
-        ("topics", "invoices"), ("topics", [1, {}]), ("topics", None),
+        ("maxLimit", "2"), ("maxLimit", True), ("maxLimit", []),
+        ("topics", "invoices"), ("topics", [1, {}]), ("topics", None), ("topics", {"a": 1}),
     )  # fmt: skip
-    for member, value in wrong:
+    unsized = {name: value for name, value in SETTINGS.items() if name != "catalogSize"}
+    async with bench.connected(Script(settings=unsized)) as session:
+        await session.search(_NEED, 5)
+        if session.peer.searches:
+            wrong += tuple(("catalogSize", value) for value in _NOT_SIZES)
+    for member, value in bench.share(wrong):
         script = Script(settings={**SETTINGS, member: value})
         await _expect_search(bench, script, f"the setting {member} was {json.dumps(value)}", limit=5)
 
 
 @client_check(
     title="A server that does not advertise the extension is never searched",
-    sends="A peer that advertises other extensions and not this one, and would answer `tools/search` if it were asked.",
+    sends="Peers that advertise other extensions or none, and would answer `tools/search` if they were asked; some "
+    "have a `search` under `tools`, one is where another one was that advertised the extension, and modern ones name "
+    "it in places that are none.",
     passes="No `tools/search`, whether the client searches for a little, for all, or lists.",
 )
 async def never_probes(bench: ClientBench) -> None:
@@ -129,27 +140,57 @@ async def never_probes(bench: ClientBench) -> None:
         ("search", {"query": _NEED, "limit": 2}), ("search_all", {"query": _NEED}), ("list_tools", {}),
     )  # fmt: skip
     for way, members in ways:
-        script = Script(advertised={}, other_extensions=_OTHER_EXTENSIONS)
+        script = Script(advertised={}, other_extensions=_OTHER_EXTENSIONS, tools_capability={"search": True})
         async with bench.connected(script, must_connect=True) as session:
             await session.ask(way, **members)
-            sent = session.peer.searches
             message = "the server did not advertise the extension, and the client sent tools/search"
-            bench.expect(not sent, sent[0] if sent else session.opening, message, case=way)
+            session.expect_search(False, message, case=way)
+    address = secrets.token_hex(16)
+    async with bench.connected(address=address) as session:
+        await session.search(_NEED, 2)
+    scripts = {
+        "the one at its address before had": Script(advertised={}, other_extensions=_OTHER_EXTENSIONS),
+        "it named no extension": Script(advertised={}),
+    }
+    if bench.cell.era == MODERN:
+        scripts["it named it under experimental only"] = Script(advertised={"experimental": SETTINGS})
+        scripts["it named it under tools only"] = Script(advertised={}, tools_capability={EXTENSION_ID: {}})
+    for case, script in scripts.items():
+        async with bench.connected(script, address=address, must_connect=True) as session:
+            with suppress(NoDriverFeatureError):
+                await session.search(_NEED, 2)
+                await session.search_all(_NEED)
+            message = f"the server did not advertise the extension ({case}), and the client sent tools/search"
+            session.expect_search(False, message, case=case)
 
 
 @client_check(
     title="Every modern search declares the extension",
-    sends="An ordinary modern peer; the client searches two pages.",
+    sends="An ordinary modern peer; the client searches two pages, and with a limit. Then one at the same address that "
+    "is too busy at first, and later refuses a cursor.",
     passes="An object at the extension's key under `extensions` of the client capabilities of each `tools/search`.",
     eras=(MODERN,),
 )
 async def declares_in_every_request(bench: ClientBench) -> None:
-    async with bench.connected(Script(search=Pages(TOOLS[:2], TOOLS[2:4]))) as session:
-        await session.search_all("keep the books")
-        session.require_search()
-        for page, exchange in enumerate(session.peer.searches, 1):
-            message = "tools/search does not declare the extension under extensions of its client capabilities"
-            bench.expect(declared_in(exchange, "extensions") is not None, exchange, message, case=f"page {page}")
+    address = secrets.token_hex(16)
+    refusals = [RefusalError(-32603, "too busy", {"retryAfterMs": 1}), RefusalError(-32602, "the cursor expired")]
+
+    def troubled(params: JsonObject) -> Reply:
+        if refusals and ("cursor" in params or len(refusals) > 1):
+            raise refusals.pop(0)
+        return pages(params)
+
+    pages = Pages(TOOLS[:2], TOOLS[2:4])
+    for search in (pages, troubled):
+        async with bench.connected(Script(search=search), address=address) as session:
+            await session.search_all("keep the books")
+            with suppress(NoDriverFeatureError):  # a one-shot client does one thing
+                await session.search("dispatch a courier", limit=3)
+            session.require_search()
+            for number, exchange in enumerate(session.peer.searches, 1):
+                message = "tools/search does not declare the extension under extensions of its client capabilities"
+                case = f"request {number}{', of a server that refuses some' if search is troubled else ''}"
+                session.expect(declared_in(exchange, "extensions") is not None, message, exchange, case=case)
 
 
 @client_check(
@@ -163,4 +204,4 @@ async def declares_in_initialize(bench: ClientBench) -> None:
     async with bench.connected() as session:
         await session.search("keep the books")
         opening = session.opening
-        bench.expect(declared_in(opening) is not None, opening, "initialize does not declare the extension")
+        session.expect(declared_in(opening) is not None, "initialize does not declare the extension", opening)

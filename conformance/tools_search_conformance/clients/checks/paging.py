@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
+import anyio
 from hypothesis import strategies as st
 from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance.clients.bench import ClientBench, Session, client_check
-from tools_search_conformance.clients.driver import Outcome
-from tools_search_conformance.clients.generated import PageSizes, SwitchedSearch, cursors, page_sizes
-from tools_search_conformance.clients.peer import params_of
-from tools_search_conformance.clients.script import TOOLS, Pages, RefusalError, Reply, Script, found, tool
+from tools_search_conformance.clients.driver import NoDriverFeatureError, Outcome
+from tools_search_conformance.clients.generated import cursors
+from tools_search_conformance.clients.script import (
+    TOOLS,
+    Pages,
+    RefusalError,
+    Reply,
+    Script,
+    SwitchedSearch,
+    found,
+    tool,
+)
 from tools_search_conformance.target.properties import explore, texts
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.eras import MODERN
@@ -23,114 +34,194 @@ _ODD_QUERIES: Final = (
     "e\u0301xport \u212bngstr\u00f6m \uff21lmanac \ufb01le",
     "export\u0000the\u0001\u001f\u0085 al\u200emanac\u202e \U0001f4d6\u2028\ufeff",
     "almanac " * 127 + "almanac!",
+    "\U0001f4d6" * 1023 + "!",
 )
-"""Not normalized; with control characters, marks of direction and more than 16 bits; of 1,024 characters."""
+"""Not normalized; with control characters, marks of direction and more than 16 bits; of 1,024 characters of one byte
+and of four."""
 _ODD_CURSORS: Final = (
     (" at 1 =&? ", "a+b%20c/d?e=f#g"),
     ("0", "0012"),
     ("bnVsbA==", "-_~."),
+    ("bnVsbB==", "bnVsbA"),
+    ("1e3", "12345678901234567890"),
+    ("&lt;&amp;", "\\u0041\\n"),
     ("\u0000\u001f\u007f", "\ufefft\u00e9\u0301"),
     ("te\u0301", "\u212b\uff21"),
     ('"quoted"', "{}"),
     ("null", "TRUE"),
     ("c" * 4000, "C" * 4000),
+    ("\U0001f4d6" * 3000, "x" * 20_000),
 )
+_MANY: Final = 20
+_MAX_PAGES: Final = 6
+_MAX_ON_PAGE: Final = 3
 _LOOP_END: Final = 120
 _STARTS_END: Final = 10
 _MAX_STARTS: Final = 2
-_CACHEABLE: Final[JsonObject] = {"ttlMs": 3_600_000, "cacheScope": "public"}
+_CACHE_HINTS: Final[tuple[JsonObject, ...]] = ({}, {"ttlMs": 3_600_000, "cacheScope": "public"})
 
 
 @client_check(
     title="The query is repeated unchanged with every cursor",
     sends="A search of three pages, for a query with white space at its ends, for queries that are not normalized, "
-    "hold control characters, or are long, and for generated ones.",
+    "hold control characters, or are long, and for generated ones; for all tools and with a limit. Once the server is "
+    "too busy for the second page at first, and once it refuses the cursor. Then two searches at once, where the "
+    "driver names `concurrent`.",
     passes="The requests with a cursor carry the `query` of the first one, character by character.",
 )
 async def query_repeated(bench: ClientBench) -> None:
+    async def expect_repeated(session: Session, query: str, limit: int | None = None) -> Outcome:
+        outcome = await (session.search_all(query) if limit is None else session.search(query, limit))
+        for exchange in outcome.searches[1:]:
+            if "cursor" in exchange.params:
+                first, later = (each.params.get("query") for each in (outcome.searches[0], exchange))
+                message = f"the query was {first!r}, and with a cursor {later!r}"
+                session.expect(later == first, message, exchange, case=f"query {json.dumps(query)}")
+        return outcome
+
     script = Script(search=Pages(TOOLS[:2], TOOLS[2:4], TOOLS[4:5]))
     async with bench.connected(script) as session:
-        outcome = await _expect_repeated(bench, session, _PLAIN_QUERY)
+        outcome = await expect_repeated(session, _PLAIN_QUERY)
         session.require_second_page()
-    for query in _ODD_QUERIES:  # which a client may refuse to search for
+        if outcome.reported:
+            await expect_repeated(session, f"{_PLAIN_QUERY} ", _MANY)
+    for query in bench.share(_ODD_QUERIES):  # which a client may refuse to search for
         async with bench.connected(script) as session:
-            await _expect_repeated(bench, session, query)
+            await expect_repeated(session, query)
+    for refusal in (RefusalError(-32603, "too busy", {"retryAfterMs": 1}), RefusalError(-32602, "the cursor expired")):
+        async with bench.connected(Script(search=_RefusedOnce(refusal))) as session:
+            await expect_repeated(session, _PLAIN_QUERY)
     if outcome.reported:
         async with bench.connected(script) as session:
 
             async def judge(query: str) -> None:
-                await _expect_repeated(bench, session, query)
+                await expect_repeated(session, query)
 
             await explore(bench, texts(), judge, cost=2)
+    if outcome.reported and "concurrent" in (await bench.driver()).features:
+        await _expect_repeated_at_once(bench)
 
 
-async def _expect_repeated(bench: ClientBench, session: Session, query: str) -> Outcome:
-    """Expect the query of the first request of a search in all of its requests."""
-    before = len(session.peer.searches)
-    outcome = await session.search_all(query)
-    sent = session.peer.searches[before:]
-    for exchange in sent[1:]:
-        first, later = (params_of(each).get("query") for each in (sent[0], exchange))
-        message = f"the query was {first!r}, and with a cursor {later!r}"
-        bench.expect(later == first, exchange, message, case=f"query {json.dumps(query)}")
-    return outcome
+async def _expect_repeated_at_once(bench: ClientBench) -> None:
+    """Expect, of two searches under way at once, that each goes on with its own query after an empty first page."""
+    released = {"dispatch a courier": anyio.Event(), "brew a pot of coffee": anyio.Event()}
+
+    def search(params: JsonObject) -> Reply:
+        query = params["query"]
+        if "cursor" in params or query not in released:
+            return found(TOOLS[5])
+        return replace(found(cursor=query), held=released[query])
+
+    async with bench.connected(Script(search=search)) as session:
+        for query in released:
+            await session.begin(query, query)
+        for query in reversed(released):
+            released[query].set()
+            await session.ask("await", of=query)
+        for exchange in session.peer.searches:
+            wanted, later = exchange.params.get("cursor"), exchange.params.get("query")
+            message = f"two searches were under way; the query of one was {wanted!r}, and with its cursor {later!r}"
+            known = isinstance(wanted, str) and wanted in released
+            session.expect(not known or later == wanted, message, exchange, case="two searches at once")
+
+
+class _RefusedOnce:
+    """A search of three pages that is refused once, at its second page."""
+
+    def __init__(self, refusal: RefusalError) -> None:
+        self._pages = Pages(TOOLS[:2], TOOLS[2:4], TOOLS[4:5])
+        self._refusal: RefusalError | None = refusal
+
+    def __call__(self, params: JsonObject) -> Reply:
+        if "cursor" in params and self._refusal is not None:
+            refusal, self._refusal = self._refusal, None
+            raise refusal
+        return self._pages(params)
 
 
 @client_check(
     title="An empty page is not the end",
-    sends="Searches with an empty first page, with two empty pages in the middle, and with generated pages of no tool "
-    "to three.",
+    sends="Searches with an empty first page, with two empty pages in the middle, with a page whose entries are no "
+    "valid tools, and with generated pages of no tool to three.",
     passes="The client asks for the pages after the empty ones, and has the tools of all pages.",
 )
 async def empty_page_not_end(bench: ClientBench) -> None:
-    for sizes in (PageSizes((0, 1)), PageSizes((1, 0, 0, 1))):
-        pages = sizes.pages()
+    reported = False
+    for sizes in ((0, 1), (1, 0, 0, 1)):
+        pages = _pages(sizes)
         async with bench.connected(Script(search=pages)) as session:
             outcome = await session.search_all("fold a crane")
             last = pages.cursors[-1] in session.followed
             case = f"cursors followed: {session.followed}"
-            bench.expect(last, session.last_search, "a page after an empty one was not asked for", case=case)
-            _expect_all_tools(bench, session, outcome, sizes)
-    if outcome.reported:
-        switched = SwitchedSearch()
-        async with bench.connected(Script(search=switched)) as session:
+            session.expect(last, "a page after an empty one was not asked for", case=case)
+            _expect_all_tools(session, outcome, sizes)
+            reported = outcome.reported
+    invalid: JsonObject = {"description": "nameless"}
+    for before in ([[invalid]], [TOOLS[:1], [invalid, invalid]]) if reported else ():
+        pages = Pages(*before, TOOLS[5:6])
+        async with bench.connected(Script(search=pages)) as session:
+            outcome = await session.search_all("fold a crane")
+            # A client may take the page for an unusable one, and list or report that.
+            gave_up = bool(session.peer.listings) or outcome.error is not None
+            last = pages.cursors[-1] in session.followed
+            case = f"cursors followed: {session.followed}; entries that are no tools"
+            message = "a page after one without valid tools was not asked for"
+            session.expect(last or gave_up, message, case=case)
+    if reported:
+        searching = SwitchedSearch()
+        async with bench.connected(Script(search=searching)) as session:
 
-            async def judge(sizes: PageSizes) -> None:
-                switched.current = sizes.pages()
-                _expect_all_tools(bench, session, await session.search_all(switched.next_query()), sizes)
+            async def judge(sizes: Sequence[int]) -> None:
+                query = searching.switch(_pages(sizes))
+                _expect_all_tools(session, await session.search_all(query), sizes)
 
-            await explore(bench, page_sizes(), judge, cost=2)
+            # The last page is not empty.
+            before = st.lists(st.integers(0, _MAX_ON_PAGE), min_size=1, max_size=_MAX_PAGES - 1)
+            sizes = st.tuples(before, st.integers(1, _MAX_ON_PAGE)).map(lambda drawn: (*drawn[0], drawn[1]))
+            await explore(bench, sizes, judge, cost=2)
 
 
-def _expect_all_tools(bench: ClientBench, session: Session, outcome: Outcome, sizes: PageSizes) -> None:
+def _tool_names(sizes: Sequence[int]) -> list[list[str]]:
+    """Return the names of the tools on each page of a search whose pages have so many tools."""
+    return [[f"tool_{page}_{n}" for n in range(size)] for page, size in enumerate(sizes)]
+
+
+def _pages(sizes: Sequence[int]) -> Pages:
+    return Pages(*([tool(name) for name in names] for names in _tool_names(sizes)))
+
+
+def _expect_all_tools(session: Session, outcome: Outcome, sizes: Sequence[int]) -> None:
     """Expect that the client has the tools of all pages, in any order."""
-    missing = sorted(sizes.names - set(outcome.names)) if outcome.reported else []
-    message = f"of {sizes.describe()} the client lacks {missing}: it has {outcome.describe()}"
-    bench.expect(not missing, session.last_search, message, case=sizes.describe())
+    names = {name for page in _tool_names(sizes) for name in page}
+    missing = sorted(names - set(outcome.names)) if outcome.reported else []
+    case = f"pages of {', '.join(map(str, sizes))} tools"
+    session.expect(not missing, f"of {case} the client lacks {missing}: it has {outcome.describe()}", case=case)
 
 
 @client_check(
     title="Scores of different pages are not compared",
-    sends="The same search of two pages twice: once the tools of the first page have the higher scores, once the "
-    "tools of the second. All else is equal.",
+    sends="The same search of three pages twice, for all tools and then with a limit: once the tools of the first page "
+    "have the higher scores, once the tools of the second; those of the third are between. All else is equal.",
     passes="The same tools in the same order both times.",
 )
 async def scores_not_compared(bench: ClientBench) -> None:
-    orders: list[list[str]] = []
-    for first, second in ((0.9, 0.2), (0.2, 0.9)):
-        pages = Pages(_scored(TOOLS[:2], first), _scored(TOOLS[2:4], second))
-        async with bench.connected(Script(search=pages)) as session:
-            outcome = await session.search_all("keep the books")
-            session.require_second_page()
-            orders.append(outcome.names)
-            message = f"with the scores of two pages exchanged, {orders[0]} became {orders[-1]}"
-            bench.expect(orders[0] == orders[-1], session.last_search, message)
+    def scored(tools: Sequence[JsonObject], score: float) -> list[JsonObject]:
+        scores = (round(score - rank / 20, 2) for rank in range(len(tools)))
+        return [{**each, "_meta": {EXTENSION_ID: {"score": score}}} for each, score in zip(tools, scores, strict=True)]
 
-
-def _scored(tools: Sequence[JsonObject], score: float) -> list[JsonObject]:
-    return [
-        {**each, "_meta": {EXTENSION_ID: {"score": round(score - rank / 20, 2)}}} for rank, each in enumerate(tools)
-    ]
+    for limit in (None, _MANY):
+        orders: list[list[str]] = []
+        for first, second in ((0.9, 0.2), (0.2, 0.9)):
+            pages = Pages(scored(TOOLS[:2], first), scored(TOOLS[2:4], second), scored(TOOLS[4:6], 0.6))
+            async with bench.connected(Script(search=pages)) as session:
+                if limit is None:
+                    outcome = await session.search_all("keep the books")
+                    session.require_second_page()
+                else:
+                    outcome = await session.search("keep the books", limit)
+                orders.append(outcome.names)
+                message = f"with the scores of two pages exchanged, {orders[0]} became {orders[-1]}"
+                session.expect(orders[0] == orders[-1], message, case=f"limit {limit or 'none'}")
 
 
 @client_check(
@@ -140,30 +231,22 @@ def _scored(tools: Sequence[JsonObject], score: float) -> list[JsonObject]:
     passes="The requests carry the cursors, character by character.",
 )
 async def cursor_verbatim(bench: ClientBench) -> None:
-    switched = SwitchedSearch()
-    async with bench.connected(Script(search=switched)) as session:
+    searching = SwitchedSearch()
+    async with bench.connected(Script(search=searching)) as session:
 
         async def judge(issued: Sequence[str]) -> None:
-            await _expect_cursors(bench, session, switched, issued)
+            before = len(session.followed)
+            await session.search_all(searching.switch(Pages(TOOLS[:1], TOOLS[1:2], TOOLS[2:3], cursors=issued)))
+            followed = session.followed[before:]
+            bench.require(bool(followed), "the client did not read on from the first page", session.latest)
+            message = f"the cursors were {json.dumps(issued)}, and the client sent {json.dumps(followed)}"
+            session.expect(followed[: len(issued)] == list(issued), message, case=json.dumps(issued))
 
-        for issued in _ODD_CURSORS:
-            if not await _expect_cursors(bench, session, switched, issued):
-                return  # a one-shot client does one thing
-        await explore(bench, st.lists(cursors(), min_size=2, max_size=2, unique=True), judge, cost=2)
-
-
-async def _expect_cursors(
-    bench: ClientBench, session: Session, switched: SwitchedSearch, issued: Sequence[str]
-) -> bool:
-    """Expect the cursors of one search, in their order; return whether the client reports its outcome."""
-    switched.current = Pages(TOOLS[:1], TOOLS[1:2], TOOLS[2:3], cursors=issued)
-    before = len(session.followed)
-    outcome = await session.search_all(switched.next_query())
-    followed = session.followed[before:]
-    bench.require(bool(followed), "the client did not read on from the first page", session.latest)
-    message = f"the cursors were {json.dumps(issued)}, and the client sent {json.dumps(followed)}"
-    bench.expect(followed[: len(issued)] == list(issued), session.last_search, message, case=json.dumps(issued))
-    return outcome.reported
+        await judge(_ODD_CURSORS[0])
+        with suppress(NoDriverFeatureError):  # a one-shot client does one thing
+            for issued in _ODD_CURSORS[1:]:
+                await judge(issued)
+            await explore(bench, st.lists(cursors(), min_size=2, max_size=2, unique=True), judge, cost=2)
 
 
 @client_check(
@@ -175,23 +258,33 @@ async def _expect_cursors(
 async def empty_cursor_followed(bench: ClientBench) -> None:
     async with bench.connected(Script(search=Pages(TOOLS[:1], TOOLS[5:6], cursors=("",)))) as session:
         await session.search_all("fold a crane")
-        message = "an empty nextCursor was taken for the end"
-        bench.expect("" in session.followed, session.last_search, message, case=f"cursors followed: {session.followed}")
+        case = f"cursors followed: {session.followed}"
+        session.expect("" in session.followed, "an empty nextCursor was taken for the end", case=case)
 
 
 @client_check(
     title="A page without `nextCursor` is the last one",
-    sends="Searches of one page, and of two.",
-    passes="No further request for the same `query`.",
+    sends="Searches of one page, and of two; then with a `null` as `nextCursor` of the last page.",
+    passes="No further request for the same `query`, and the tools of all pages.",
     level="SHOULD",
 )
 async def last_page_ends(bench: ClientBench) -> None:
     for pages in (Pages(TOOLS[:1]), Pages(TOOLS[:1], TOOLS[1:2])):
-        async with bench.connected(Script(search=pages)) as session:
-            await session.search_all("keep the books")
-            wanted, sent = len(pages.cursors) + 1, len(session.peer.searches)
-            message = f"the search had {wanted} pages, and the client sent {sent} requests"
-            bench.expect(sent <= wanted, session.last_search, message, case=f"{wanted} pages")
+        for end in ("no nextCursor", "a nextCursor of null"):
+
+            def search(params: JsonObject, pages: Pages = pages, null: bool = "null" in end) -> Reply:
+                page = pages(params)
+                return replace(page, result={"nextCursor": None, **(page.result or {})}) if null else page
+
+            async with bench.connected(Script(search=search)) as session:
+                outcome = await session.search_all("keep the books")
+                wanted, sent = len(pages.cursors) + 1, len(session.peer.searches)
+                case = f"{wanted} pages, {end} on the last"
+                message = f"the search had {wanted} pages, and the client sent {sent} requests"
+                session.expect(sent <= wanted, message, case=case)
+                if outcome.reported and sent == wanted:
+                    message = f"of {case}, the client has {outcome.describe()}"
+                    session.expect(len({*outcome.names}) == wanted, message, case=case)
 
 
 @client_check(
@@ -202,87 +295,129 @@ async def last_page_ends(bench: ClientBench) -> None:
     level="ADVICE",
 )
 async def cursor_loop(bench: ClientBench) -> None:
+    def loop_of(length: int) -> Script:
+        count = 0
+
+        def loop(_: JsonObject) -> Reply:
+            nonlocal count
+            count += 1
+            return found(TOOLS[count % 2], cursor=None if count >= _LOOP_END else f"loop{count % length}")
+
+        return Script(search=loop)
+
     for length in (1, 2, 3):
-        await _expect_end_of_loop(bench, length)
+        async with bench.connected(loop_of(length)) as session:
+            await session.search_all("keep the books")
+            session.require_second_page()
+            case, sent = f"a circle of {length}", len(session.peer.searches)
+            session.expect(sent < _LOOP_END, f"the client followed {case} for {sent} requests", case=case)
 
 
-async def _expect_end_of_loop(bench: ClientBench, length: int) -> None:
-    count = 0
+class _RefusedCursors:
+    """A search that refuses every cursor but the first `good` ones of each start.
 
-    def loop(params: JsonObject) -> Reply:
-        nonlocal count
-        count += 1
-        return found(TOOLS[count % 2], cursor=None if count >= _LOOP_END else f"loop{count % length}")
+    A start begins with the `page` for its numbers of refusals and of starts.
+    """
 
-    case = f"a circle of {length}"
-    async with bench.connected(Script(search=loop)) as session:
-        await session.search_all("keep the books")
-        session.require_second_page()
-        sent = len(session.peer.searches)
-        message = f"the client followed {case} for {sent} requests"
-        bench.expect(sent < _LOOP_END, session.last_search, message, case=case)
+    def __init__(
+        self, page: Callable[[int, int], Reply], *, good: int = 0, follows: Sequence[Reply] = (), data: bool = True
+    ) -> None:
+        self.refused = self.starts = self._followed = 0
+        self._page, self._good, self._follows = page, good, follows
+        self._data = {"field": "cursor", "reason": "expired"} if data else None
+
+    def __call__(self, params: JsonObject) -> Reply:
+        if "cursor" not in params:
+            self.starts, self._followed = self.starts + 1, 0
+            return self._page(self.refused, self.starts)
+        if self._followed < self._good:
+            self._followed += 1
+            return self._follows[self._followed - 1]
+        self.refused += 1
+        raise RefusalError(-32602, "the cursor has expired", self._data)
 
 
 @client_check(
-    title="The pages before a refused cursor are discarded",
+    title="A search that starts over combines nothing with the pages before a refused cursor",
     sends="A search whose second page is refused with -32602, since the catalog has changed; a new search finds "
-    "another tool. Once more, where the first page may be cached for an hour.",
-    passes="An error, or the results of the search that started over, and nothing of the discarded pages.",
+    "another tool. Then one whose third page is refused. Once more, where the pages may be cached for an hour, and "
+    "with a limit instead of for all tools; where the refusal has no `data`; and where every cursor is refused, so "
+    "that the new search ends early, too.",
+    passes="An error, the results of the search that started over and nothing of the pages before it, or, without a "
+    "new search, whatever the client has.",
 )
 async def refused_cursor_discards(bench: ClientBench) -> None:
-    refused = await _expect_discarded(bench, {})
-    bench.require(refused, "the client did not read on from the first page")
-    await _expect_discarded(bench, _CACHEABLE)
+    for hints in _CACHE_HINTS:
+        for good in (0, 1):
+            await _expect_discarded(bench, hints, good)
+    await _expect_discarded(bench, {}, 0, data=False)
+    await _expect_discarded(bench, {}, 0, all_refused=True)
+    await _expect_discarded(bench, {}, 0, limit=_MANY)
 
 
-async def _expect_discarded(bench: ClientBench, hints: JsonObject) -> bool:
-    """Expect nothing of the pages before a refused cursor; return whether the client got that far."""
-    gone, there = (tool("old_one"), tool("old_two")), tool("new_one")
-    refused = False
+async def _expect_discarded(
+    bench: ClientBench,
+    hints: JsonObject,
+    good: int,
+    *,
+    data: bool = True,
+    all_refused: bool = False,
+    limit: int | None = None,
+) -> None:
+    """Expect that nothing is left of the pages before the cursor that is refused after `good` others."""
+    gone = ["old_one", "old_two", *(f"old_page_{number}" for number in range(good))]
+    first = found(tool("old_one"), tool("old_two"), cursor="before", **hints)
+    follows = [found(tool(f"old_page_{number}"), cursor=f"before{number}", **hints) for number in range(good)]
 
-    def change(params: JsonObject) -> Reply:
-        nonlocal refused
-        if "cursor" in params:
-            refused = True
-            raise RefusalError(-32602, "the cursor has expired", {"field": "cursor", "reason": "expired"})
-        return found(there) if refused else found(*gone, cursor="before", **hints)
+    def start(refused: int, _: int) -> Reply:
+        more = all_refused and refused < _STARTS_END
+        return found(tool("new_one"), cursor="again" if more else None) if refused else first
 
-    async with bench.connected(Script(search=change, tools=(there,))) as session:
-        outcome = await session.search_all("keep the books")
-        if refused:
-            kept = [name for name in outcome.names if name in {"old_one", "old_two"}]
-            message = f"the cursor was refused, and the client still has {kept} of the pages before"
-            bench.expect(not kept, session.last_search, message, case=json.dumps(hints))
-    return refused
+    search = _RefusedCursors(start, good=good, follows=follows, data=data)
+    async with bench.connected(Script(search=search, tools=(tool("new_one"),))) as session:
+        outcome = await (
+            session.search_all("keep the books") if limit is None else session.search("keep the books", limit)
+        )
+        read_on = bool(search.refused or hints or limit)
+        bench.require(read_on, "the client did not read on from the first page")
+        if search.refused:
+            # A client may also stop, and keep what it has: nothing is combined where there is no new search.
+            kept = [name for name in outcome.names if name in gone and search.starts > 1]
+            message = f"the cursor was refused, and the client started over and still has {kept} of the pages before"
+            case = f"{good + 2} pages, {json.dumps(hints)}{', with a limit' if limit else ''}"
+            session.expect(not kept, message, case=case)
 
 
 @client_check(
     title="After a refused cursor a search starts over at most once",
     sends="A search whose first page has a `nextCursor`, with every cursor refused, until it was begun "
-    f"{_STARTS_END} times. Once more, where the first page may be cached for an hour.",
+    f"{_STARTS_END} times. Then with the second cursor of each attempt refused, with a limit, without `data` in the "
+    "refusal, and where the pages may be cached for an hour.",
     passes="At most two requests without `cursor`.",
 )
 async def refused_cursor_once(bench: ClientBench) -> None:
-    refused = await _expect_few_starts(bench, {})
-    bench.require(refused, "the client did not read on from the first page")
-    await _expect_few_starts(bench, _CACHEABLE)
+    for hints in _CACHE_HINTS:
+        for good in (0, 1):
+            await _expect_few_starts(bench, hints, good)
+    await _expect_few_starts(bench, {}, 0, data=False)
+    with suppress(NoDriverFeatureError):
+        await _expect_few_starts(bench, {}, 0, limit=_MANY)
 
 
-async def _expect_few_starts(bench: ClientBench, hints: JsonObject) -> bool:
-    """Expect two starts of a search at most; return whether the client got as far as a refused cursor."""
-    starts = refused = 0
-
-    def refuse_cursors(params: JsonObject) -> Reply:
-        nonlocal starts, refused
-        if "cursor" in params:
-            refused += 1
-            raise RefusalError(-32602, "invalid cursor", {"field": "cursor", "reason": "not honored"})
-        starts += 1
+async def _expect_few_starts(
+    bench: ClientBench, hints: JsonObject, good: int, *, data: bool = True, limit: int | None = None
+) -> None:
+    def page(_: int, starts: int) -> Reply:
         return found(tool(f"start_{starts}"), cursor=None if starts >= _STARTS_END else f"after{starts}", **hints)
 
-    async with bench.connected(Script(search=refuse_cursors)) as session:
-        outcome = await session.search_all("keep the books")
+    follows = [found(tool(f"page_{number}"), cursor=f"later{number}", **hints) for number in range(good)]
+    search = _RefusedCursors(page, good=good, follows=follows, data=data)
+    async with bench.connected(Script(search=search)) as session:
+        outcome = await (
+            session.search_all("keep the books") if limit is None else session.search("keep the books", limit)
+        )
         reported = f"it has {outcome.describe()}"
-        message = f"every cursor was refused, and the client began its search {starts} times: {reported}"
-        bench.expect(starts <= _MAX_STARTS, session.last_search, message, case=json.dumps(hints))
-    return refused > 0
+        message = f"cursors were refused, and the client began its search {search.starts} times: {reported}"
+        case = f"{good} cursors good, {json.dumps(hints)}{', with a limit' if limit else ''}"
+        session.expect(search.starts <= _MAX_STARTS, message, case=case)
+    bench.require(bool(search.refused or hints or limit), "the client did not read on from the first page")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any, Final
 
 from tools_search_spec import EXTENSION_ID, METHOD
 
 from tools_search_conformance.clients.bench import ClientBench, client_check
-from tools_search_conformance.clients.driver import Outcome
-from tools_search_conformance.clients.generated import SwitchedSearch, unknown_members
-from tools_search_conformance.clients.peer import params_of
+from tools_search_conformance.clients.driver import NoDriverFeatureError, Outcome
+from tools_search_conformance.clients.generated import unknown_members
 from tools_search_conformance.clients.script import (
     SETTINGS,
     TOOLS,
@@ -18,6 +18,7 @@ from tools_search_conformance.clients.script import (
     Reply,
     Script,
     Search,
+    SwitchedSearch,
     found,
     refuses,
     serves,
@@ -29,7 +30,7 @@ from tools_search_conformance.wire.eras import LEGACY, MODERN
 
 _HOUR: Final = 3_600_000
 _UNLISTED: Final = tool("mend_clock", "Mends a clock.")
-"""A tool that no peer lists: a client that has it has taken the result."""
+"""A tool that no peer lists: a client that has it accepted the result."""
 _WANTED: Final = TOOLS[6]
 _NEED: Final = "graft an orchid"
 """Fits only the tool on the last page of the listing."""
@@ -37,6 +38,7 @@ _LISTED_PAGES: Final = 3
 _NEEDS: Final = ("graft a rose", "graft a lily", "graft a fern", "graft an elm")
 _BUSY: Final = 12
 _RETRY_AFTER_MS: Final = 20
+_STATUSES: Final = (200, 400, 500, 503)
 _MANY: Final = tuple(tool(f"mend_{number}", f"Mends part {number} of a clock.") for number in range(2000))
 
 
@@ -44,8 +46,20 @@ async def _expect_found(bench: ClientBench, result: JsonObject, case: str) -> Ou
     async with bench.connected(Script(search=serves(found(_UNLISTED, **result)))) as session:
         outcome = await session.search("mend a clock")
         message = f"{case}, and the search returned {outcome.describe()}"
-        bench.expect(_UNLISTED["name"] in outcome.names, session.last_search, message, case=case)
+        session.expect(_UNLISTED["name"] in outcome.names, message, case=case)
         return outcome
+
+
+async def _expect_second_page(bench: ClientBench, result: JsonObject) -> None:
+    def search(params: JsonObject) -> Reply:
+        return found(**result) if "cursor" in params else found(tool("first_page"), cursor="page2")
+
+    async with bench.connected(Script(search=search)) as session:
+        outcome = await session.search_all("mend a clock")
+        if session.followed:
+            case = "the second page and its tool had members nobody knows"
+            message = f"{case}, and the search returned {outcome.describe()}"
+            session.expect(not outcome.reported or _UNLISTED["name"] in outcome.names, message, case=case)
 
 
 @client_check(
@@ -59,16 +73,16 @@ async def result_unknown_members(bench: ClientBench) -> None:
     await _expect_found(bench, extra, "the result had members nobody knows")
     odd = {**_UNLISTED, "future": {"deep": [1, None]}, "_meta": {EXTENSION_ID: {"score": 0.5, "why": ["x"]}}}
     outcome = await _expect_found(bench, {"tools": [odd]}, "the tool had members nobody knows")
+    await _expect_second_page(bench, {"tools": [odd], **extra})
     if outcome.reported:
-        switched = SwitchedSearch()
-        async with bench.connected(Script(search=switched)) as session:
+        searching = SwitchedSearch()
+        async with bench.connected(Script(search=searching)) as session:
 
             async def judge(members: JsonObject) -> None:
-                switched.current = serves(found(_UNLISTED, **members))
-                outcome = await session.search(switched.next_query())
+                outcome = await session.search(searching.switch(serves(found(_UNLISTED, **members))))
                 case = f"members {json.dumps(members, ensure_ascii=False)}"
                 message = f"the result had members nobody knows, and the search returned {outcome.describe()}"
-                bench.expect(_UNLISTED["name"] in outcome.names, session.last_search, message, case=case)
+                session.expect(_UNLISTED["name"] in outcome.names, message, case=case)
 
             await explore(bench, unknown_members(), judge, cost=2)
 
@@ -89,7 +103,7 @@ async def legacy_members_ignored(bench: ClientBench) -> None:
         {"ttlMs": -5},
         {"cacheScope": "everyone"},
     )
-    for members in invalid:
+    for members in bench.share(invalid):
         await _expect_found(bench, members, f"a legacy result had {json.dumps(members)}")
     hints: tuple[JsonObject, ...] = ({}, {"ttlMs": _HOUR}, {"ttlMs": 0})
     asked: list[int] = []
@@ -99,7 +113,7 @@ async def legacy_members_ignored(bench: ClientBench) -> None:
             await session.search("mend a clock")
             asked.append(len(session.peer.searches))
             message = f"the same search twice made {asked[0]} requests, and with ttlMs {asked[-1]}"
-            bench.expect(asked[-1] == asked[0], session.last_search, message)
+            session.expect(asked[-1] == asked[0], message)
 
 
 async def _expect_fallback(
@@ -109,15 +123,15 @@ async def _expect_fallback(
     number = _LISTED_PAGES + script.list_starts_empty
     async with bench.connected(script) as session:
         limit = 3 if ranked else len(TOOLS)
-        outcome = await (session.search_all(_NEED) if all_pages else session.search(_NEED, limit=limit))
+        outcome = await (session.search_all(_NEED) if all_pages else session.search(_NEED, limit))
         where = session.last_request_for_tools
-        pages = {str(params_of(exchange).get("cursor", "")) for exchange in session.peer.listings}
+        pages = {str(exchange.params.get("cursor", "")) for exchange in session.peer.listings}
         message = f"{case}, and the client asked for {len(pages)} of {number} pages of tools/list"
-        bench.expect(len(pages) == number, where, f"{message}; the search returned {outcome.describe()}", case=case)
+        session.expect(len(pages) == number, f"{message}; the search returned {outcome.describe()}", where, case=case)
         place = "the first" if ranked else "there"
         message = f"{case}, all tools were listed, and the one that fits is not {place}: {outcome.describe()}"
         fits = not outcome.reported or _WANTED["name"] in outcome.names[: 1 if ranked else None]
-        bench.expect(fits, where, message, case=case)
+        session.expect(fits, message, where, case=case)
 
 
 @client_check(
@@ -137,13 +151,20 @@ async def fallback_not_advertised(bench: ClientBench) -> None:
 
 @client_check(
     title="After -32601 or -32021, all tools are listed",
-    sends="Peers that advertise the extension and refuse the search with error -32601, and with -32021.",
+    sends="Peers that advertise the extension and refuse the search with error -32601, and with -32021; the client is "
+    "to find some tools, and all. On a modern connection over HTTP, with other statuses, too.",
     passes="Requests for all pages of `tools/list`, and the tool on the last page, which alone fits, is found.",
     level="SHOULD",
 )
 async def fallback_after_refusal(bench: ClientBench) -> None:
+    over_http = bench.cell.transport == "http" and bench.cell.era == MODERN
     for code in (-32601, -32021):
-        await _expect_fallback(bench, Script(search=refuses(code)), f"the search was refused with {code}")
+        for all_pages in (False, True):
+            case = f"the search was refused with {code}, the client is to find {'all' if all_pages else 'some'}"
+            await _expect_fallback(bench, Script(search=refuses(code)), case, all_pages=all_pages)
+        for status in _STATUSES if over_http else ():
+            case = f"the search was refused with {code} and status {status}"
+            await _expect_fallback(bench, Script(search=refuses(code, status=status)), case)
 
 
 @client_check(
@@ -160,26 +181,28 @@ async def fallback_after_invalid_result(bench: ClientBench) -> None:
         {"tools": {"name": "no_array"}},
         {"tools": None},
         {"tools": "graft_orchid"},
+        {"tools": False},
+        {"tools": 0},
         {"tools": [tool("odd_cursor")], "nextCursor": 7},
         {"tools": [tool("odd_cursor")], "nextCursor": {"page": 2}},
+        {"tools": [tool("odd_cursor")], "nextCursor": False},
+        {"tools": [], "nextCursor": 0},
     )
     if bench.cell.era == MODERN:
-        unusable += ({"resultType": "input_required", "requestState": "more"},)
-    for result in unusable:
+        odd_type = {"tools": [tool("odd_type")]}
+        unusable += ({"resultType": "input_required", "requestState": "more"}, {**odd_type, "resultType": "partial"})
+        unusable += ({**odd_type, "resultType": "Complete"},)
+    for number, result in bench.share(tuple(enumerate(unusable))):
         script = Script(search=serves(Reply(result=result)))
-        await _expect_fallback(bench, script, f"the result was {json.dumps(result)}")
-    await _expect_valid_tool_only(bench)
-
-
-async def _expect_valid_tool_only(bench: ClientBench) -> None:
-    """Expect the valid tool of a page; a client that lists instead does more than it has to."""
+        await _expect_fallback(bench, script, f"the result was {json.dumps(result)}", all_pages=number % 4 in {1, 2})
     invalid: list[Any] = ["a_name", None, {"description": "nameless"}, {**tool("x"), "name": 7}, {"name": "no_schema"}]
     page: JsonObject = {"tools": [*invalid[:2], tool("graft_rose", "Grafts a rose."), *invalid[2:]]}
     async with bench.connected(Script(search=serves(Reply(result=page)))) as session:
-        outcome = await session.search(_NEED, limit=10)
+        outcome = await session.search(_NEED, 10)
         case = f"the page was {json.dumps(page)}"
+        # A client that lists instead does more than it has to.
         right = not outcome.reported or outcome.names == ["graft_rose"] or bool(session.peer.listings)
-        bench.expect(right, session.last_search, f"{case}, and the search returned {outcome.describe()}", case=case)
+        session.expect(right, f"{case}, and the search returned {outcome.describe()}", case=case)
 
 
 @client_check(
@@ -200,17 +223,13 @@ async def busy_not_listed(bench: ClientBench) -> None:
         bench.applies(not listed, "the client lists a server that it searches, busy or not")
         for later in (False, True):
             case = f"catalogSize {settings['catalogSize']}, busy at {'the second page' if later else 'once'}"
-            await _expect_no_listing(bench, Script(search=_busy(_BUSY, later=later), settings=settings), case)
-
-
-async def _expect_no_listing(bench: ClientBench, script: Script, case: str) -> None:
-    async with bench.connected(script) as session:
-        for need in _NEEDS:
-            outcome = await session.search_all(need)
-            if not outcome.reported:
-                break  # a one-shot client does one thing
-        message = f"{case}, and the client sent tools/list"
-        bench.expect(not session.peer.listings, session.last_request_for_tools, message, case=case)
+            async with bench.connected(Script(search=_busy(_BUSY, later=later), settings=settings)) as session:
+                with suppress(NoDriverFeatureError):  # a one-shot client does one thing
+                    for need in _NEEDS:
+                        await session.search_all(need)
+                    await session.search(_NEED, 5)
+                where = session.last_request_for_tools
+                session.expect(not session.peer.listings, f"{case}, and the client sent tools/list", where, case=case)
 
 
 def _busy(times: int, *, later: bool = False) -> Search:
@@ -236,7 +255,7 @@ async def large_catalog_searched(bench: ClientBench) -> None:
     for settings in ({"catalogSize": 1_000_000}, {}):
         case = f"the server advertised {json.dumps(settings)}"
         async with bench.connected(Script(settings=settings, tools=_MANY, list_page=20)) as session:
-            await session.search("mend a clock", limit=5)
-            sent, pages = session.peer.searches, len(session.peer.listings)
-            message = f"{case}, and the client read {pages} pages of tools/list and did not send tools/search"
-            bench.expect(bool(sent), sent[0] if sent else session.last_request_for_tools, message, case=case)
+            await session.search("mend a clock", 5)
+            where = (session.peer.searches or [session.last_request_for_tools])[0]
+            message = f"{case}, and the client read {len(session.peer.listings)} pages of tools/list"
+            session.expect(bool(session.peer.searches), f"{message} and did not send tools/search", where, case=case)

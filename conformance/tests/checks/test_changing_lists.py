@@ -1,0 +1,37 @@
+"""A server whose list changes all the time is not found wanting for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+import pytest
+from tools_search_conformance.report.verdict import exit_status
+from tools_search_conformance.run.options import Options
+from tools_search_conformance.target.judge import judge_server
+from tools_search_conformance.wire.eras import MODERN
+
+pytestmark = pytest.mark.anyio
+
+Command = Callable[..., tuple[str, ...]]
+
+
+@pytest.mark.parametrize("pace", ["--seconds 0.3", "--seconds 0.3 --toggle", "--seconds 0.05", "--seconds 1 --http"])
+async def test_no_check_blames_a_server_for_a_list_that_changes(
+    pace: str, target: Command, options: Callable[..., Options]
+):
+    argv = target("changing", *pace.split())
+    over = {"http_argv": argv} if "--http" in argv else {"argv": argv}
+    with anyio.fail_after(240):
+        run = await judge_server(options(profile="live", era=MODERN, **over))
+    assert [(r.check, r.message) for r in run.of("fail", "warn", "advice", "error")] == []
+    assert exit_status(run) in {0, 3}
+    assert len(run.of("pass")) > 25
+
+
+async def test_a_refusal_that_changes_a_steady_list_is_found_in_a_live_server(
+    target: Command, options: Callable[..., Options]
+):
+    argv = target("changing", "--seconds", "1000000", "--fault", "search-moves-a-tool")
+    run = await judge_server(options("list-unchanged", argv=argv, profile="live", era=MODERN))
+    assert [r.status for r in run.results] == ["fail"]

@@ -1,0 +1,95 @@
+"""Consequences are folded under their cause, and what explains most comes first; no status and no verdict changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import pytest
+from tools_search_conformance.cli.cli import cli
+from tools_search_conformance.model import Cell, Evidence, Result, Status
+from tools_search_conformance.run.causes import ENDED, GONE, with_causes
+from tools_search_conformance.wire.eras import LEGACY, MODERN
+from tools_search_conformance.wire.record import Answer, Exchange
+
+Command = Callable[..., tuple[str, ...]]
+CELL, OTHER = Cell(transport="stdio", era=MODERN), Cell(transport="stdio", era=LEGACY)
+FIRST, SECOND, THIRD, FOURTH = "limit-honored", "limit-invalid", "query-type", "cursor-type"
+
+
+def result(
+    rule: str, message: str, *, status: Status = "fail", cell: Cell = CELL, code: int = 0, **rest: Any
+) -> Result:
+    decisive = None
+    if code:
+        answer = Answer(message={"id": 1, "error": {"code": code, "message": "no"}})
+        decisive = Exchange(number=1, cell=cell.name, check=rule, sent={}, answer=answer, milliseconds=1)
+    evidence, check = Evidence(decisive=decisive), f"tools-search-server-{rule}"
+    return Result(check=check, level="MUST", cell=cell, status=status, message=message, evidence=evidence, **rest)
+
+
+def causes(*results: Result) -> list[str | None]:
+    found = [each.consequence_of for each in with_causes(results)]
+    return [cause and cause.removeprefix("tools-search-server-") for cause in found]
+
+
+def test_three_checks_with_one_message_have_one_cause():
+    assert causes(result(FIRST, "x"), result(SECOND, "x"), result(THIRD, "x")) == [None, FIRST, FIRST]
+    assert causes(result(FIRST, "x"), result(SECOND, "x")) == [None, None]
+    assert causes(result(FIRST, "x"), result(SECOND, "x"), result(THIRD, "x", cell=OTHER)) == [None] * 3
+
+
+def test_the_same_error_to_different_requests_has_one_cause_which_is_a_failure_where_there_is_one():
+    alike = [result(rule, rule, status="unverified", code=-32601) for rule in (FIRST, SECOND)]
+    assert causes(*alike, result(THIRD, "z", code=-32601)) == [THIRD, THIRD, None]
+    assert causes(*alike, result(THIRD, "z", code=-32603)) == [None] * 3
+
+
+def test_the_refusal_of_parameters_has_one_cause_only_where_it_is_that_of_many():
+    assert causes(*(result(rule, rule, code=-32602) for rule in (FIRST, SECOND, THIRD, FOURTH))) == [None] * 4
+
+
+def test_a_target_that_ended_explains_that_it_is_gone():
+    gone = result(THIRD, f"{GONE}: it is not started again", status="unverified")
+    assert causes(result(FIRST, "x"), result(SECOND, f"{ENDED}: status 1"), gone) == [None, None, SECOND]
+
+
+def test_a_cause_that_a_check_names_holds_where_that_one_did_not_pass():
+    named = result(SECOND, "y", status="unverified", consequence_of=f"tools-search-server-{FIRST}")
+    assert causes(result(FIRST, "x"), named) == [None, FIRST]
+    assert causes(result(FIRST, "", status="pass"), named) == [None, None]
+    assert causes(result(FIRST, "x", cell=OTHER), named) == [None, None]
+
+
+def test_what_passed_is_left_as_it_is():
+    found = [result(rule, "", status="pass") for rule in (FIRST, SECOND, THIRD)]
+    assert with_causes(found) == tuple(found)
+
+
+@pytest.fixture(scope="module")
+def refused(target: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the reports of a server that advertises the method and does not serve it."""
+    out = tmp_path_factory.mktemp("refused")
+    given = ["server", "--era=2026-07-28", "--effort=quick", "--out", str(out)]
+    ended = click.testing.CliRunner().invoke(cli, [*given, "--", *target("nulls", "refuse_search")])
+    (out / "printed.txt").write_text(ended.output)
+    return out
+
+
+def test_a_method_that_is_advertised_and_not_served_is_one_failure_in_every_report(refused: Path):
+    document = json.loads((refused / "report.json").read_bytes())
+    first = next(each for each in document["problems"] if not each["base"])
+    follow = {each["check"] for each in first["consequences"]}
+    assert len(follow) > len(document["problems"])
+    printed = (refused / "printed.txt").read_text()
+    assert f"Probably because of that, {len(follow)} other checks did not pass:" in printed
+    assert f"next     Begin with {first['check']}: " in printed
+    page = (refused / "report.html").read_text(encoding="utf-8")
+    assert f"{len(follow)} other checks probably did not pass because of that" in page
+    summary = (refused / "summary.md").read_text(encoding="utf-8")
+    assert "| ↳ unverified | " in summary
+    shown = {result["check"] for result in document["results"] if result.get("consequenceOf") == first["check"]}
+    assert shown >= follow

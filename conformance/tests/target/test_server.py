@@ -1,0 +1,70 @@
+"""Slow servers: several requests at a time where a server bears them, one by one where it does not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import anyio
+import pytest
+from tools_search_conformance.model import CELLS, Run
+from tools_search_conformance.run.options import Options
+from tools_search_conformance.target.judge import judge_server
+from tools_search_conformance.wire.eras import MODERN
+
+pytestmark = pytest.mark.anyio
+
+Command = Callable[..., tuple[str, ...]]
+
+CHECKS: Final = ("query-unusual-characters", "limit-invalid", "pages-complete", "exact-name-first", "all-terms-match")
+
+
+def seconds_waited(run: Run, out: Path) -> dict[str, float]:
+    """Return how many seconds the requests of each cell took, each on its own account."""
+    waited: dict[str, float] = {}
+    for cell in run.cells:
+        lines = (out / "wire" / f"{cell.name}.jsonl").read_text(encoding="utf-8").splitlines()
+        waited[cell.name] = sum(json.loads(line).get("milliseconds", 0) for line in lines) / 1000
+    return waited
+
+
+def not_green(run: Run) -> list[tuple[str, str]]:
+    return [(result.check, result.message) for result in run.of("fail", "warn", "unverified", "error")]
+
+
+async def test_a_slow_server_has_several_searches_under_way_and_both_eras(
+    target: Command, options: Callable[..., Options]
+):
+    chosen = options(*CHECKS, argv=target("miniature", "--variant", "slow"))
+    with anyio.fail_after(240):
+        run = await judge_server(chosen)
+    assert not_green(run) == []
+    waited = seconds_waited(run, chosen.out)
+    assert [*waited] == ["stdio-2026-07-28", "stdio-2025-11-25"]
+    assert sum(waited.values()) > 2.5 * run.seconds
+    assert [result.cell for result in run.results] == sorted((r.cell for r in run.results), key=CELLS.index), "by cell"
+
+
+@pytest.mark.parametrize("variant", ["slow-and-few-at-once", "slow-and-one-after-the-other"])
+async def test_one_that_bears_few_searches_is_blamed_for_nothing(
+    variant: str, target: Command, options: Callable[..., Options]
+):
+    chosen = options(*CHECKS[:2], argv=target("miniature", "--variant", variant), era=MODERN)
+    with anyio.fail_after(240):
+        run = await judge_server(chosen)
+    assert not_green(run) == []
+    if variant == "slow-and-one-after-the-other":  # nearly all of its searches are sent one by one
+        assert sum(seconds_waited(run, chosen.out).values()) < 1.2 * run.seconds
+
+
+async def test_a_fault_of_a_slow_server_is_found_by_the_same_case(target: Command, options: Callable[..., Options]):
+    found = list[tuple[str, str | None]]()
+    for variant in ("none", "slow"):
+        argv = target("miniature", "--variant", variant, "--fault", "limit-string-served")
+        with anyio.fail_after(120):
+            run = await judge_server(options("limit-invalid", argv=argv, era=MODERN))
+        found += [(result.message, result.evidence.case) for result in run.of("fail")]
+    assert len(found) == 2
+    assert found[0] == found[1]

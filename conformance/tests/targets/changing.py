@@ -1,0 +1,64 @@
+"""A gateway whose list changes all the time, and is right at each moment.
+
+    target.py changing [--seconds S] [--toggle] [--fault NAME] [--http]
+
+Every so many seconds other tools are away: a third of them by chance, or, with `--toggle`, the same ones every other
+time. Cursors hold until the next change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import threading
+import time
+
+from .faults import find_fault
+from .large import catalog
+from .miniature import Json, Miniature, serve_stdio
+
+
+class Changing(Miniature):
+    """The rules over the tools that are there now."""
+
+    def __init__(self, tools: list[Json], fault: str, seconds: float, *, toggle: bool) -> None:
+        super().__init__(tools, find_fault(fault))
+        self._all: list[tuple[Json, set[str]]] = list(zip(self.tools, self._words, strict=True))
+        self._seconds, self._toggle = seconds, toggle
+        self._turn: int = -1
+        self._one_at_a_time = threading.Lock()
+
+    def respond(self, message: Json, session: Json) -> Json | None:
+        with self._one_at_a_time:
+            self._change()
+            return super().respond(message, session)
+
+    def _change(self) -> None:
+        turn = int(time.monotonic() / self._seconds)
+        if turn != self._turn:
+            self._turn = turn
+            chance = random.Random(turn % 2 if self._toggle else turn)  # noqa: S311 - which tools are away
+            there = [each for each in self._all if chance.random() > 1 / 3]
+            self.tools, self._words = [tool for tool, _ in there], [words for _, words in there]
+
+    def sealed(self, offset: int, purpose: str) -> str:
+        return super().sealed(offset, f"{self._turn} {purpose}")
+
+    def opened(self, cursor: str, purpose: str) -> str:
+        return super().opened(cursor, f"{self._turn} {purpose}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=0.3)
+    parser.add_argument("--toggle", action="store_true")
+    parser.add_argument("--fault", default="none")
+    parser.add_argument("--http", action="store_true")
+    arguments = parser.parse_args()
+    server = Changing(catalog(40, 500), arguments.fault, arguments.seconds, toggle=arguments.toggle)
+    if arguments.http:
+        from .miniature_http import serve_http  # stdio starts faster without
+
+        serve_http(server)
+    else:
+        serve_stdio(server)

@@ -1,0 +1,92 @@
+"""Rendering of the templates in this folder, with filters that escape the text of a target in each format."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, TypeVar
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+
+from tools_search_conformance.wire.display import plain
+
+_MARKS: Final = {
+    "pass": "✓",
+    "fail": "✗",
+    "warn": "!",
+    "advice": "~",
+    "unverified": "?",
+    "skip": "–",  # noqa: RUF001
+    "info": "i",
+    "error": "‼",
+}
+"""Each status in one character."""
+
+_WORDS: Final = {
+    "pass": "passed",
+    "fail": "failed",
+    "warn": "not followed",
+    "advice": "advice not taken",
+    "unverified": "could not be verified",
+    "skip": "not applicable",
+    "info": "for information",
+    "error": "ended by a fault of the suite",
+}
+_LONGEST_CELL: Final = 300
+
+Item = TypeVar("Item")
+
+
+def grouped(items: Iterable[Item], attribute: str) -> dict[Any, list[Item]]:
+    """Return the items by the value of an attribute, in the order in which the values first appear."""
+    groups: dict[Any, list[Item]] = {}
+    for item in items:
+        groups.setdefault(getattr(item, attribute), []).append(item)
+    return groups
+
+
+def number_of(count: int, thing: str) -> str:
+    """Return a count with its noun: `1 check`, `2 checks`."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+def markdown(text: str, most: int = _LONGEST_CELL) -> str:
+    """Return text of a target with every mark escaped that might mean something in Markdown."""
+    return re.sub(r"([\\`*_{}\[\]<>#|~!&@:])", r"\\\1", plain(text, most=most))
+
+
+def _prose(text: str) -> Markup:
+    """Return a sentence of ours with the text between backticks as code."""
+    parts = text.split("`")
+    return Markup().join(Markup("<code>{}</code>").format(part) if i % 2 else part for i, part in enumerate(parts))
+
+
+def _pretty(value: Any) -> str:
+    lines = json.dumps(value, ensure_ascii=False, indent=2).split("\n")
+    return "\n".join(plain(line, most=4000) for line in lines)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(lambda name: (files(__package__ or "") / name).read_text(encoding="utf-8")),
+        autoescape=select_autoescape(["html.jinja"], default_for_string=False),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters: dict[str, Any] = {
+        "grouped": grouped, "markdown": markdown, "number_of": number_of, "plain": plain, "pretty": _pretty,
+        "prose": _prose,
+    }  # fmt: skip
+    environment.filters.update(filters)
+    return environment
+
+
+def render(template: str, **facts: Any) -> str:
+    """Return a report made from one of the templates; in HTML everything in `facts` is escaped."""
+    return _environment().get_template(template).render(marks=_MARKS, words=_WORDS, **facts)

@@ -1,0 +1,101 @@
+"""Which failures of a cell probably have one cause, so that reports can show it first and fold the rest under it.
+
+A check may name its cause itself. Beyond that, checks that come to the same message, or whose requests, different as
+they are, get the same error, are taken to have one; so are those that find a target gone which had ended by itself. It
+changes no status and no verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from tools_search_conformance.model import CLIENT_PREFIX, SERVER_PREFIX, Result
+from tools_search_conformance.run.rows import is_base, place_in_order
+
+ENDED: Final = "the target ended in the middle of this check"
+"""Beginning of the message of a check during which the target ended by itself."""
+
+GONE: Final = "the target could not be reached again"
+"""Beginning of the message of a check that found no target any more."""
+
+_CAUSED: Final = frozenset({"fail", "warn", "unverified"})
+_ALIKE: Final = 3
+"""How many checks must come to the same end for it to have one cause."""
+_REFUSED_ALIKE: Final = 6
+"""The same, where the end is a refusal that the draft knows, which servers often word alike for different reasons."""
+_REFUSALS: Final = frozenset({-32602, -32021})
+
+
+def with_causes(results: Sequence[Result]) -> tuple[Result, ...]:
+    """Return the results of a run, in their order, with the check that each is probably a consequence of."""
+    causes: dict[int, str] = {}
+    for cell in dict.fromkeys(result.cell for result in results):
+        open_ = [place for place, result in enumerate(results) if result.cell == cell and result.status in _CAUSED]
+        causes |= _causes_in_cell(results, open_)
+    return tuple(replace(result, consequence_of=causes.get(place)) for place, result in enumerate(results))
+
+
+def _causes_in_cell(results: Sequence[Result], open_: Sequence[int]) -> dict[int, str]:
+    """Return the cause of each of the results at the places `open_`, where it has one."""
+    by_check = {results[place].check: place for place in open_}
+    causes: dict[int, int] = {}
+    for place in open_:
+        named = results[place].consequence_of
+        if named is not None and by_check.get(named, place) != place:
+            causes[place] = by_check[named]
+    ended = next((place for place in open_ if results[place].message.startswith(ENDED)), None)
+    for place in open_:
+        if ended is not None and place > ended and results[place].message.startswith(GONE):
+            causes.setdefault(place, ended)
+    for kind in (_error_of, _message_of):
+        for group in _alike(results, open_, kind):
+            first = min(group, key=lambda place: _rank(results[place]))
+            for place in group:
+                if place != first and first not in causes:
+                    causes.setdefault(place, first)
+    return {place: results[_root(place, causes)].check for place in causes if _root(place, causes) != place}
+
+
+def _rank(result: Result) -> tuple[bool, bool, int]:
+    """Return what makes a result the cause of alike ones: it is the extension's, it is red, and it is asked first."""
+    return is_base(result.check), result.status != "fail", place_in_order(result.check)
+
+
+def _alike(
+    results: Sequence[Result], open_: Sequence[int], kind: Callable[[Result], tuple[Hashable, int] | None]
+) -> list[list[int]]:
+    groups: dict[Hashable, list[int]] = {}
+    enough: dict[Hashable, int] = {}
+    for place in open_:
+        if (found := kind(results[place])) is not None:
+            groups.setdefault(found[0], []).append(place)
+            enough[found[0]] = found[1]
+    return [group for end, group in groups.items() if len(group) >= enough[end]]
+
+
+def _error_of(result: Result) -> tuple[Hashable, int] | None:
+    """Return the error that decided, and how many checks must have come to it."""
+    error = result.evidence.decisive.error if result.evidence.decisive else None
+    if error is None:
+        return None
+    return (error.code, error.message), _REFUSED_ALIKE if error.code in _REFUSALS else _ALIKE
+
+
+def _message_of(result: Result) -> tuple[Hashable, int] | None:
+    return result.message, _ALIKE
+
+
+def _root(place: int, causes: dict[int, int]) -> int:
+    seen = {place}
+    while (cause := causes.get(place)) is not None and cause not in seen:
+        seen.add(place := cause)
+    return place
+
+
+def named(check: str, rule: str) -> str:
+    """Return the id of the check with a `rule` that a check of the same party names; an id stays as it is."""
+    if rule.startswith((SERVER_PREFIX, CLIENT_PREFIX)):
+        return rule
+    return (CLIENT_PREFIX if check.startswith(CLIENT_PREFIX) else SERVER_PREFIX) + rule
