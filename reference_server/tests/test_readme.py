@@ -24,7 +24,7 @@ def pages() -> Iterator[tuple[Path, str]]:
 def test_every_option_that_a_page_names_exists() -> None:
     parameters = [*command.params, *(one for sub in command.commands.values() for one in sub.params)]
     options = {name for parameter in parameters for name in parameter.opts}
-    of_others = {"--transport"}
+    of_others = {"--transport", "--endurance-minutes"}
     for page, text in pages():
         assert set(re.findall(r"--[a-z][a-z-]+", text)) <= options | of_others | {"--help"}, page
 

@@ -69,7 +69,7 @@ def offering(catalog: Catalog, down: set[str], access: Access | None = None) -> 
 
 
 def set_tools(upstream: Any, tools: Mapping[str, Tool], is_down: bool = False) -> None:
-    upstream._state = State("down" if is_down else "ready", SINCE)
+    upstream.state = State("down" if is_down else "ready", SINCE)
     upstream._move(upstream.state.kind, tools)
 
 

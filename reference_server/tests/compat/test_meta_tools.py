@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
+import threading
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import anyio.to_thread
@@ -15,8 +17,13 @@ import pytest
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, raw_request, server_settings
-from mcp_types import METHOD_NOT_FOUND, CallToolResult, TextContent
+from mcp_ext_tools_search.ranking import Hit
+from mcp_types import METHOD_NOT_FOUND, CallToolResult, TextContent, Tool
 from tools_search_server.access.principals import TokenHash, new_token
+from tools_search_server.base.limits import Limits
+from tools_search_server.compat.definitions import CompatOptions
+from tools_search_server.gateway.gateway import GatewayOptions
+from tools_search_server.programs.gateway import gateway_program
 
 pytestmark = pytest.mark.anyio
 
@@ -341,3 +348,34 @@ async def test_the_prefix_stands_before_every_name(compat_gateway: Any, file: Pa
             assert any("site_list_tool_categories" in line for line in nothing["suggestions"])
             with pytest.raises(MCPError):
                 await client.call_tool("search_tools", {"query": "a"})
+
+
+class WaitingRanker:
+    """Ranks nothing, and not before it may."""
+
+    is_slow: Literal[True] = True
+
+    def __init__(self) -> None:
+        self.has_begun = threading.Event()
+        self.may_end = threading.Event()
+
+    def __call__(self, tools: Sequence[Tool], /) -> WaitingRanker:
+        return self
+
+    def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
+        self.has_begun.set()
+        self.may_end.wait(30)
+        return []
+
+
+async def test_a_search_that_is_one_too_many_is_refused(file: Path, until: Any) -> None:
+    ranker = WaitingRanker()
+    limits = Limits(searches_at_once=1, ranker=ranker)
+    program = gateway_program(file, limits, GatewayOptions(20, 20), CompatOptions(("meta-tools",), "", 100))
+    with anyio.fail_after(60):
+        async with program.lifespan(), Client(program.server) as client, anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(ask, client, "search_tools", query="scrape"))
+            await until(ranker.has_begun.is_set)
+            with pytest.raises(MCPError, match="Too many searches at once"):
+                await client.call_tool("search_tools", {"query": "scrape"})
+            ranker.may_end.set()

@@ -21,11 +21,11 @@ from redis import Redis
 from redis.exceptions import RedisError
 from tools_search_server.base.limits import Limits
 from tools_search_server.gateway.gateway import GatewayOptions
-from tools_search_server.gateway.redis_channel import RedisAddress, ReplicaMessage, decode, encode
+from tools_search_server.gateway.replicas import RedisAddress, ReplicaMessage
 from tools_search_server.gateway.search import GatewaySearch
 from tools_search_server.gateway.server import gateway_server
 from tools_search_server.programs.cli import command
-from tools_search_server.programs.gateway import configured_gateway, program_of
+from tools_search_server.programs.gateway import configured_gateway
 from tools_search_server.programs.health import gateway_health
 
 pytestmark = [
@@ -112,8 +112,7 @@ def replica(configuration: Any, raw: Any, redis: RedisServer, tmp_path: Path) ->
     async def running() -> AsyncGenerator[Replica]:
         options = GatewayOptions(20, 20, redis=redis.address)
         gateway = configured_gateway(file, Limits(), options)
-        search = GatewaySearch(gateway, Limits())
-        program = program_of(search, file, gateway_server(search), is_plain=True)
+        server = gateway_server(GatewaySearch(gateway, Limits()))
 
         async def on_message(message: object) -> None:
             if isinstance(message, ToolListChangedNotification):
@@ -126,15 +125,15 @@ def replica(configuration: Any, raw: Any, redis: RedisServer, tmp_path: Path) ->
                     here.told["modern"] += 1
 
         async with (
-            program.lifespan(),
-            Client(program.server, cache=None) as modern,
-            Client(program.server, mode="legacy", message_handler=on_message) as legacy,
+            gateway.running(),
+            Client(server, cache=None) as modern,
+            Client(server, mode="legacy", message_handler=on_message) as legacy,
             anyio.create_task_group() as tasks,
         ):
             here = Replica(gateway, modern, legacy)
             await tasks.start(listen)
             yield here
-            program.on_stop()
+            gateway.close_subscriptions()
             tasks.cancel_scope.cancel()
 
     return running
@@ -160,9 +159,9 @@ async def test_a_change_that_one_replica_hears_of_reaches_the_list_and_the_subsc
                 with anyio.move_on_after(1):
                     await anyio.sleep_forever()
                 said = [message["data"] for _ in range(10) if (message := channel.get_message()) is not None]
-    news = [told for data in said if (told := decode(data)) is not None]
-    assert [told.about for told, _ in news].count("server") == 1
-    assert {sender for told, sender in news if told.about == "audience"} == {sender for _, sender in news}
+    news = [message for data in said if (message := ReplicaMessage.read(data)) is not None]
+    assert [message.about for message in news].count("server") == 1
+    assert {message.sender for message in news if message.about == "audience"} == {message.sender for message in news}
     assert len(news) <= 5
 
 
@@ -194,25 +193,28 @@ async def test_what_happens_while_redis_is_missing_or_stuck_is_made_up_for_and_d
     assert len(outages) == 4  # two for each replica, however often they have tried
 
 
+def message(**members: Any) -> bytes:
+    return ReplicaMessage(sender="x", **members).model_dump_json().encode()
+
+
 async def test_rubbish_on_the_channel_changes_nothing(
     replica: Any, redis: RedisServer, until: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     rubbish = [b"", b"\xff", b"[]", b"{", b"[" * 4000, b'{"sender":1}', b"x" * 100_000]
     rubbish += [
-        encode(ReplicaMessage(about="server", name="no such", kind="tools"), "x"),
-        encode(ReplicaMessage(about="audience", name="no such", kind="tools"), "x"),
+        message(about="server", name="no such", kind="tools"),
+        message(about="audience", name="no such", kind="tools"),
     ]
-    rubbish += [encode(ReplicaMessage(about="server", name="growing", kind="prompts"), "x")]
+    rubbish += [message(about="server", name="growing", kind="prompts")]
     redis.start()
     with anyio.fail_after(SECONDS):
         async with replica() as one, replica() as other:
             await until(lambda: one.connection == other.connection == "ready")
             await one.names()
             with redis.client as attacker:
-                for message in rubbish * 20:
-                    attacker.publish(CHANNEL, message)
-                change = ReplicaMessage(about="audience", name="plain/", kind="tools")
-                attacker.publish(CHANNEL, encode(change, "x"))
+                for data in rubbish * 20:
+                    attacker.publish(CHANNEL, data)
+                attacker.publish(CHANNEL, message(about="audience", name="plain/", kind="tools"))
             await until(lambda: one.told["modern"] and other.told["modern"])
             assert await one.names() == await other.names() == {"growing__plain"}
             await one.grow("after")
@@ -225,7 +227,7 @@ async def test_rubbish_on_the_channel_changes_nothing(
     "data", [None, 1, "text", b"{}", b'{"version":2,"sender":"x","about":"server","name":"a","kind":"tools"}']
 )
 def test_only_messages_of_replicas_are_read(data: object) -> None:
-    assert decode(data) is None
+    assert ReplicaMessage.read(data) is None
 
 
 @pytest.mark.parametrize(

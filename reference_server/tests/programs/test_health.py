@@ -308,7 +308,7 @@ async def test_the_json_log_holds_the_states_of_servers_and_nothing_of_requests(
 def test_the_log_tells_where_the_program_failed_and_not_what_it_was_sent(form: str) -> None:
     source = (
         "import logging, sys\n"
-        "from tools_search_server.programs.logs import log_to_stderr\n"
+        "from tools_search_server.programs.cli import log_to_stderr\n"
         "log_to_stderr(sys.argv[1])\n"
         "try:\n"
         "    int(sys.argv[2])\n"

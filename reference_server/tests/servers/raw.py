@@ -13,6 +13,8 @@ from typing import Any
 
 BEHAVIOR = sys.argv[1]
 TOOL: dict[str, Any] = {"name": "plain", "description": "A plain tool", "inputSchema": {"type": "object"}}
+withheld: list[Any] = []
+"""The ids of requests, some of which are answered together with a later one."""
 
 if BEHAVIOR == "crashing":
     sys.exit("I always crash")
@@ -48,11 +50,12 @@ def listing(params: dict[str, Any]) -> dict[str, Any]:
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     if method == "initialize":
-        tools: dict[str, Any] = (
-            {} if BEHAVIOR == "toolless" else {"tools": {"listChanged": BEHAVIOR in ("growing", "turning")}}
-        )
+        is_changing = BEHAVIOR in ("growing", "turning", "leaving")
+        offered: dict[str, Any] = {} if BEHAVIOR == "toolless" else {"tools": {"listChanged": is_changing}}
+        if BEHAVIOR == "dawdling":
+            offered["prompts"] = {"listChanged": True}
         info = {"name": "raw", "version": "0"}
-        return {"protocolVersion": params["protocolVersion"], "capabilities": tools, "serverInfo": info}
+        return {"protocolVersion": params["protocolVersion"], "capabilities": offered, "serverInfo": info}
     if method == "tools/list":
         return listing(params)
     if method == "tools/call" and BEHAVIOR in {"mute", "stubborn"}:
@@ -67,10 +70,39 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     return {"content": [{"type": "text", "text": f"{method} by {os.getpid()}"}]}
 
 
-def send(message: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+def send(*messages: dict[str, Any]) -> None:
+    sys.stdout.write("".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages))
     sys.stdout.flush()
 
+
+def dawdle(method: str, own: Any) -> bool:
+    """List prompts, which change each time, the second time only after a call; return whether nothing is left to do."""
+    if method == "prompts/list":
+        send({"method": "notifications/prompts/list_changed"})
+        withheld.append(own)
+        if len(withheld) != 2:
+            send({"id": own, "result": {"prompts": []}})
+        else:
+            (Path(sys.argv[2]) / "dawdles").touch()
+    elif method == "tools/call":
+        send({"id": own, "result": answer(method, {})}, {"id": withheld[1], "result": {"prompts": []}})
+    return method in ("prompts/list", "tools/call")
+
+
+def leave(method: str, own: Any) -> bool:
+    """Answer a call as if the connection had ended, with other tools after it; return whether nothing is left to do."""
+    if method == "tools/call":
+        withheld.append(own)
+        send({"method": "notifications/tools/list_changed"})
+    elif method == "tools/list" and withheld:
+        error = {"code": -32000, "message": "Connection closed"}
+        send({"id": withheld.pop(), "error": error}, {"id": own, "result": {"tools": [TOOL | {"name": "late"}]}})
+    else:
+        return False
+    return True
+
+
+WITHHOLDING = {"dawdling": dawdle, "leaving": leave}
 
 if BEHAVIOR == "untidy":
     sys.stdout.write("this is no JSON\n")
@@ -84,6 +116,8 @@ for line in sys.stdin:
         send({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
     elif BEHAVIOR == "refusing" and (error := message.get("params", {}).get("arguments")):
         send({"id": message["id"], "error": error})
+    elif BEHAVIOR in WITHHOLDING and WITHHOLDING[BEHAVIOR](message["method"], message["id"]):
+        continue
     elif (result := answer(message["method"], message.get("params", {}))) is not None:
         send({"id": message["id"], "result": result})
 if BEHAVIOR == "stubborn":

@@ -62,9 +62,10 @@ class Lazy:
 
     @asynccontextmanager
     async def gateway(
-        self, idle_seconds: float = 60, **client: Any
+        self, idle_seconds: float = 60, behavior: str = "good", **client: Any
     ) -> AsyncGenerator[tuple[Client, Callable[[], Any]]]:
-        program = f'[ -e broken ] && exit 3; printf x >> starts; exec "{sys.executable}" "{UPSTREAMS}/raw.py" good .'
+        start = f'exec "{sys.executable}" "{UPSTREAMS}/raw.py" {behavior} .'
+        program = f"[ -e broken ] && exit 3; printf x >> starts; {start}"
         entry = {"command": "sh", "args": ["-c", program], "cwd": str(self.folder), "lazy": True}
         file = self.folder / "mcp.json"
         file.write_text(json.dumps({"mcpServers": {"old": entry}}))
@@ -123,6 +124,18 @@ async def test_an_unknown_lazy_server_is_started_once_and_then_only_when_it_is_c
             await until(lambda: not lazy.is_alive())
             assert not (await call(client, "old__plain")).is_error
             assert lazy.starts == 3
+
+
+async def test_a_lazy_server_that_is_used_again_while_its_listing_is_saved_is_stopped_later(
+    lazy: Lazy, until: Any
+) -> None:
+    with anyio.fail_after(60):
+        async with lazy.gateway(idle_seconds=0.3, behavior="dawdling") as (client, health):
+            await until((lazy.folder / "dawdles").exists)
+            assert not (await call(client, "old__plain")).is_error
+            await until(lambda: health()["idle"] == 1)
+            await until(lambda: not lazy.is_alive())
+    assert lazy.starts == 1
 
 
 async def test_a_lazy_server_that_cannot_be_started_says_so_to_every_caller_and_is_tried_again_later(

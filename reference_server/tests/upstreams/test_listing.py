@@ -12,8 +12,9 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
-from mcp import Client
+from mcp import Client, StdioServerParameters
 from mcp_ext_tools_search.client import raw_request
+from tools_search_server.upstreams.listing import PROMPTS, RESOURCES, Lists
 
 UPSTREAMS = Path(__file__).parents[1] / "servers"
 TOOL = {"name": "say", "inputSchema": {"type": "object"}}
@@ -94,6 +95,18 @@ async def test_another_list_that_is_none_costs_that_list_alone_and_is_logged(
     assert len(listed[member]) == 1
     assert "odd: its list of " in caplog.text
     assert problem.format(member) in caplog.text
+
+
+async def test_a_list_that_failed_takes_no_room_from_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    prompts = {"prompts": [{"name": "p" * 600}], "nextCursor": 2}
+    resources = {"resources": [{"uri": "memo:1", "name": "r" * 600}]}
+    entry = answering("legacy", **{"prompts/list": prompts, "resources/list": resources})
+    with anyio.fail_after(60):
+        async with Client(StdioServerParameters(**entry)) as client:
+            lists = Lists("odd", client, 1000)
+            failed, read = await lists.entries(PROMPTS), await lists.entries(RESOURCES)
+    assert "`nextCursor` is no string" in caplog.text
+    assert (len(failed), [*read]) == (0, ["memo:1"])
 
 
 def test_a_check_names_what_is_wrong_with_each_list(configuration: Any) -> None:

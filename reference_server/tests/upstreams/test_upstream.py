@@ -10,8 +10,11 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from mcp import Client
-from mcp_types import CallToolResult, TextContent
-from tools_search_hosts import qualified_name
+from mcp_types import CallToolResult, Implementation, TextContent
+from tools_search_hosts import ServerEntry, StdioTarget, qualified_name
+from tools_search_server.upstreams.questions import Caller
+from tools_search_server.upstreams.state import UnavailableError
+from tools_search_server.upstreams.upstream import Upstream
 
 UPSTREAMS = Path(__file__).parents[1] / "servers"
 
@@ -109,6 +112,33 @@ async def test_a_call_under_way_learns_that_its_server_went_away(gateway: Any, v
             is_error, text = await text_of_call(client, "busy__die")
     assert is_error
     assert "went away" in text
+
+
+async def test_tools_that_are_read_as_the_connection_is_lost_do_not_make_the_server_ready_again() -> None:
+    seen: list[tuple[str, list[str]]] = []
+    is_over = anyio.Event()
+
+    def on_change(upstream: Upstream) -> None:
+        seen.append((upstream.state.kind, [*upstream.tools]))
+        if upstream.state.reason == "it closed the connection":
+            is_over.set()
+
+    async def never(*_: object) -> Any: ...
+
+    entry = ServerEntry("leaving", StdioTarget(sys.executable, (str(UPSTREAMS / "raw.py"), "leaving")))
+    info = Implementation(name="t", version="0")
+    upstream = Upstream(
+        entry, on_change, lambda _, __: None, call_seconds=20, max_message_bytes=1 << 20, client_info=info
+    )
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(upstream.run)
+            await upstream.settled.wait()
+            with pytest.raises(UnavailableError):
+                await upstream.request("tools/call", {"name": "plain"}, Caller(None, never, never))
+            await is_over.wait()
+            tasks.cancel_scope.cancel()
+    assert seen == [("ready", ["plain"]), ("down", []), ("down", [])]
 
 
 async def test_a_mute_server_leaves_the_others_answering(gateway: Any, raw: Any) -> None:

@@ -206,8 +206,7 @@ def read_principals(stated: Any, toolsets: Mapping[str, Toolset], problems: list
     if not isinstance(stated, dict) or not stated:
         problems.append("`principals` must be an object that names at least one principal")
         return ()
-    principals: list[Principal] = []
-    owners: dict[TokenHash, str] = {}
+    principals: dict[TokenHash, Principal] = {}
     for name, members in cast("dict[str, Any]", stated).items():
         place = f"principals.{name}"
         if not name.strip():
@@ -215,11 +214,10 @@ def read_principals(stated: Any, toolsets: Mapping[str, Toolset], problems: list
         elif not isinstance(members, dict):
             problems.append(f"`{place}` must be an object with `token`")
         elif principal := _principal(name, place, cast("dict[str, Any]", members), toolsets, problems):
-            principals.append(principal)
-            owner = owners.setdefault(principal.token, name)
-            if owner != name:
-                problems.append(f"`{place}.token` is the token of {owner!r}: each principal needs its own")
-    return tuple(principals)
+            owner = principals.setdefault(principal.token, principal)
+            if owner is not principal:
+                problems.append(f"`{place}.token` is the token of {owner.name!r}: each principal needs its own")
+    return tuple(principals.values())
 
 
 def _principal(

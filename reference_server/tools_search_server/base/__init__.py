@@ -1,1 +1,1 @@
-"""Ground for the other folders: configuration errors, limits, paging, redaction."""
+"""What the other folders share: arguments, errors for callers, limits, paging, redaction."""

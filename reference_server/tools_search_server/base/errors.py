@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 from mcp import MCPError
@@ -32,22 +32,15 @@ async def _hide(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Han
         try:
             return await call_next(ctx)
         except ValidationError:
-            if not _is_refused(ctx.method, ctx.protocol_version, ctx.params):
-                raise
-            raise MCPError(INVALID_PARAMS, "Invalid request parameters") from None
-
-
-def _is_refused(method: str, protocol_version: str, params: Mapping[str, Any] | None) -> bool:
-    """Return whether `protocol_version` does not allow the parameters."""
-    try:
-        if method == "initialize":  # the SDK validates it by a model that is stricter than the revision
-            InitializeRequestParams.model_validate(params or {}, by_name=False)
-        methods.validate_client_request(method, protocol_version, params)
-    except ValidationError:
-        return True
-    except KeyError:  # not a method of the core protocol: its handler reads the parameters itself
-        return False
-    return False
+            try:
+                if ctx.method == "initialize":  # the SDK validates it by a model that is stricter than the revision
+                    InitializeRequestParams.model_validate(ctx.params or {}, by_name=False)
+                methods.validate_client_request(ctx.method, ctx.protocol_version, ctx.params)
+            except ValidationError:
+                raise MCPError(INVALID_PARAMS, "Invalid request parameters") from None
+            except KeyError:  # not a method of the core protocol: its handler reads the parameters itself
+                pass
+            raise
 
 
 _SHOWN: Final = 3

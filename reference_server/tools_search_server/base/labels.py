@@ -5,7 +5,6 @@ It may come from any server: values of an unexpected type are ignored, and the n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from mcp_ext_tools_search.types import EXTENSION_ID, published_metadata
@@ -25,8 +24,9 @@ def category_of(tool: Tool) -> str:
 
 def tags_of(tool: Tool) -> list[str]:
     """Return the tags of a tool, those that FastMCP publishes among them, each once."""
-    meta = tool.meta or {}
-    found = [tag for key in (EXTENSION_ID, *_FASTMCP) for tag in _texts(_object(meta.get(key)).get("tags"))]
+    published = [(tool.meta or {}).get(key) for key in (EXTENSION_ID, *_FASTMCP)]
+    labels = [cast("dict[str, Any]", one) for one in published if isinstance(one, dict)]
+    found = [tag for one in labels for tag in _texts(one.get("tags"))]
     return [tag for tag in dict.fromkeys(found) if len(tag) <= _MAX_CHARS][:_MAX_VALUES]
 
 
@@ -44,7 +44,3 @@ def examples_of(tool: Tool) -> list[Any]:
 def _texts(value: object) -> list[str]:
     items = cast("list[Any]", value) if isinstance(value, list) else []
     return [item for item in items if isinstance(item, str) and item]
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from mcp_ext_tools_search.cursor import MIN_KEY_BYTES
 from mcp_ext_tools_search.ranking import Ranker
 from tools_search_hosts import ConfigurationError
 
@@ -14,8 +15,6 @@ CURSOR_KEY_VARIABLE: Final = "TOOLS_SEARCH_CURSOR_KEY"
 
 MOST_PAGE_SIZE: Final = 10_000
 """More than fit on a page, so that bytes alone decide unless the operator says otherwise."""
-
-_MIN_KEY_BYTES: Final = 32
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def read_cursor_key(file: Path | None) -> bytes | None:
         key, source = os.environ.get(CURSOR_KEY_VARIABLE, "").encode(), f"environment variable {CURSOR_KEY_VARIABLE}"
         if not key:
             return None
-    if len(key) < _MIN_KEY_BYTES:
-        advice = f"Give at least {_MIN_KEY_BYTES} random bytes, such as the output of `openssl rand -hex 32`."
+    if len(key) < MIN_KEY_BYTES:
+        advice = f"Give at least {MIN_KEY_BYTES} random bytes, such as the output of `openssl rand -hex 32`."
         raise ConfigurationError(source, [f"holds a key of {len(key)} bytes. {advice}"])
     return key

@@ -7,7 +7,6 @@ official clients refuse events of more than 1 MiB.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import json
@@ -16,7 +15,7 @@ import secrets
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from mcp import MCPError
 from mcp_ext_tools_search.server.listing import wire_form
@@ -47,8 +46,8 @@ class ToolPages:
     def __init__(self, tools: Sequence[Tool], size: int, *, after: ToolPages | None = None) -> None:
         self.tools = tools
         self._size = size
-        self._known: dict[str, Mapping[str, _Entry]] = {} if after is None else after._known | after._made
-        self._made: dict[str, Mapping[str, _Entry]] = {}
+        self._entries: dict[str, Mapping[str, _Entry]] = {} if after is None else after._entries
+        """By protocol version and name: those of the state that was written last."""
         self._written: Callable[[str], _WireListing] = cache(self._write)
 
     def part(self, names: Container[str]) -> ToolPages:
@@ -56,8 +55,8 @@ class ToolPages:
         part = ToolPages([tool for tool in self.tools if tool.name in names], self._size)
 
         def write(protocol_version: str) -> _WireListing:
-            whole = self._written(protocol_version)
-            return _WireListing([entry for entry in whole.entries if entry.tool.name in names])
+            entries = self._written(protocol_version).entries
+            return _WireListing([entry for entry in entries if entry.tool.name in names])
 
         part._written = cache(write)
         return part
@@ -99,7 +98,7 @@ class ToolPages:
         return [entry.tool.name for entry in large if size_of(entry.wire["inputSchema"]) > most_bytes + 1]
 
     def _write(self, protocol_version: str) -> _WireListing:
-        known = self._known.pop(protocol_version, {})
+        known = self._entries.get(protocol_version, {})
         made: dict[str, _Entry] = {}
         left_out: list[str] = []
         for tool in self.tools:
@@ -112,7 +111,7 @@ class ToolPages:
         if left_out:
             text = "left out for callers of %s, where they are invalid: %s"
             logger.info(text, protocol_version, left_out[:_MAX_REPORTED])
-        self._made[protocol_version] = made
+        self._entries[protocol_version] = made
         return _WireListing([entry for entry in made.values() if entry.size])
 
 
@@ -197,18 +196,16 @@ class CursorSigner:
     def sign(self, values: list[Any]) -> str:
         """Return the cursor that holds `values`."""
         body = json.dumps(values, separators=(",", ":")).encode()
-        return base64.urlsafe_b64encode(self._mac(body) + body).decode("ascii").rstrip("=")
+        return base64.urlsafe_b64encode(self._mac(body) + body).decode().rstrip("=")
 
     def verify(self, cursor: str) -> list[Any] | None:
         """Return the values that a cursor holds, or `None` if it was not made with this key."""
         try:
             token = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        except (ValueError, binascii.Error):
+        except ValueError:
             return None
         mac, body = token[:_MAC_BYTES], token[_MAC_BYTES:]
-        if not hmac.compare_digest(mac, self._mac(body)):
-            return None
-        return cast("list[Any]", json.loads(body))
+        return json.loads(body) if hmac.compare_digest(mac, self._mac(body)) else None
 
     def _mac(self, body: bytes) -> bytes:
-        return hmac.new(self._key, _MAC_DOMAIN + body, hashlib.sha256).digest()[:_MAC_BYTES]
+        return hmac.digest(self._key, _MAC_DOMAIN + body, "sha256")[:_MAC_BYTES]

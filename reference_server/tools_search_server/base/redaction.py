@@ -8,18 +8,15 @@ one for all, the text that a caller reads of one server would change with the se
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
-from collections.abc import AsyncGenerator, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from secrets import token_hex
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, unquote_plus, urlsplit
 
-from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, RequestId
+from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCResponse
 from tools_search_hosts import HttpTarget, StdioTarget, Target, UnusableTarget
 from tools_search_hosts.child_process import inherited_environment
 
@@ -30,8 +27,6 @@ _LEAST_NAMED_CHARS: Final = 4
 _LEAST_UNNAMED_CHARS: Final = 16
 """Shortest argument or part of a path that is masked, since no name says that it is a key."""
 _MOST_QUOTED_CHARS: Final = 300
-_TOKEN_BYTES: Final = 16
-_MOST_TOKENS: Final = 10_000
 
 _SECRET_NAME: Final = re.compile(
     r"key|token|secret|passw|passphrase|pwd|auth|credential|private|cookie|session|salt|dsn|jwt|bearer|\bpat\b|_pat$",
@@ -118,65 +113,6 @@ class Secrets:
         return SessionMessage(changed, message.metadata)
 
 
-@asynccontextmanager
-async def redacted_streams(transport: AbstractAsyncContextManager[Any], secrets: Secrets) -> AsyncGenerator[Any]:
-    """Open a transport whose incoming messages are redacted by `Secrets.masked_message`.
-
-    Requests get random progress tokens. Those of the SDK count the requests of the connection, so that a server that
-    repeats one would reveal to its caller how many requests others make.
-    """
-    ids: dict[str, RequestId] = {}
-    async with transport as (incoming, outgoing):
-        yield _Incoming(incoming, secrets, ids), _Outgoing(outgoing, ids)
-
-
-class _Incoming(ObjectReceiveStream[Any]):
-    def __init__(self, stream: ObjectReceiveStream[Any], secrets: Secrets, ids: dict[str, RequestId]) -> None:
-        self._stream = stream
-        self._secrets = secrets
-        self._ids = ids
-
-    async def receive(self) -> Any:
-        return self._secrets.masked_message(self._by_id(await self._stream.receive()))
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    def _by_id(self, message: Any) -> Any:
-        match message:
-            case SessionMessage(message=JSONRPCNotification(params={"progressToken": str(token)}) as progress):
-                params = {**(progress.params or {}), "progressToken": self._ids.get(token, token)}
-                return SessionMessage(progress.model_copy(update={"params": params}), message.metadata)
-            case SessionMessage(message=JSONRPCResponse(id=answered) | JSONRPCError(id=answered)):
-                for token in [token for token, request in self._ids.items() if request == answered]:
-                    del self._ids[token]
-                return message
-            case _:
-                return message
-
-
-class _Outgoing(ObjectSendStream[Any]):
-    def __init__(self, stream: ObjectSendStream[Any], ids: dict[str, RequestId]) -> None:
-        self._stream = stream
-        self._ids = ids
-
-    async def send(self, item: Any) -> None:
-        match item:
-            case SessionMessage(message=JSONRPCRequest(params={"_meta": {"progressToken": _, **meta}}) as request):
-                token = token_hex(_TOKEN_BYTES)
-                self._ids[token] = request.id
-                while len(self._ids) > _MOST_TOKENS:  # of requests that were given up and never answered
-                    del self._ids[next(iter(self._ids))]
-                params = {**(request.params or {}), "_meta": {**meta, "progressToken": token}}
-                item = SessionMessage(request.model_copy(update={"params": params}), item.metadata)
-            case _:
-                pass
-        await self._stream.send(item)
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-
 def printable(text: str) -> str:
     """Return `text` on one line, without characters that a terminal would obey."""
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())
@@ -189,79 +125,74 @@ def quoted(text: str, most_chars: int = _MOST_QUOTED_CHARS) -> str:
 
 
 def _values(target: Target) -> Iterator[str]:
-    yield from (secret for address in inherited_environment().values() for secret in _embedded(address))
-    if isinstance(target, UnusableTarget):
-        return  # no value is handed to it
-    for name, value in target.expanded.items():
-        yield from _named(name, value)
-    match target:
-        case StdioTarget(args=arguments, env=variables):
-            for name, value in variables.items():
-                yield from _named(name, value)
-            for before, argument in zip(("", *arguments), arguments, strict=False):
-                yield from _argument(before, argument)
-        case HttpTarget(url=url, headers=headers):
-            yield from _embedded(url)
-            for name, value in headers.items():
-                if name.lower() not in _OPEN_HEADERS:
-                    yield from _embedded(value)
-                    if len(value) >= _LEAST_CHARS:
-                        yield value
+    """Yield the values that are kept secret, and the secrets within any value."""
+    texts = [*inherited_environment().values()]  # searched for what is embedded in them
+    named: list[tuple[str, str]] = []
+    if isinstance(target, StdioTarget):
+        texts += target.args
+        named += [*target.env.items(), *map(_named, ("", *target.args), target.args)]
+    elif isinstance(target, HttpTarget):
+        closed = [value for name, value in target.headers.items() if name.lower() not in _OPEN_HEADERS]
+        texts += [target.url, *closed]
+        yield from (value for value in closed if len(value) >= _LEAST_CHARS)
+    if not isinstance(target, UnusableTarget):  # to which no value is handed
+        named += target.expanded.items()
+    for name, value in named:
+        texts.append(value)
+        if _is_secret(name, value):
+            yield value
+    for text in texts:
+        yield from _credentials(text)
+        if "://" in text:
+            yield from _parts_of_address(text)
 
 
-def _named(name: str, value: str) -> Iterator[str]:
-    """Yield the secrets of a value that has a name."""
-    yield from _embedded(value)
-    is_named = _SECRET_NAME.search(name) is not None
-    is_open = _is_path(value) if is_named else "://" in value or _is_open(value)
-    if len(value) >= (_LEAST_NAMED_CHARS if is_named else _LEAST_CHARS) and not is_open:
-        yield value
-
-
-def _argument(before: str, argument: str) -> Iterator[str]:
-    yield from _embedded(argument)
+def _named(before: str, argument: str) -> tuple[str, str]:
+    """Return the name and the value of an argument, which the argument before it may name; or no name."""
     name, is_set, value = argument.partition("=")
     if is_set and re.fullmatch(r"[\w-]+", name):
-        yield from _named(name, value)
-    elif before.startswith("-") and "=" not in before and _SECRET_NAME.search(before):
-        yield from _named(before, argument)
-    elif header := _HEADER.fullmatch(argument):
-        yield from _named(header[1], header[2]) if "//" not in argument else ()
-    elif len(argument) >= _LEAST_UNNAMED_CHARS and not re.search(r"\s|://", argument) and not _is_open(argument):
-        yield argument
+        return name, value
+    if before.startswith("-") and "=" not in before and _SECRET_NAME.search(before):
+        return before, argument
+    if (header := _HEADER.fullmatch(argument)) and "//" not in argument:
+        return header[1], header[2]
+    return "", argument
 
 
-def _embedded(text: str) -> Iterator[str]:
-    """Yield the secrets within a text: credentials, and parts of an address."""
+def _is_secret(name: str, value: str) -> bool:
+    if not name:
+        return len(value) >= _LEAST_UNNAMED_CHARS and not re.search(r"\s|://", value) and not _is_open(value)
+    if _SECRET_NAME.search(name):
+        return len(value) >= _LEAST_NAMED_CHARS and not _is_path(value)
+    return len(value) >= _LEAST_CHARS and "://" not in value and not _is_open(value)
+
+
+def _credentials(text: str) -> Iterator[str]:
     for credentials in _CREDENTIALS.findall(text):
         if len(credentials) >= _LEAST_NAMED_CHARS:
             yield credentials
-            yield from _user_and_password(credentials)
-    if "://" not in text:
-        return
+            with suppress(ValueError):  # unless it is Base64 of a user and a password
+                decoded = base64.b64decode(credentials + "=" * (-len(credentials) % 4), validate=True).decode()
+                if len(password := decoded.partition(":")[2]) >= _LEAST_NAMED_CHARS:
+                    yield from (decoded, password)
+
+
+def _parts_of_address(address: str) -> Iterator[str]:
     try:
-        parts = urlsplit(text)
+        parts = urlsplit(address)
+        user, password = unquote(parts.username or ""), unquote(parts.password or "")
     except ValueError:
         return
-    user, password = unquote(parts.username or ""), unquote(parts.password or "")
     if password:
         yield from (password, base64.b64encode(f"{user}:{password}".encode()).decode())
-    yield from (user,) if len(user) >= _LEAST_CHARS else ()
+    if len(user) >= _LEAST_CHARS:
+        yield user
     for name, value in parse_qsl(parts.query):
         if len(value) >= (_LEAST_NAMED_CHARS if _SECRET_NAME.search(name) else _LEAST_CHARS):
             yield value
     for segment in parts.path.split("/"):
         if len(segment) >= _LEAST_UNNAMED_CHARS and not _is_open(segment):
             yield segment
-
-
-def _user_and_password(encoded: str) -> Iterator[str]:
-    try:
-        decoded = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True).decode()
-    except (ValueError, binascii.Error):
-        return
-    if len(password := decoded.partition(":")[2]) >= _LEAST_NAMED_CHARS:
-        yield from (decoded, password)
 
 
 def _is_open(value: str) -> bool:
@@ -275,12 +206,12 @@ def _is_path(value: str) -> bool:
     )
 
 
-def _forms(value: str) -> Iterable[str]:
+def _forms(value: str) -> Iterator[str]:
     """Return the forms of a value: as it is, in an address, in JSON, in Base64, and line by line."""
     raw = value.encode("utf-8", "surrogatepass")
-    lines = [line.strip() for line in value.splitlines() if len(line.strip()) >= _LEAST_UNNAMED_CHARS]
-    forms = [value, value.strip(), unquote_plus(value), json.dumps(value)[1:-1], *lines]
-    forms += [write(raw) for write in (quote, quote_plus)] + [quote(raw, safe="")]
+    forms = [value, value.strip(), unquote_plus(value), json.dumps(value)[1:-1]]
+    forms += [quote(raw), quote_plus(raw), quote(raw, safe="")]
+    forms += [line.strip() for line in value.splitlines() if len(line.strip()) >= _LEAST_UNNAMED_CHARS]
     if len(value) >= _LEAST_CHARS:
         forms += [base64.b64encode(raw).decode().rstrip("="), base64.urlsafe_b64encode(raw).decode().rstrip("=")]
     return (form for form in forms if len(form) >= _LEAST_NAMED_CHARS)

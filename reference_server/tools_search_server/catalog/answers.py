@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from jsonschema import SchemaError
@@ -53,20 +53,21 @@ def canned_answer(tool: Tool, arguments: Mapping[str, Any]) -> CallToolResult:
 
     Arguments that the input schema does not allow get a result with `is_error` that names each wrong place.
     """
-    if complaints := _complaints(tool.input_schema, arguments):
-        return _failure(f"Invalid arguments for {tool.name}:\n" + "\n".join(f"- {line}" for line in complaints))
+
+    def said(text: str, value: Any = None, *, is_error: bool = False) -> CallToolResult:
+        content = [TextContent(type="text", text=text)]
+        return CallToolResult(content=[*content], structured_content=value, is_error=is_error)
+
+    if wrong := _complaints(tool.input_schema, arguments):
+        lines = "\n".join(f"- {line}" for line in wrong)
+        return said(f"Invalid arguments for {tool.name}:\n{lines}", is_error=True)
     text = f"Canned answer: this catalog server did not run {tool.name}."
     if tool.output_schema is None:
-        return CallToolResult(content=[TextContent(type="text", text=text)])
+        return said(text)
     value = example_value(tool.output_schema)
-    if complaints := _complaints(tool.output_schema, value):
-        return _failure(f"No canned answer for {tool.name} satisfies its own output schema: {complaints[0]}")
-    shown = json.dumps(value, ensure_ascii=False)
-    return CallToolResult(content=[TextContent(type="text", text=f"{text}\n{shown}")], structured_content=value)
-
-
-def _failure(text: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
+    if wrong := _complaints(tool.output_schema, value):
+        return said(f"No canned answer for {tool.name} satisfies its own output schema: {wrong[0]}", is_error=True)
+    return said(f"{text}\n{json.dumps(value, ensure_ascii=False)}", value)
 
 
 def _complaints(schema: dict[str, Any], value: Any) -> list[str]:
@@ -78,8 +79,8 @@ def _complaints(schema: dict[str, Any], value: Any) -> list[str]:
         errors = sorted(validator.iter_errors(value), key=lambda error: list(map(str, error.absolute_path)))
     except (SchemaError, Unresolvable) as error:
         return [f"the schema of this tool cannot be used: {error}"]
-    place = [".".join(map(str, error.absolute_path)) or "arguments" for error in errors]
-    return [f"{where}: {error.message}" for where, error in list(zip(place, errors, strict=True))[:_MAX_COMPLAINTS]]
+    places = [".".join(map(str, error.absolute_path)) or "arguments" for error in errors]
+    return [f"{where}: {error.message}" for where, error in zip(places, errors, strict=True)][:_MAX_COMPLAINTS]
 
 
 def example_value(schema: Schema) -> Any:
@@ -91,29 +92,36 @@ def example_value(schema: Schema) -> Any:
     return _value(schema, schema, 0)
 
 
-def _value(schema: Any, root: Schema, depth: int) -> Any:
-    if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
+def _value(part: Any, root: Schema, depth: int) -> Any:
+    if not isinstance(part, Mapping) or depth > _MAX_DEPTH:
         return None
-    schema = _flattened(cast("Schema", schema), root, depth)
+    schema = _flattened(cast("Schema", part), root, depth)
     for stated in ("const", "default"):
         if stated in schema:
             return schema[stated]
-    for stated in (schema.get("examples"), schema.get("enum")):
-        if isinstance(stated, list) and stated:
-            return cast("list[Any]", stated)[0]
-    return _smallest(schema, root, depth)
+    for stated in ("examples", "enum"):
+        if isinstance(schema.get(stated), list) and schema[stated]:
+            return schema[stated][0]
+    kind = schema.get("type", "object" if "properties" in schema or "required" in schema else None)
+    if isinstance(kind, list):
+        kind = next((one for one in cast("list[Any]", kind) if one != "null"), "null")
+    return _smallest(kind, schema, root, depth)
 
 
-def _smallest(schema: Schema, root: Schema, depth: int) -> Any:
-    match _type(schema):
+def _smallest(kind: Any, schema: Schema, root: Schema, depth: int) -> Any:
+    match kind:
         case "object":
-            return _object(schema, root, depth)
+            properties: Schema = schema.get("properties", {})
+            return {name: _value(properties.get(name, {}), root, depth + 1) for name in schema.get("required", [])}
         case "array":
-            return _array(schema, root, depth)
+            leading, others = schema.get("prefixItems", []), schema.get("items", {})
+            items = [leading[i] if i < len(leading) else others for i in range(schema.get("minItems", 0))]
+            return [_value(item, root, depth + 1) for item in items]
         case "string":
-            return _string(schema)
-        case "integer" | "number" as kind:
-            return _number(schema, step=schema.get("multipleOf", 1 if kind == "integer" else 0))
+            text = _FORMATS.get(schema.get("format", ""), "example")
+            return text[: schema.get("maxLength", len(text))].ljust(schema.get("minLength", 0), "x")
+        case "integer" | "number":
+            return _nearest_to_zero(schema, step=schema.get("multipleOf", 1 if kind == "integer" else 0))
         case "boolean":
             return False
         case _:
@@ -124,80 +132,34 @@ def _flattened(schema: Schema, root: Schema, depth: int) -> Schema:
     """Fold a reference, every branch of `allOf` and the first of `anyOf` or `oneOf` into one schema."""
     branches: list[Any] = []
     if isinstance(reference := schema.get("$ref"), str):
-        branches.append(_resolved(reference, root))
-    branches += schema.get("allOf", [])
-    for choice in ("anyOf", "oneOf"):
-        branches += schema.get(choice, [])[:1]
+        found: Any = root if reference.startswith("#") else None
+        for step in reference.removeprefix("#").split("/")[1:]:
+            key = step.replace("~1", "/").replace("~0", "~")
+            found = cast("Schema", found).get(key) if isinstance(found, Mapping) else None
+        branches.append(found)
+    branches += [*schema.get("allOf", []), *schema.get("anyOf", [])[:1], *schema.get("oneOf", [])[:1]]
     if not branches or depth > _MAX_DEPTH:
         return schema
     merged: dict[str, Any] = {}
     for branch in [*branches, {k: v for k, v in schema.items() if k not in {"$ref", "allOf", "anyOf", "oneOf"}}]:
-        if isinstance(branch, Mapping):
-            _merge(merged, _flattened(cast("Schema", branch), root, depth + 1))
+        if not isinstance(branch, Mapping):
+            continue
+        for keyword, value in _flattened(cast("Schema", branch), root, depth + 1).items():
+            if keyword == "properties" and isinstance(merged.get(keyword), dict):
+                merged[keyword] = merged[keyword] | value
+            elif keyword == "required" and isinstance(merged.get(keyword), list):
+                merged[keyword] = [*merged[keyword], *value]
+            else:
+                merged[keyword] = value
     return merged
 
 
-def _merge(into: dict[str, Any], schema: Schema) -> None:
-    for keyword, value in schema.items():
-        if keyword == "properties" and isinstance(into.get(keyword), dict):
-            into[keyword] = into[keyword] | value
-        elif keyword == "required" and isinstance(into.get(keyword), list):
-            into[keyword] = [*into[keyword], *value]
-        else:
-            into[keyword] = value
-
-
-def _resolved(reference: str, root: Schema) -> Any:
-    found: Any = root if reference.startswith("#") else None
-    for step in reference.removeprefix("#").split("/")[1:]:
-        key = step.replace("~1", "/").replace("~0", "~")
-        found = cast("Schema", found).get(key) if isinstance(found, Mapping) else None
-    return found
-
-
-def _type(schema: Schema) -> str | None:
-    stated = schema.get("type")
-    if isinstance(stated, list):
-        kinds = cast("list[Any]", stated)
-        return next((kind for kind in kinds if kind != "null"), "null")
-    if isinstance(stated, str):
-        return stated
-    return "object" if "properties" in schema or "required" in schema else None
-
-
-def _object(schema: Schema, root: Schema, depth: int) -> dict[str, Any]:
-    properties: Schema = schema.get("properties", {})
-    required: Sequence[str] = schema.get("required", [])
-    return {name: _value(properties.get(name, {}), root, depth + 1) for name in required}
-
-
-def _array(schema: Schema, root: Schema, depth: int) -> list[Any]:
-    leading: Sequence[Any] = schema.get("prefixItems", [])
-    count = schema.get("minItems", 0)
-    kinds = [leading[i] if i < len(leading) else schema.get("items", {}) for i in range(count)]
-    return [_value(kind, root, depth + 1) for kind in kinds]
-
-
-def _string(schema: Schema) -> str:
-    text = _FORMATS.get(schema.get("format", ""), "example")
-    longest = schema.get("maxLength", len(text))
-    return text[:longest].ljust(schema.get("minLength", 0), "x")
-
-
-def _number(schema: Schema, *, step: float) -> float:
-    """Return zero if that is allowed, else the number nearest to it."""
-    low = _bound(schema, "minimum", "exclusiveMinimum", step)
-    high = _bound(schema, "maximum", "exclusiveMaximum", step)
-    if low is not None and low > 0:
+def _nearest_to_zero(schema: Schema, *, step: float) -> float:
+    inward = step or 0.5  # into the range of an exclusive bound
+    low = schema["exclusiveMinimum"] + inward if "exclusiveMinimum" in schema else schema.get("minimum", 0)
+    high = schema["exclusiveMaximum"] - inward if "exclusiveMaximum" in schema else schema.get("maximum", 0)
+    if low > 0:
         return -(-low // step) * step if step else low
-    if high is not None and high < 0:
+    if high < 0:
         return high // step * step if step else high
     return 0
-
-
-def _bound(schema: Schema, inclusive: str, exclusive: str, step: float) -> float | None:
-    """Return the bound itself, or a number just within an exclusive one."""
-    if exclusive not in schema:
-        return schema.get(inclusive)
-    inward = (step or 0.5) * (1 if exclusive == "exclusiveMinimum" else -1)
-    return schema[exclusive] + inward

@@ -14,11 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from mcp_types import CallToolResult, Tool
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from tools_search_hosts import ConfigurationError
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,30 @@ def read_catalog(file: Path) -> CatalogFile:
     definitions = members.get("tools")
     if not isinstance(definitions, list):
         raise _unusable(file, 'has no array `tools`. Write {"tools": [{"name": ..., "inputSchema": ...}]}.')
-    tools = [_tool(file, place, definition) for place, definition in enumerate(cast("list[Any]", definitions))]
-    first: dict[str, int] = {}
-    for index, tool in enumerate(tools):
-        if (earlier := first.setdefault(tool.name, index)) != index:
-            wrong = f"repeats the name {tool.name!r} of tools[{earlier}]"
-            raise _unusable(file, f"`tools[{index}].name` {wrong}. Names are unique within a catalog.")
-    return CatalogFile(tools, _answers(file, members.get("answers", {})), _hidden(file, members.get("hidden", {})))
+    tools: dict[str, Tool] = {}
+    for index, definition in enumerate(cast("list[Any]", definitions)):
+        place = f"tools[{index}]"
+        tool = _validated(file, Tool, definition, place, "MCP tool")
+        if tool.input_schema.get("type") != "object":
+            advice = 'Every MCP tool takes an object: write "type": "object".'
+            raise _unusable(file, f"`{place}.inputSchema.type` is not `object`. {advice}")
+        if tool.name in tools:
+            wrong = f"repeats the name {tool.name!r} of tools[{[*tools].index(tool.name)}]"
+            raise _unusable(file, f"`{place}.name` {wrong}. Names are unique within a catalog.")
+        tools[tool.name] = tool
+    answers = members.get("answers", {})
+    if not isinstance(answers, dict):
+        raise _unusable(file, '`answers` is not an object. Write {"tool name": {"content": [...]}}.')
+    read_answers = {
+        name: _validated(file, CallToolResult, answer, f"answers.{name}", "result of a call")
+        for name, answer in cast("dict[str, Any]", answers).items()
+    }
+    try:
+        hidden = TypeAdapter(dict[str, frozenset[str]]).validate_python(members.get("hidden", {}))
+    except ValidationError as error:
+        place = ".".join(["hidden", *map(str, error.errors()[0]["loc"])])
+        raise _unusable(file, f'`{place}` is invalid. Write {{"token": ["tool name", ...]}}.') from None
+    return CatalogFile([*tools.values()], read_answers, hidden)
 
 
 def bundled_catalog() -> CatalogFile:
@@ -66,60 +85,31 @@ def bundled_catalog() -> CatalogFile:
         return CatalogFile([tool for file in files for tool in read_catalog(file).tools])
 
 
-def _answers(file: Path, stated: Any) -> dict[str, CallToolResult]:
-    if not isinstance(stated, dict):
-        raise _unusable(file, '`answers` is not an object. Write {"tool name": {"content": [...]}}.')
-    answers: dict[str, CallToolResult] = {}
-    for name, answer in cast("dict[str, Any]", stated).items():
-        try:
-            answers[name] = CallToolResult.model_validate(answer, by_name=False)
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(["answers", name, *map(str, first["loc"])])
-            wrong = f"`{place}` is no result of a call ({first['msg']})"
-            raise _unusable(file, f"{wrong}. See `CallToolResult` in the MCP schema.") from None
-    return answers
-
-
-def _hidden(file: Path, stated: Any) -> dict[str, frozenset[str]]:
-    try:
-        return TypeAdapter(dict[str, frozenset[str]]).validate_python(stated)
-    except ValidationError as error:
-        place = ".".join(["hidden", *map(str, error.errors()[0]["loc"])])
-        raise _unusable(file, f'`{place}` is invalid. Write {{"token": ["tool name", ...]}}.') from None
-
-
-def _tool(file: Path, index: int, definition: Any) -> Tool:
-    try:
-        tool = Tool.model_validate(definition, by_name=False)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join([f"tools[{index}]", *map(str, first["loc"])])
-        problem = f"`{place}` is no MCP tool ({first['msg']}). See `Tool` in the MCP schema."
-        raise _unusable(file, problem) from None
-    if tool.input_schema.get("type") != "object":
-        place = f"tools[{index}].inputSchema.type"
-        raise _unusable(file, f'`{place}` is not `object`. Every MCP tool takes an object: write "type": "object".')
-    return tool
-
-
 def _read_json(file: Path) -> Any:
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        return json.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise _unusable(file, f"cannot be read ({error.strerror}). Name a catalog file that exists.") from None
     except UnicodeDecodeError:
         raise _unusable(file, "is not UTF-8 text. Save it as UTF-8.") from None
-    if not text.strip():
-        raise _unusable(file, "is empty. Name a catalog file.")
-    try:
-        return json.loads(text)
     except json.JSONDecodeError as error:
+        if not error.doc.strip():
+            raise _unusable(file, "is empty. Name a catalog file.") from None
         place = f"line {error.lineno} column {error.colno}"
         problem = f"is not JSON, at {place} ({error.msg}). Comments and trailing commas are no JSON."
         raise _unusable(file, problem) from None
     except RecursionError:
         raise _unusable(file, "is nested too deeply. Name a catalog file.") from None
+
+
+def _validated(file: Path, model: type[_Model], value: Any, place: str, kind: str) -> _Model:
+    try:
+        return model.model_validate(value, by_name=False)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join([place, *map(str, first["loc"])])
+        problem = f"`{place}` is no {kind} ({first['msg']}). See `{model.__name__}` in the MCP schema."
+        raise _unusable(file, problem) from None
 
 
 def _unusable(file: Path, problem: str) -> ConfigurationError:

@@ -10,17 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias
 
 from mcp.server import Server, ServerRequestContext
 from mcp_ext_tools_search.server import Answer, ToolsSearch
-from mcp_ext_tools_search.types import EXTENSION_ID, ServerSettings
-from mcp_types import (
-    CallToolRequestParams,
-    CallToolResult,
-    PaginatedRequestParams,
-    Tool,
-)
+from mcp_ext_tools_search.types import ServerSettings, published_metadata
+from mcp_types import CallToolRequestParams, CallToolResult, PaginatedRequestParams, Tool
 from tools_search_ranking import default_ranker
 from tools_search_ranking.cache import CatalogSnapshot, IndexCache
 
@@ -75,7 +70,8 @@ class Catalog:
             for token, hidden in contents.hidden.items()
         }
         secret = frozenset[str]().union(*contents.hidden.values())
-        groups = dict.fromkeys(group for tool in tools if tool.name not in secret and (group := _group(tool)))
+        stated = [published_metadata(tool.meta).get("group") for tool in tools if tool.name not in secret]
+        groups = dict.fromkeys(group for group in stated if isinstance(group, str) and group)
         facts: dict[str, Any] = {"topics": list(groups)[:_MAX_TOPICS]} if groups else {}
         if not contents.hidden:  # Draft, Visibility: no size where callers see different numbers of tools
             facts["catalog_size"] = len(tools)
@@ -144,10 +140,3 @@ def catalog_server(catalog: Catalog, answer: _CallTool = canned_answer) -> Serve
     ).install(server)
     hide_internal_errors(server)
     return server
-
-
-def _group(tool: Tool) -> str | None:
-    """Return the group that a definition publishes."""
-    published = (tool.meta or {}).get(EXTENSION_ID)
-    group = cast("dict[str, Any]", published).get("group") if isinstance(published, dict) else None
-    return group if isinstance(group, str) else None

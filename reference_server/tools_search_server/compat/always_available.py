@@ -5,17 +5,12 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
-from mcp_ext_tools_search.client.for_models import (
-    ALWAYS_LOAD,
-    MOST_PINNED,
-    MOST_PINNED_PER_SERVER,
-    is_for_model,
-    is_pinned,
-)
+from mcp_ext_tools_search.client import is_for_model
 from tools_search_hosts import ConfigurationError, HostFile
+from tools_search_hosts.pinning import ALWAYS_LOAD, MOST_PINNED, MOST_PINNED_PER_SERVER, is_pinned
 
 from tools_search_server.gateway.gateway import ExposedTool
 from tools_search_server.gateway.views import View
@@ -35,31 +30,30 @@ class AlwaysAvailable:
         names: Public names (`server__tool`), or names that servers give their tools.
     """
 
-    def __init__(self, names: tuple[str, ...] = ()) -> None:
-        self.names = names
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self.names = frozenset(names)
         self._reported: set[str] = set()
 
     def of(self, view: View) -> Mapping[str, ExposedTool]:
         """Return the always-available tools that a model of the caller may see, by public name: at most 50."""
-        wanted = set(self.names)
         stated: list[str] = []
-        if wanted:  # without a look at each of what may be many
+        if self.names:  # without a look at each of what may be many
             tools = view.for_model.tools.items()
-            stated = [name for name, exposed in tools if {name, exposed.original_name} & wanted]
+            stated = [name for name, exposed in tools if {name, exposed.original_name} & self.names]
         chosen = dict.fromkeys([*stated[:_MAX_TOOLS], *view.pinned])
         return {name: view.tools[name] for name in list(chosen)[:_MAX_TOOLS]}
 
     def unknown(self, tools: Mapping[str, ExposedTool]) -> list[str]:
         """Return the names that no tool has."""
         known = {known for name, exposed in tools.items() for known in (name, exposed.original_name)}
-        return sorted({*self.names} - known)
+        return sorted(self.names - known)
 
     def left_out(self, view: View) -> list[str]:
         """Return a sentence for each reason why requested tools are not always available."""
         reasons = [
             f"always_available names {name!r}, which is for the user interface of its server alone"
             for name, exposed in view.tools.items()
-            if {name, exposed.original_name} & {*self.names} and not is_for_model(exposed.tool)
+            if {name, exposed.original_name} & self.names and not is_for_model(exposed.tool)
         ]
         asked = Counter(one.upstream.name for one in view.for_model.tools.values() if is_pinned(one.tool))
         chosen = self.of(view)
@@ -89,9 +83,9 @@ def read_always_available(file: HostFile, source: str) -> AlwaysAvailable:
         ConfigurationError: The member is not a list of at most 50 names.
     """
     if stated := os.environ.get(ALWAYS_VARIABLE):
-        return AlwaysAvailable(tuple(name.strip() for name in stated.split(",") if name.strip()))
+        return AlwaysAvailable(name.strip() for name in stated.split(",") if name.strip())
     names = file.members.get("always_available", [])
     is_list = isinstance(names, list) and all(isinstance(name, str) for name in cast("list[Any]", names))
     if not is_list or len(cast("list[Any]", names)) > _MAX_TOOLS:
         raise ConfigurationError(source, [f"`always_available` must be a list of at most {_MAX_TOOLS} names of tools"])
-    return AlwaysAvailable(tuple(cast("list[str]", names)))
+    return AlwaysAvailable(cast("list[str]", names))

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from mcp_types import Tool
+from tools_search_hosts.arguments import complaints
 
-from tools_search_server.base.arguments import complaints
 from tools_search_server.compat.model_tools import ToolFailureError
 
 LIST_AT_MOST: Final = 64

@@ -16,21 +16,21 @@ from mcp.server import Server
 from mcp.server.context import HandlerResult
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
-from mcp_ext_tools_search.client.for_models import is_for_model
+from mcp_ext_tools_search.client import is_for_model
 from mcp_types import CallToolRequestParams, NotificationParams, PaginatedRequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from tools_search_hosts.toolsets import EVERYTHING, Toolset
 
 from tools_search_server.base.paging import ToolPages
 from tools_search_server.compat.always_available import AlwaysAvailable
-from tools_search_server.compat.browser import Browser
 from tools_search_server.compat.definitions import CompatOptions, MetaNames, checked_arguments, search_tool
+from tools_search_server.compat.meta_tools import Browser
 from tools_search_server.compat.model_tools import ToolFailureError, answer, failures_as_results
 from tools_search_server.gateway.changes import notify_session
 from tools_search_server.gateway.gateway import ExposedTool
 from tools_search_server.gateway.search import GatewaySearch
-from tools_search_server.gateway.server import Ctx, call_by_name, new_endpoint
-from tools_search_server.gateway.views import View, Views
+from tools_search_server.gateway.server import call_by_name, new_endpoint
+from tools_search_server.gateway.views import Ctx, View, Views
 from tools_search_server.upstreams.upstream import Upstream
 
 _FOUND: Final = 20
@@ -48,10 +48,14 @@ def list_changed_server(search: GatewaySearch, options: CompatOptions, always: A
         f"Few of them are in its list: {mode.own.name} finds more and adds them. Clients of a protocol revision "
         "without sessions see all of them."
     )
-    call_tool = failures_as_results(mode.call_tool)
-    name = "tools-search-list-changed"
     server = new_endpoint(
-        search, "list-changed", name, mode.list_tools, call_tool, mode.input_schema, guide=lambda _: guide
+        search,
+        "list-changed",
+        "tools-search-list-changed",
+        mode.list_tools,
+        failures_as_results(mode.call_tool),
+        mode.input_schema,
+        guide=lambda _: guide,
     )
     search.gateway.notifiers.append(mode.lists)
     # In place of the endpoint's own: a session's list changes when its found tools do.
@@ -205,8 +209,8 @@ class SessionLists:
         """Notify the sessions that prompts and resources may have changed; `announce` covers their tools."""
         async with anyio.create_task_group() as tasks:
             for session in list(self._sessions.values()):
-                tasks.start_soon(notify_session, session.session, PromptsListChanged())
-                tasks.start_soon(notify_session, session.session, ResourcesListChanged())
+                for event in (PromptsListChanged(), ResourcesListChanged()):
+                    tasks.start_soon(notify_session, session.session, event)
 
     def close(self) -> None:
         """Do nothing: sessions have no subscriptions to end."""
@@ -218,12 +222,10 @@ class SessionLists:
 
 
 def _listed(session: _Session, view: View, always: Mapping[str, ExposedTool]) -> Mapping[str, ExposedTool]:
-    elsewhere = {seen.upstream for seen, _ in view.remotes}
-    found: dict[str, ExposedTool] = {}
-    for name in sorted(session.found):
-        exposed = view.tools.get(name) or session.found[name]
-        if exposed is None or not is_for_model(exposed.tool):
-            continue
-        if name in view.tools or exposed.upstream in elsewhere:
-            found[name] = exposed
-    return {**always, **found}
+    elsewhere = {seen.upstream for seen, _ in view.delegated}
+    found = {name: view.tools.get(name) or session.found[name] for name in sorted(session.found)}
+    return {**always} | {
+        name: exposed
+        for name, exposed in found.items()
+        if exposed is not None and is_for_model(exposed.tool) and (name in view.tools or exposed.upstream in elsewhere)
+    }

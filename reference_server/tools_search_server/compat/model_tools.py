@@ -6,13 +6,13 @@ A tool that its server keeps for its own user interface is visible to the host, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
 from mcp.server.context import HandlerResult
-from mcp_ext_tools_search.client.for_models import is_for_model
+from mcp_ext_tools_search.client import is_for_model
 from mcp_ext_tools_search.ranking import Hit
 from mcp_types import CallToolRequestParams
 from tools_search_hosts import qualified_name
@@ -20,8 +20,8 @@ from tools_search_hosts import qualified_name
 from tools_search_server.base.errors import closest_names
 from tools_search_server.base.labels import category_of, examples_of, related_of, tags_of
 from tools_search_server.gateway.gateway import ExposedTool
-from tools_search_server.gateway.server import CallTool, Ctx
-from tools_search_server.gateway.views import View
+from tools_search_server.gateway.server import CallTool
+from tools_search_server.gateway.views import Ctx, View
 
 _BRIEF_CHARS: Final = 300
 _MAX_CATEGORIES: Final = 64
@@ -67,27 +67,6 @@ def failures_as_results(call_tool: CallTool) -> CallTool:
 
 
 @dataclass(frozen=True)
-class Filters:
-    """Which tools are asked for. Case does not matter."""
-
-    category: str | None = None
-    server: str | None = None
-    tags: Sequence[str] = ()
-    match_all: bool = False
-
-    @classmethod
-    def of(cls, arguments: Mapping[str, Any]) -> Filters:
-        """Return the filters in the arguments of a meta-tool."""
-        match_all = arguments.get("match_mode") == "all"
-        return cls(arguments.get("category"), arguments.get("server"), arguments.get("tags", ()), match_all)
-
-    @property
-    def any_set(self) -> bool:
-        """Whether they leave anything out."""
-        return self.category is not None or self.server is not None or bool(self.tags)
-
-
-@dataclass(frozen=True)
 class ModelTools:
     """The tools that a model can find and call for one caller."""
 
@@ -103,7 +82,7 @@ class ModelTools:
     @property
     def total(self) -> int:
         """About how many tools there are, including those that are not indexed."""
-        elsewhere = sum(remote.size or 0 for _, remote in self.view.remotes)
+        elsewhere = sum(delegate.size or 0 for _, delegate in self.view.delegated)
         return len(self.definitions) - sum(name in self.definitions for name in self.not_indexed) + elsewhere
 
     @cached_property
@@ -132,27 +111,25 @@ class ModelTools:
         closest = closest_names(name, self.definitions)
         raise ToolFailureError(f"There is no tool named {name[:128]!r}.", _did_you_mean(closest), closest=closest)
 
-    def select(self, filters: Filters) -> list[str]:
-        """Return the names of the tools that pass the filters, in the order of the listing.
+    def select(self, arguments: Mapping[str, Any]) -> Collection[str]:
+        """Return the names of the tools that pass the filters of a meta-tool, in the order of the listing.
+
+        Case does not matter.
 
         Raises:
             ToolFailureError: There is no such category or server.
         """
-        names: Iterable[str] = self.definitions
-        if filters.category is not None:
-            names = self.categories[_existing("category", filters.category, self.categories)]
-        if filters.server is not None:
-            server = _existing("server", filters.server, [seen.name for seen in self.view.upstreams])
+        names: Collection[str] = self.definitions
+        if "category" in arguments:
+            names = self.categories[_existing("category", arguments["category"], self.categories)]
+        if "server" in arguments:
+            server = _existing("server", arguments["server"], [seen.name for seen in self.view.upstreams])
             names = [name for name in names if self.exposed(name).upstream.name == server]
-        if not filters.tags:
-            return list(names)
-        wanted = {tag.casefold() for tag in filters.tags}
-        least = len(wanted) if filters.match_all else 1
-
-        def matching(name: str) -> int:
-            return len(wanted & {tag.casefold() for tag in tags_of(self.exposed(name).tool)})
-
-        return [name for name in names if matching(name) >= least]
+        if wanted := {tag.casefold() for tag in arguments.get("tags", ())}:
+            least = len(wanted) if arguments.get("match_mode") == "all" else 1
+            tags = {name: {tag.casefold() for tag in tags_of(self.exposed(name).tool)} for name in names}
+            names = [name for name in names if len(wanted & tags[name]) >= least]
+        return names if names is self.definitions else dict.fromkeys(names)
 
     def related(self, name: str) -> list[dict[str, Any]]:
         """Return the tools that go together with a tool, the closest relation first.
@@ -164,18 +141,18 @@ class ModelTools:
         tags = tags_of(tool)
         explicit = self._explicitly_related(name)
         sharing: dict[str, list[str]] = {}
-        for other in self.definitions:
+        for other in self.definitions.keys() - {name, *explicit}:
             theirs = set(tags_of(self.exposed(other).tool))
-            if other != name and other not in explicit and (common := [tag for tag in tags if tag in theirs]):
+            if common := [tag for tag in tags if tag in theirs]:
                 sharing[other] = common
-        found: list[dict[str, Any]] = [{"name": other, "relation": "explicit"} for other in explicit]
-        found += [
-            {"name": other, "relation": "shared_tags", "shared_tags": common}
-            for other, common in sorted(sharing.items(), key=lambda item: (-len(item[1]), item[0]))
-        ]
+        closest = sorted(sharing, key=lambda other: (-len(sharing[other]), other))
         known = {name, *explicit, *sharing}
-        neighbors = self.categories.get(category_of(tool), ())
-        return found + [{"name": other, "relation": "same_category"} for other in neighbors if other not in known]
+        neighbors = [other for other in self.categories.get(category_of(tool), ()) if other not in known]
+        return [
+            *({"name": other, "relation": "explicit"} for other in explicit),
+            *({"name": other, "relation": "shared_tags", "shared_tags": sharing[other]} for other in closest),
+            *({"name": other, "relation": "same_category"} for other in neighbors),
+        ]
 
     def _explicitly_related(self, name: str) -> list[str]:
         """Return the visible tools that a tool names as related, by its server's names for them or by public ones."""
@@ -232,11 +209,7 @@ def not_for_models(name: str) -> ToolFailureError:
 
 
 def _existing(what: str, given: str, known: Iterable[str]) -> str:
-    """Return the known category or server that a caller means.
-
-    Raises:
-        ToolFailureError: There is none.
-    """
+    """Return the known category or server that a caller means."""
     folded = {name.casefold(): name for name in known}
     if (name := folded.get(given.casefold())) is not None:
         return name

@@ -68,7 +68,7 @@ async def ask_caller(ctx: ServerRequestContext[Any, Any], method: str, params: M
     Raises:
         MCPError: The caller cannot be asked this, refuses, or takes too long; the message says which.
     """
-    if (reason := _hindrance(ctx, method, params)) is not None:
+    if reason := _hindrance(ctx, method, params):
         raise MCPError(INVALID_REQUEST, reason)
     try:
         question = cast("ServerRequest", methods.parse_server_request(method, ctx.protocol_version, params))
@@ -103,14 +103,14 @@ async def completed(
     for _ in range(_MAX_ROUNDS + 1):
         if result.get("resultType") != INPUT_REQUIRED:
             return result
-        state = {"requestState": result["requestState"]} if "requestState" in result else {}
+        more = {"requestState": result["requestState"]} if "requestState" in result else {}
         if questions := result.get("inputRequests"):
             wait = _FIRST_WAIT
-            result = await again({"inputResponses": await _answers(questions, ctx), **state})
+            more["inputResponses"] = await _answers(questions, ctx)
         else:
             await anyio.sleep(wait)
             wait = min(wait * 2, _LONGEST_WAIT)
-            result = await again(state)
+        result = await again(more)
     raise UnansweredError(f"it asks more than {_MAX_ROUNDS} times")
 
 
@@ -122,18 +122,18 @@ async def _answers(questions: Any, ctx: ServerRequestContext[Any, Any]) -> dict[
         match question:
             case {"method": str(method), **others}:
                 params = others.get("params")
-                known = cast("dict[str, Any]", params) if isinstance(params, dict) else {}
-                try:
-                    answers[key] = await ask_caller(ctx, method, known)
-                except MCPError as error:
-                    raise UnansweredError(error.message) from error
             case _:
                 raise UnansweredError("it asks what is no question of the protocol")
+        try:
+            known = cast("dict[str, Any]", params) if isinstance(params, dict) else {}
+            answers[key] = await ask_caller(ctx, method, known)
+        except MCPError as error:
+            raise UnansweredError(error.message) from error
     return answers
 
 
-def _hindrance(ctx: ServerRequestContext[Any, Any], method: str, params: Mapping[str, Any]) -> str | None:
-    """Return why the caller of `ctx` cannot be asked this, or `None` if it can."""
+def _hindrance(ctx: ServerRequestContext[Any, Any], method: str, params: Mapping[str, Any]) -> str:
+    """Return why the caller of `ctx` cannot be asked this, or nothing if it can."""
     if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return (
             f"the client speaks revision {ctx.protocol_version}, in which it is asked by results of type "
@@ -143,12 +143,14 @@ def _hindrance(ctx: ServerRequestContext[Any, Any], method: str, params: Mapping
     if name is None:
         return f"clients are never asked for {method!r}"
     capability = answerable(ctx).get(name)
+    lacks = f"the client does not declare the capability {name!r}"
     if capability is None:
-        return f"the client does not declare the capability {name!r}"
-    if name == "elicitation" and params.get("mode") == "url" and "url" not in capability:
-        return "the client does not declare the capability 'elicitation' for URLs"
-    if name == "elicitation" and params.get("mode") != "url" and capability and "form" not in capability:
-        return "the client does not declare the capability 'elicitation' for forms"
+        return lacks
+    is_url = params.get("mode") == "url"
+    if name == "elicitation" and is_url and "url" not in capability:
+        return f"{lacks} for URLs"
+    if name == "elicitation" and not is_url and capability and "form" not in capability:
+        return f"{lacks} for forms"
     if name == "sampling" and params.get("tools") and "tools" not in capability:
-        return "the client does not declare the capability 'sampling' with tools"
-    return None if ctx.session.can_send_request else "the client's connection carries no requests to it"
+        return f"{lacks} with tools"
+    return "" if ctx.session.can_send_request else "the client's connection carries no requests to it"

@@ -3,19 +3,23 @@
 * A modern client asks for them with `subscriptions/listen`. A legacy client gets them because `initialize` promised it.
 * A client is notified only of changes that it can see: `ViewNotifier` compares what each toolset shows.
 * A client that does not read is given up after a few seconds, and holds up nobody else.
+* A single resource is followed at its upstream as long as any caller has subscribed to it. Each caller is notified
+  under the URI by which it asked.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+import logging
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
-from operator import attrgetter
 from typing import Any, Final
 
 import anyio
-from mcp.server import Server, ServerRequestContext
+from mcp import MCPError
+from mcp.server import Server
+from mcp.server.connection import Connection
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import (
@@ -27,15 +31,28 @@ from mcp.server.subscriptions import (
     SubscriptionBus,
     ToolsListChanged,
 )
-from mcp_types import NotificationParams, SubscriptionsListenRequestParams
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    EmptyResult,
+    NotificationParams,
+    SubscribeRequestParams,
+    SubscriptionFilter,
+    SubscriptionsListenRequestParams,
+    UnsubscribeRequestParams,
+)
 from tools_search_hosts.toolsets import Toolset
 
 from tools_search_server.access.principals import name_of_caller
+from tools_search_server.gateway.caller_questions import connection_of
 from tools_search_server.gateway.gateway import Gateway
-from tools_search_server.gateway.redis_channel import LIST_EVENTS
-from tools_search_server.gateway.subscriptions import CallerSubscriptions
-from tools_search_server.gateway.views import View, Views
+from tools_search_server.gateway.prompts_and_resources import owner_of
+from tools_search_server.gateway.replicas import LIST_EVENTS
+from tools_search_server.gateway.views import Ctx, View, Views
+from tools_search_server.upstreams.state import UnavailableError
 from tools_search_server.upstreams.upstream import Upstream
+
+logger = logging.getLogger(__name__)
 
 _MAX_SESSIONS: Final = 1024
 """Legacy sessions of one owner that are remembered; the oldest go first, since no session says goodbye."""
@@ -43,7 +60,10 @@ _MAX_SESSIONS: Final = 1024
 _SEND_SECONDS: Final = 5
 """How long one client that does not read may hold up a notification."""
 
-Ctx = ServerRequestContext[Any, Any]
+_MAX_RESOURCES: Final = 1000
+"""Resources that one client may follow on one connection or stream."""
+
+_DROP_SECONDS: Final = 5
 
 
 class LegacySessions:
@@ -104,22 +124,16 @@ class ViewNotifier:
         gateway: The upstreams.
         views: What callers see of them.
         endpoint: Name of the endpoint, the same at all replicas.
-        listed: Returns what the list of callers with a view holds; by default all its tools.
+        listed: Returns what the list of callers with a view holds.
     """
 
-    def __init__(
-        self,
-        gateway: Gateway,
-        views: Views,
-        endpoint: str,
-        listed: Callable[[View], object] = attrgetter("contents"),
-    ) -> None:
+    def __init__(self, gateway: Gateway, views: Views, endpoint: str, listed: Callable[[View], object]) -> None:
         self._access = gateway.access
         self._replicas = gateway.replicas
         self._views = views
         self._endpoint = endpoint
         self._listed = listed
-        self._subscriptions = CallerSubscriptions(views)
+        self._subscriptions = _Subscriptions(views)
         self._sessions = LegacySessions()
         self._audiences: dict[str, _Audience] = {}
         for toolset in self._access.toolsets:
@@ -128,7 +142,9 @@ class ViewNotifier:
     def install(self, server: Server[Any]) -> None:
         """Serve subscriptions on `server` and declare them in its capabilities."""
         server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, self._listen)
-        self._subscriptions.install(server)
+        subscriptions = self._subscriptions
+        server.add_request_handler("resources/subscribe", SubscribeRequestParams, subscriptions.subscribe)
+        server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, subscriptions.unsubscribe)
         server.add_notification_handler("notifications/initialized", NotificationParams, self._remember)
         server.middleware.append(declare_list_changes)
 
@@ -144,19 +160,17 @@ class ViewNotifier:
 
     async def publish(self, upstream: Upstream, event: ServerEvent) -> None:
         """Notify the clients that see more of the upstream than single tools."""
-        if not isinstance(event, ResourceUpdated):
-            await self._publish(upstream, event)
-            return
-        for uri in self._subscriptions.asked_uris(upstream, event.uri):
-            await self._publish(upstream, ResourceUpdated(uri))
-            await self._subscriptions.notify_sessions(uri)
-
-    async def _publish(self, upstream: Upstream, event: ServerEvent) -> None:
-        async with anyio.create_task_group() as tasks:
-            for toolset in self._access.toolsets:
-                rule = toolset.rule(upstream.name)
-                if rule is not None and rule.shows_more:
-                    tasks.start_soon(self._notify, toolset, event)
+        events: list[ServerEvent] = [event]
+        if isinstance(event, ResourceUpdated):
+            events = [ResourceUpdated(uri) for uri in self._subscriptions.asked_uris(upstream, event.uri)]
+        for published in events:
+            async with anyio.create_task_group() as tasks:
+                for toolset in self._access.toolsets:
+                    rule = toolset.rule(upstream.name)
+                    if rule is not None and rule.shows_more:
+                        tasks.start_soon(self._notify, toolset, published)
+            if isinstance(published, ResourceUpdated):
+                await self._subscriptions.notify_sessions(published.uri)
 
     async def missed(self) -> None:
         """Notify the legacy clients that any list may have changed; the bus notifies the modern ones."""
@@ -170,8 +184,12 @@ class ViewNotifier:
             audience.listen.close()
 
     async def _notify(self, toolset: Toolset, event: ServerEvent) -> None:
+        def has_toolset(principal: str | None) -> bool:  # now: it may have had another when it opened its session
+            now = self._access.toolset_of(principal)
+            return now is not None and now.name == toolset.name
+
         await self._audience(toolset).bus.publish(event)
-        await self._sessions.notify(event, partial(self._has_toolset, toolset.name))
+        await self._sessions.notify(event, has_toolset)
 
     def _audience(self, toolset: Toolset) -> _Audience:
         if toolset.name not in self._audiences:
@@ -180,14 +198,127 @@ class ViewNotifier:
             self._audiences[toolset.name] = _Audience(bus, ListenHandler(bus), listed)
         return self._audiences[toolset.name]
 
-    def _has_toolset(self, toolset: str, principal: str | None) -> bool:
-        """Return whether a principal has a toolset now: since it opened its session, it may have been given another."""
-        now = self._access.toolset_of(principal)
-        return now is not None and now.name == toolset
-
     async def _listen(self, ctx: Ctx, params: SubscriptionsListenRequestParams) -> HandlerResult:
         async with self._subscriptions.followed(ctx, params) as followed:
             return await self._audience(self._views.toolset_of(ctx)).listen(ctx, followed)
 
     async def _remember(self, ctx: Ctx, _: NotificationParams) -> None:
         self._sessions.add(ctx.session, name_of_caller(ctx, self._access.principals))
+
+
+@dataclass(frozen=True, slots=True)
+class _Subscription:
+    upstream: Upstream
+    own_uri: str
+    asked_uri: str
+    """The URI in the caller's request."""
+
+
+class _Subscriptions:
+    """The subscriptions to resources at one endpoint."""
+
+    def __init__(self, views: Views) -> None:
+        self._views = views
+        self._counts: Counter[_Subscription] = Counter()
+        self._sessions: dict[Connection, dict[str, _Subscription]] = {}
+
+    def asked_uris(self, upstream: Upstream, uri: str) -> set[str]:
+        """Return the URIs under which callers have asked for the resource that an upstream knows as `uri`."""
+        return {one.asked_uri for one in self._counts if one.upstream is upstream and one.own_uri == uri}
+
+    async def notify_sessions(self, uri: str) -> None:
+        """Notify the legacy clients that have asked for `uri` that it has changed."""
+
+        async def notify(connection: Connection) -> None:
+            with anyio.move_on_after(_SEND_SECONDS):
+                await connection.send_resource_updated(uri)
+
+        async with anyio.create_task_group() as tasks:
+            for connection in [one for one, subscriptions in self._sessions.items() if uri in subscriptions]:
+                tasks.start_soon(notify, connection)
+
+    @asynccontextmanager
+    async def followed(
+        self, ctx: Ctx, params: SubscriptionsListenRequestParams
+    ) -> AsyncGenerator[SubscriptionsListenRequestParams]:
+        """Follow the resources that a modern client asks for while its stream is open.
+
+        Yields the parameters with the resources that are followed. Others are left out, as the acknowledgement shows.
+
+        Raises:
+            MCPError: Nothing else was asked for, and none of the resources can be followed.
+        """
+        wanted = params.notifications
+        held: dict[str, _Subscription] = {}
+        refusals: list[MCPError] = []
+        try:
+            for uri in list(dict.fromkeys(wanted.resource_subscriptions or ()))[:_MAX_RESOURCES]:
+                try:
+                    held[uri] = await self._follow(ctx, uri)
+                except MCPError as error:
+                    logger.info("a subscription is refused: %s", error)
+                    refusals.append(error)
+            honored = wanted.model_copy(update={"resource_subscriptions": list(held) or None})
+            if refusals and honored == SubscriptionFilter():
+                raise refusals[0]
+            yield params.model_copy(update={"notifications": honored})
+        finally:
+            for subscription in held.values():
+                await self._unfollow(subscription)
+
+    async def subscribe(self, ctx: Ctx, params: SubscribeRequestParams) -> EmptyResult:
+        """Notify the legacy client of `ctx` of changes, until it unsubscribes or its session ends.
+
+        Raises:
+            MCPError: There is no such resource, or its server does not report changes.
+        """
+        uri, connection = params.uri, connection_of(ctx)
+        if connection not in self._sessions:
+            self._sessions[connection] = {}
+            connection.exit_stack.push_async_callback(self._end_session, connection)
+        session = self._sessions[connection]
+        if uri in session:
+            return EmptyResult()
+        if len(session) >= _MAX_RESOURCES:
+            raise MCPError(INVALID_REQUEST, f"More than {_MAX_RESOURCES} subscriptions of one client are not carried")
+        subscription = await self._follow(ctx, uri)
+        if uri in session or connection not in self._sessions:  # a concurrent request, or the end of the session
+            await self._unfollow(subscription)
+        else:
+            session[uri] = subscription
+        return EmptyResult()
+
+    async def unsubscribe(self, ctx: Ctx, params: UnsubscribeRequestParams) -> EmptyResult:
+        """End a subscription of the legacy client of `ctx`, if there is one."""
+        subscription = self._sessions.get(connection_of(ctx), {}).pop(params.uri, None)
+        if subscription is not None:
+            await self._unfollow(subscription)
+        return EmptyResult()
+
+    async def _follow(self, ctx: Ctx, uri: str) -> _Subscription:
+        seen, own = await owner_of(self._views.seen_by(ctx), uri, ctx.protocol_version)
+        subscription = _Subscription(seen.upstream, own, uri)
+        self._counts[subscription] += 1
+        try:
+            await seen.upstream.ensure_running()
+            await seen.upstream.subscriptions.add(own)
+        except BaseException as error:
+            self._forget(subscription)
+            if isinstance(error, UnavailableError):
+                raise MCPError(INTERNAL_ERROR, str(error)) from error
+            raise
+        return subscription
+
+    async def _unfollow(self, subscription: _Subscription) -> None:
+        self._forget(subscription)
+        with anyio.move_on_after(_DROP_SECONDS, shield=True):
+            await subscription.upstream.subscriptions.drop(subscription.own_uri)
+
+    def _forget(self, subscription: _Subscription) -> None:
+        self._counts[subscription] -= 1
+        if not self._counts[subscription]:
+            del self._counts[subscription]
+
+    async def _end_session(self, connection: Connection) -> None:
+        for subscription in self._sessions.pop(connection, {}).values():
+            await self._unfollow(subscription)

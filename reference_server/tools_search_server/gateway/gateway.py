@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
-from typing import Final, Protocol
+from operator import methodcaller
+from typing import Any, Final, Protocol
 
 import anyio
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
@@ -25,8 +26,7 @@ from tools_search_hosts.messages import MAX_MESSAGE_BYTES
 
 from tools_search_server.access.configuration import Access
 from tools_search_server.base.paging import ToolPages
-from tools_search_server.gateway.redis_channel import RedisAddress
-from tools_search_server.gateway.replicas import Replicas
+from tools_search_server.gateway.replicas import RedisAddress, Replicas
 from tools_search_server.gateway.tool_metadata import ToolMetadata
 from tools_search_server.upstreams.delegated_search import DelegatedSearch
 from tools_search_server.upstreams.lazy import Laziness
@@ -147,7 +147,7 @@ class Gateway:
         self._pages = ToolPages([], page_size)
         self._page_size = page_size
         self._is_current = True
-        self._remotes: Sequence[tuple[DelegatedSearch, int]] = ()
+        self._delegated: Sequence[tuple[DelegatedSearch, int]] = ()
         self._tools_changed = anyio.Event()
         self._events: deque[tuple[Upstream, ServerEvent]] = deque()
         self._has_events = anyio.Event()
@@ -156,19 +156,24 @@ class Gateway:
     @property
     def tools(self) -> Mapping[str, ExposedTool]:
         """The exposed tools by public name, in the order of the listing: the same object until it changes."""
-        self._put_together()
+        if not self._is_current:
+            # Qualified names never collide.
+            self._exposed = {one.tool.name: one for tools in self._exposed_by_server.values() for one in tools}
+            tools = [one.tool for one in self._exposed.values()]
+            self._pages = ToolPages(tools, self._page_size, after=self._pages)
+            self._is_current = True
         return self._exposed
 
     @property
     def pages(self) -> ToolPages:
         """The listing of all exposed tools: the same object until it changes."""
-        self._put_together()
+        _ = self.tools
         return self._pages
 
     @property
-    def has_remotes(self) -> bool:
+    def has_delegated(self) -> bool:
         """Whether any upstream is searched there instead of indexed here: a cheap check before a look at each."""
-        return bool(self._remotes)
+        return bool(self._delegated)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -210,14 +215,6 @@ class Gateway:
         renamed = tool.model_copy(update={"name": qualified_name(upstream.name, tool.name), "meta": meta})
         return ExposedTool(renamed, upstream, tool.name)
 
-    def _put_together(self) -> None:
-        if not self._is_current:
-            # Qualified names never collide.
-            self._exposed = {one.tool.name: one for tools in self._exposed_by_server.values() for one in tools}
-            tools = [one.tool for one in self._exposed.values()]
-            self._pages = ToolPages(tools, self._page_size, after=self._pages)
-            self._is_current = True
-
     def _most_indexed(self, server: str, index_at_most: int) -> int | None:
         """Return up to how many tools a server is indexed; `None`, for any number, where someone sees a part of it.
 
@@ -238,12 +235,12 @@ class Gateway:
             self._exposed_by_server[changed.name] = exposed
             self._is_current = False
             self.announce_soon()
-        remotes = [
-            (remote, remote.changes) for upstream in self.upstreams if (remote := upstream.delegated) is not None
+        delegated = [
+            (delegate, delegate.changes) for upstream in self.upstreams if (delegate := upstream.delegated) is not None
         ]
-        if remotes != self._remotes:
+        if delegated != self._delegated:
             self.announce_soon()
-        self._remotes = remotes
+        self._delegated = delegated
 
     def _on_event(self, upstream: Upstream, event: ServerEvent) -> None:
         # A flood must not take all memory: in a long queue, an event that waits already is not queued again.
@@ -256,9 +253,7 @@ class Gateway:
             await self._tools_changed.wait()
             await anyio.sleep(_GATHER_SECONDS)
             self._tools_changed = anyio.Event()
-            async with anyio.create_task_group() as tasks:
-                for notifier in self.notifiers:
-                    tasks.start_soon(notifier.announce)
+            await self._notify(methodcaller("announce"))
 
     async def _pass_on_events(self) -> None:
         while True:
@@ -266,9 +261,12 @@ class Gateway:
             self._has_events = anyio.Event()
             while self._events:
                 upstream, event = self._events.popleft()
-                async with anyio.create_task_group() as tasks:
-                    for notifier in self.notifiers:
-                        tasks.start_soon(notifier.publish, upstream, event)
+                await self._notify(methodcaller("publish", upstream, event))
+
+    async def _notify(self, notify: Callable[[Notifier], Coroutine[Any, Any, None]]) -> None:
+        async with anyio.create_task_group() as tasks:
+            for notifier in self.notifiers:
+                tasks.start_soon(notify, notifier)
 
     async def _missed(self) -> None:
         for upstream in self.upstreams:
@@ -276,6 +274,4 @@ class Gateway:
             if upstream.lists is not None:  # without an event of its own: all clients are notified below
                 upstream.lists.forget(PromptsListChanged())
                 upstream.lists.forget(ResourcesListChanged())
-        async with anyio.create_task_group() as tasks:
-            for notifier in self.notifiers:
-                tasks.start_soon(notifier.missed)
+        await self._notify(methodcaller("missed"))

@@ -24,6 +24,7 @@ from tools_search_server.upstreams.delegated_search import DelegatedPage, Delega
 logger = logging.getLogger(__name__)
 
 _PREFIX: Final = "at-"
+_AS_LISTED: Final[Any] = {"by_alias": True, "mode": "json", "exclude_none": True}
 _MAX_PAGES: Final = 10_000
 """Pages of one upstream after which its list is taken for endless."""
 
@@ -45,12 +46,7 @@ class _Place:
 
 
 class GatewayListing:
-    """The complete listing of a gateway, as each caller sees it.
-
-    Args:
-        gateway: The upstreams.
-        limits: Bounds of a page, and the key of the cursors.
-    """
+    """The complete listing of a gateway, as each caller sees it."""
 
     def __init__(self, gateway: Gateway, limits: Limits) -> None:
         self._gateway = gateway
@@ -65,7 +61,7 @@ class GatewayListing:
         """
         if cursor is not None and cursor.startswith(_PREFIX):
             return await self._page_at(view, self._opened(view, cursor), protocol_version)
-        beyond = self._after(view, None) if self._gateway.has_remotes else None
+        beyond = self._after(view, None) if self._gateway.has_delegated else None
         if cursor is None and not view.tools and beyond is not None:
             return await self._page_at(view, beyond, protocol_version)
         page = view.pages.page(cursor, protocol_version)
@@ -75,31 +71,30 @@ class GatewayListing:
 
     async def _page_at(self, view: View, at: _Place, protocol_version: str) -> dict[str, Any]:
         place: _Place | None = at
+        kept: list[dict[str, Any]] = []
         for _ in range(_MAX_EMPTY):
-            if place is None:
+            if place is None or kept:
                 break
-            page, upstream = DelegatedPage((), None), None
-            for seen, remote in view.remotes:
+            page, listed = DelegatedPage((), None), list[Tool]()
+            for seen, delegate in view.delegated:
                 if seen.name == place.server:
-                    upstream = seen.upstream
-                    page = await _read(remote, place)
-            listed = [] if upstream is None else [self._gateway.expose(upstream, tool).tool for tool in page.tools]
-            tools = _cut(listed[place.offset :], self._size)
-            place = self._following(view, place, page, place.offset + len(tools))
-            if kept := [wire for tool in tools if (wire := wire_form(tool, protocol_version)) is not None]:
-                return page_of(kept, None if place is None else self._closed(place))
-        return page_of([], None if place is None else self._closed(place))
-
-    def _following(self, view: View, place: _Place, page: DelegatedPage, offset: int) -> _Place | None:
-        if offset < len(page.tools):
-            return replace(place, offset=offset)
-        if page.next_cursor is None or place.pages >= _MAX_PAGES:
-            return self._after(view, place.server)
-        return _Place(place.server, place.pages + 1, page.next_cursor)
+                    page = await _read(delegate, place)
+                    listed = [self._gateway.expose(seen.upstream, tool).tool for tool in page.tools]
+            tools = listed[place.offset : place.offset + self._size]
+            # One at least, so that the listing ends.
+            tools = tools[: room_for([size_of(tool.model_dump(**_AS_LISTED)) for tool in tools])]
+            kept = [wire for tool in tools if (wire := wire_form(tool, protocol_version)) is not None]
+            if (offset := place.offset + len(tools)) < len(page.tools):
+                place = replace(place, offset=offset)
+            elif page.next_cursor is None or place.pages >= _MAX_PAGES:
+                place = self._after(view, place.server)
+            else:
+                place = _Place(place.server, place.pages + 1, page.next_cursor)
+        return page_of(kept, None if place is None else self._closed(place))
 
     def _after(self, view: View, server: str | None) -> _Place | None:
         """Return the beginning of the next upstream's list; of the first one after `None`."""
-        names = [seen.name for seen, _ in view.remotes]
+        names = [seen.name for seen, _ in view.delegated]
         behind = names[names.index(server) + 1 :] if server in names else names if server is None else []
         return _Place(behind[0]) if behind else None
 
@@ -110,14 +105,14 @@ class GatewayListing:
         values: list[Any] | None = self._signer.verify(cursor.removeprefix(_PREFIX))
         place = None if values is None else _Place(*values)
         # A server that the caller does not see (any more) is answered like one that never existed.
-        if place is None or place.server not in (seen.name for seen, _ in view.remotes):
+        if place is None or place.server not in (seen.name for seen, _ in view.delegated):
             raise invalid_cursor()
         return place
 
 
-async def _read(remote: DelegatedSearch, place: _Place) -> DelegatedPage:
+async def _read(delegate: DelegatedSearch, place: _Place) -> DelegatedPage:
     try:
-        return await remote.page(place.cursor)
+        return await delegate.page(place.cursor)
     except NoAnswerError as failure:
         logger.warning("left out of a listing: %s", failure, extra={"server": place.server})
         return DelegatedPage((), None)
@@ -126,9 +121,3 @@ async def _read(remote: DelegatedSearch, place: _Place) -> DelegatedPage:
             raise invalid_cursor() from error
         logger.warning("%s refuses to list: %s", place.server, quoted(error.message), extra={"server": place.server})
         return DelegatedPage((), None)
-
-
-def _cut(tools: list[Tool], size: int) -> list[Tool]:
-    """Return as many of the first tools as one page may hold: one at least, so that the listing ends."""
-    wires = [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in tools[:size]]
-    return tools[: room_for([size_of(wire) for wire in wires])]

@@ -51,42 +51,34 @@ def instructions(servers: Sequence[VisibleServer], tool_count: int | None, guide
     lines: list[str] = []
     room = _MAX_BYTES - _size(opening) - _size("\n- and 9999 more servers")
     for server in servers:
-        line = _line(server)
+        line = f"- {server.name[:_MAX_TOPIC_CHARS]}"
+        if server.state.is_usable:
+            line += f" ({'many' if server.tool_count is None else server.tool_count} tools)"
+        else:
+            line += f": {'still starting' if server.state.kind == 'starting' else 'not available at the moment'}"
         if room < _size(line) + 1:
             break
         room -= _size(line) + 1
         lines.append(line)
     words = [server.instructions if server.state.is_usable else "" for server in servers[: len(lines)]]
     around = _size(' says: ""')
-    shares = _shares([_size(said) + around if said else 0 for said in words], room)
-    lines = [line + _quotation(said, share - around) for line, said, share in zip(lines, words, shares, strict=True)]
+    # The shortest first, so that none gets less room than another that asks for as much.
+    for done, place in enumerate(sorted(range(len(words)), key=lambda place: _size(words[place]))):
+        share = room // (len(words) - done)
+        if quoted := _cut(words[place], share - around):
+            lines[place] += f' says: "{quoted}"'
+        room -= min(share, _size(words[place]) + around if words[place] else 0)
     if len(lines) < len(servers):
         lines.append(f"- and {len(servers) - len(lines)} more servers")
     return "\n".join([opening, *lines])
 
 
-def _line(server: VisibleServer) -> str:
-    name = server.name[:_MAX_TOPIC_CHARS]
-    if not server.state.is_usable:
-        return f"- {name}: {'still starting' if server.state.kind == 'starting' else 'not available at the moment'}"
-    count = "many" if server.tool_count is None else str(server.tool_count)
-    return f"- {name} ({count} tools)"
-
-
-def _shares(wanted: Sequence[int], room: int) -> list[int]:
-    """Divide `room` so that none gets less than another that asks for as much."""
-    shares = [0] * len(wanted)
-    for done, place in enumerate(sorted(range(len(wanted)), key=wanted.__getitem__)):
-        shares[place] = min(wanted[place], room // (len(wanted) - done))
-        room -= shares[place]
-    return shares
-
-
-def _quotation(said: str, room: int) -> str:
-    if _size(said) > room:
-        cut = said.encode()[: max(room - _size(" …"), 0)].decode("utf-8", "ignore")
-        said = cut[: cut.rfind(" ") if " " in cut else None] + " …" if len(cut) >= _MIN_QUOTED_BYTES else ""
-    return f' says: "{said}"' if said else ""
+def _cut(text: str, room: int) -> str:
+    """Return as many of the words as have room; none where a quotation would be too short to say anything."""
+    if _size(text) <= room:
+        return text
+    cut = text.encode()[: max(room - _size(" …"), 0)].decode("utf-8", "ignore")
+    return cut[: cut.rfind(" ") if " " in cut else None] + " …" if len(cut) >= _MIN_QUOTED_BYTES else ""
 
 
 def _size(text: str) -> int:

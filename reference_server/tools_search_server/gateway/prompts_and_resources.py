@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 import anyio
 from mcp import MCPError
-from mcp.server import Server, ServerRequestContext
+from mcp.server import Server
 from mcp.server.context import CallNext, HandlerResult
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from mcp_types import (
@@ -36,10 +36,10 @@ from pydantic import BaseModel, ValidationError
 from tools_search_hosts import qualified_name
 
 from tools_search_server.base.errors import unknown_name
-from tools_search_server.base.paging import MOST_PAGE_BYTES, invalid_cursor, size_of
+from tools_search_server.base.paging import invalid_cursor, room_for, size_of
 from tools_search_server.gateway.public_names import public_uri, split_uri
 from tools_search_server.gateway.relay import relay
-from tools_search_server.gateway.views import View, Views, VisibleServer
+from tools_search_server.gateway.views import Ctx, View, Views, VisibleServer
 from tools_search_server.upstreams.listing import PROMPTS, RESOURCES, TEMPLATES, Kind
 from tools_search_server.upstreams.upstream import Upstream
 
@@ -51,29 +51,17 @@ METHODS: Final = frozenset({*LISTINGS, "completion/complete", "prompts/get", "re
 _GREETINGS: Final = frozenset({"initialize", "server/discover"})
 _LEGACY_NOT_FOUND: Final = -32002
 
-Ctx = ServerRequestContext[Any, Any]
-
 
 def install_prompts_and_resources(server: Server[Any], views: Views, page_size: int) -> None:
     """Serve the prompts, resources and completions that each caller sees."""
 
-    def add_listing(kind: Kind) -> None:
-        async def list_entries(ctx: Ctx, params: PaginatedRequestParams) -> HandlerResult:
-            entries = await _merged(views.seen_by(ctx), kind)
-            return _page(entries, kind, params.cursor, page_size, ctx.protocol_version)
-
-        server.add_request_handler(kind.method, PaginatedRequestParams, list_entries)
-
-    async def read(ctx: Ctx, params: ReadResourceRequestParams) -> HandlerResult:
-        return await _read_resource(views.seen_by(ctx), params.uri, ctx)
+    async def list_entries(kind: Kind, ctx: Ctx, params: PaginatedRequestParams) -> HandlerResult:
+        entries = await _merged(views.seen_by(ctx), kind)
+        return _page(entries, kind, params.cursor, page_size, ctx.protocol_version)
 
     async def get(ctx: Ctx, params: GetPromptRequestParams) -> HandlerResult:
         upstream, own = await _named_prompt(views.seen_by(ctx), params.name)
-        given = ctx.params or {}
-        return await relay(upstream, {"name": own} | {k: given[k] for k in ("arguments",) if k in given}, ctx)
-
-    async def complete(ctx: Ctx, params: CompleteRequestParams) -> HandlerResult:
-        return await _complete(views.seen_by(ctx), params, ctx)
+        return await relay(upstream, ctx, {"name": own})
 
     async def declare(ctx: Ctx, call_next: CallNext) -> HandlerResult:
         result = await call_next(ctx)
@@ -82,11 +70,41 @@ def install_prompts_and_resources(server: Server[Any], views: Views, page_size: 
         return result
 
     for kind in (PROMPTS, RESOURCES, TEMPLATES):
-        add_listing(kind)
-    server.add_request_handler("resources/read", ReadResourceRequestParams, read)
+        server.add_request_handler(kind.method, PaginatedRequestParams, partial(list_entries, kind))
+    server.add_request_handler("resources/read", ReadResourceRequestParams, partial(_read, views))
     server.add_request_handler("prompts/get", GetPromptRequestParams, get)
-    server.add_request_handler("completion/complete", CompleteRequestParams, complete)
+    server.add_request_handler("completion/complete", CompleteRequestParams, partial(_complete, views))
     server.middleware.append(declare)
+
+
+async def _complete(views: Views, ctx: Ctx, params: CompleteRequestParams) -> HandlerResult:
+    view = views.seen_by(ctx)
+    if isinstance(params.ref, PromptReference):
+        upstream, own = await _named_prompt(view, params.ref.name)
+        ref = {"type": "ref/prompt", "name": own}
+    else:
+        seen, own = await owner_of(view, params.ref.uri, ctx.protocol_version)
+        upstream, ref = seen.upstream, {"type": "ref/resource", "uri": own}
+    if upstream.capabilities is None or upstream.capabilities.completions is None:
+        return {"completion": {"values": []}}
+    return await relay(upstream, ctx, {"ref": ref})
+
+
+async def _read(views: Views, ctx: Ctx, params: ReadResourceRequestParams) -> HandlerResult:
+    uri, version = params.uri, ctx.protocol_version
+    seen, own = await owner_of(views.seen_by(ctx), uri, version)
+
+    def public(shown: str) -> str:  # the result names the resource as the caller did
+        return uri if shown == own else public_uri(seen.name, shown)
+
+    try:
+        return await relay(seen.upstream, ctx, {"uri": own}, public=public)
+    except MCPError as error:
+        data: Any = error.data
+        names_it = isinstance(data, dict) and cast("dict[str, Any]", data).get("uri") == own
+        is_unknown = error.code == _LEGACY_NOT_FOUND or (error.code == INVALID_PARAMS and names_it)
+        code = _not_found(version) if is_unknown else error.code
+        raise MCPError(code, error.message, {**data, "uri": uri} if names_it else data) from error
 
 
 def _declare(declared: dict[str, Any], view: View) -> None:
@@ -95,15 +113,11 @@ def _declare(declared: dict[str, Any], view: View) -> None:
     for name in ("prompts", "resources", "completions"):
         if all(one is not None and getattr(one, name) is None for one in offered):
             declared.pop(name, None)
-    for name in ("prompts", "resources"):
-        if name in declared:
-            declared[name]["listChanged"] = True
+    for name in {"prompts", "resources"} & declared.keys():
+        declared[name]["listChanged"] = True
     if "resources" in declared:
         resources = [one.resources for one in offered if one is not None and one.resources is not None]
         declared["resources"]["subscribe"] = None in offered or any(one.subscribe for one in resources)
-
-
-# Lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,33 +157,28 @@ async def _merged(view: View, kind: Kind) -> dict[str, _Entry]:
 
 
 def _page(entries: Mapping[str, _Entry], kind: Kind, cursor: str | None, size: int, version: str) -> PaginatedResult:
-    """Return the page after `cursor`, without entries that are invalid in that protocol version.
-
-    Raises:
-        MCPError: -32602, this listing has no such cursor.
-    """
+    """Return the page after `cursor`, without entries that are invalid in that protocol version."""
     names = list(entries)
-    start = 0 if cursor is None else {_cursor(name): place for place, name in enumerate(names, start=1)}.get(cursor)
+    start = 0 if cursor is None else {_cursor(name): place for place, name in enumerate(names, 1)}.get(cursor)
     if start is None:
         raise invalid_cursor()
-    listed: list[dict[str, Any]] = []
-    room = MOST_PAGE_BYTES
-    end = start
+    shown: list[dict[str, Any]] = []
     for name in names[start : start + size]:
         entry = entries[name].listed.model_copy(update={kind.key: name})
-        dumped = entry.model_dump(by_alias=True, mode="json", exclude_none=True)
-        room -= size_of(dumped)
-        if room < 0 and end > start:
-            break
-        end += 1
-        alone = {kind.member: [dumped], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+        shown.append(entry.model_dump(by_alias=True, mode="json", exclude_none=True))
+    shown = shown[: room_for([size_of(entry) for entry in shown])]
+    end = start + len(shown)
+
+    def is_valid(entry: dict[str, Any]) -> bool:
+        alone = {kind.member: [entry], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
         try:
             methods.serialize_server_result(kind.method, version, alone)
         except ValidationError:
-            continue
-        listed.append(dumped)
+            return False
+        return True
+
     more = {"nextCursor": _cursor(names[end - 1])} if end < len(names) else {}
-    return kind.page.model_validate({kind.member: listed, **more}, by_name=False)
+    return kind.page.model_validate({kind.member: [*filter(is_valid, shown)], **more}, by_name=False)
 
 
 def _cursor(last: str) -> str:
@@ -177,64 +186,14 @@ def _cursor(last: str) -> str:
     return "after-" + hashlib.sha256(last.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
-# Prompts and completions
-
-
 async def _named_prompt(view: View, name: str) -> tuple[Upstream, str]:
-    """Return the upstream of a prompt and its own name for it.
-
-    Raises:
-        MCPError: There is no such prompt, or its server is down.
-    """
+    """Return the upstream of a prompt and its own name for it."""
     prompts = await _merged(view, PROMPTS)
     if name in prompts:
         return prompts[name].seen.upstream, prompts[name].own_name
     if (down := view.unavailable(name)) is not None:
         raise MCPError(INTERNAL_ERROR, f"The MCP server {down.name!r} is {down.state}. It is tried again by itself.")
     raise unknown_name("prompt", name, prompts)
-
-
-async def _complete(view: View, params: CompleteRequestParams, ctx: Ctx) -> dict[str, Any]:
-    """Complete an argument of a prompt or of a resource template; without completions, nothing is suggested.
-
-    Raises:
-        MCPError: There is no such prompt or template, or the server answered with an error or not at all.
-    """
-    if isinstance(params.ref, PromptReference):
-        upstream, own = await _named_prompt(view, params.ref.name)
-        ref = {"type": "ref/prompt", "name": own}
-    else:
-        seen, own = await owner_of(view, params.ref.uri, ctx.protocol_version)
-        upstream, ref = seen.upstream, {"type": "ref/resource", "uri": own}
-    if upstream.capabilities is None or upstream.capabilities.completions is None:
-        return {"completion": {"values": []}}
-    given = ctx.params or {}
-    forwarded = {member: given[member] for member in ("argument", "context") if member in given}
-    return await relay(upstream, {"ref": ref, **forwarded}, ctx)
-
-
-# Resources
-
-
-async def _read_resource(view: View, uri: str, ctx: Ctx) -> dict[str, Any]:
-    """Read a resource, which the result names as the caller did.
-
-    Raises:
-        MCPError: There is no such resource, or the server answered with an error or not at all.
-    """
-    seen, own = await owner_of(view, uri, ctx.protocol_version)
-
-    def public(shown: str) -> str:
-        return uri if shown == own else public_uri(seen.name, shown)
-
-    try:
-        return await relay(seen.upstream, {"uri": own}, ctx, public=public)
-    except MCPError as error:
-        data: Any = error.data
-        names_it = isinstance(data, dict) and cast("dict[str, Any]", data).get("uri") == own
-        is_unknown = error.code == _LEGACY_NOT_FOUND or (error.code == INVALID_PARAMS and names_it)
-        code = _not_found(ctx.protocol_version) if is_unknown else error.code
-        raise MCPError(code, error.message, {**data, "uri": uri} if names_it else data) from error
 
 
 async def owner_of(view: View, uri: str, version: str) -> tuple[VisibleServer, str]:

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
@@ -57,6 +57,13 @@ from tools_search_server.upstreams.upstream import Upstream
 logger = logging.getLogger(__name__)
 
 _ENVELOPE: Final = "io.modelcontextprotocol/"
+_KEPT: Final[Mapping[str, Sequence[str]]] = {
+    CALL: ("arguments",),
+    "completion/complete": ("argument", "context"),
+    "prompts/get": ("arguments",),
+}
+"""Parameters that mean the same to the upstream, by method."""
+
 _LINKING: Final = ("content", "messages", "contents")
 """Members of results that can hold URIs of resources."""
 
@@ -70,52 +77,43 @@ class UnusableResultError(Exception):
     """A result that its caller cannot be given; the text names server, revision, member and place."""
 
 
-async def relay_call(upstream: Upstream, tool: str, ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
-    """Call `tool` of an upstream for the caller of `ctx`.
-
-    Progress is passed on while the call runs, and so is cancellation. A failure that a caller could not handle as a
-    protocol error (the server is down, the result needs a newer client) is a result with `isError`, for the model.
-
-    Raises:
-        MCPError: The server answered with an error, took too long, or answered with something that is not a result.
-    """
-    params = ctx.params or {}
-    arguments = {"arguments": params["arguments"]} if "arguments" in params else {}
-    try:
-        await upstream.ensure_running(tool)
-        return await _relay(upstream, {"name": tool, **arguments}, ctx, partial(public_uri, upstream.name))
-    except (UnavailableError, UnusableResultError) as error:
-        return {"resultType": "complete", "content": [{"type": "text", "text": str(error)}], "isError": True}
-
-
 async def relay(
     upstream: Upstream,
-    params: Mapping[str, Any],
     ctx: ServerRequestContext[Any, Any],
+    own: Mapping[str, Any],
     *,
     public: Callable[[str], str] | None = None,
 ) -> dict[str, Any]:
     """Send the request of the caller of `ctx` to an upstream.
 
+    Progress is passed on while the request runs, and so is cancellation. In `tools/call`, a failure that a caller could
+    not handle as a protocol error (the server is down, the result needs a newer client) is a result with `isError`, for
+    the model.
+
     Args:
         upstream: The server.
-        params: The method's own parameters, with the names that the upstream knows.
         ctx: The request.
+        own: Parameters as the upstream knows them; `_KEPT` says which of the caller's are passed on unchanged.
         public: Returns the public form of a URI of the upstream; by default `public_uri`.
 
     Raises:
-        MCPError: The server answered with an error, is down, took too long, or its answer is not a result.
+        MCPError: The server answered with an error, took too long, or answered with something that is not a result; or,
+            except in `tools/call`, it is down.
     """
+    params = ctx.params or {}
+    kept = {name: params[name] for name in _KEPT.get(ctx.method, ()) if name in params}
     try:
-        await upstream.ensure_running()
-        return await _relay(upstream, params, ctx, public or partial(public_uri, upstream.name))
+        await upstream.ensure_running(own["name"] if ctx.method == CALL else None)
+        result = await _result(upstream, {**own, **kept}, ctx)
+        return _presented(result, ctx, upstream.name, public or partial(public_uri, upstream.name))
     except (UnavailableError, UnusableResultError) as error:
+        if ctx.method == CALL:
+            return {"resultType": COMPLETE, "content": [{"type": "text", "text": str(error)}], "isError": True}
         raise MCPError(INTERNAL_ERROR, str(error)) from error
 
 
-async def _relay(
-    upstream: Upstream, own: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], public: Callable[[str], str]
-) -> dict[str, Any]:
+async def _result(upstream: Upstream, own: Mapping[str, Any], ctx: ServerRequestContext[Any, Any]) -> Mapping[str, Any]:
+    """Return the upstream's final result, or for a modern caller its questions, before they are put to anyone."""
     caller = Caller(connection_of(ctx), partial(ask_caller, ctx), ctx.session.send_elicit_complete)
     params = ctx.params or {}
     meta = _object(params.get("_meta"))
@@ -135,34 +133,30 @@ async def _relay(
         )
         if not is_modern:
             return {name: value for name, value in result.items() if name not in MODERN_ONLY}
-        if result.get("resultType") == INPUT_REQUIRED:  # checked before anyone is asked, or waits
-            return in_revision(result, ctx.method, LATEST_MODERN_VERSION, upstream.name)
+        if result.get("resultType") == INPUT_REQUIRED:
+            return _in_revision(result, ctx.method, LATEST_MODERN_VERSION, upstream.name)
         return result
 
     try:
         result = await ask({})
-        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            result = await completed(result, ctx, ask)
+        return result if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else await completed(result, ctx, ask)
     except UnansweredError as error:
         why = f"asks for more input before it goes on, which it cannot be given: {error}."
         raise UnusableResultError(f"The MCP server {upstream.name!r} {why}") from error
     except MCPError as error:
-        raise _translated(error, upstream.name) from error
-    return _presented(result, ctx, upstream.name, public)
+        code, message, server = error.code, error.message, f"The MCP server {upstream.name!r}"
+        if timed_out(error):
+            message = f"{server} did not answer in time"
+        elif malformed(error):
+            raise MCPError(code, f"{server} answered, and {message}") from error
+        elif code in _CONNECTION_ERRORS:
+            message = f"{server} refused the request with error {code}: {quoted(message)}"
+            code = INTERNAL_ERROR
+        raise MCPError(code, message, error.data) from error
 
 
-def in_revision(result: Mapping[str, Any], method: str, version: str, server: str) -> dict[str, Any]:
-    """Return the members of a result that a protocol revision has for it.
-
-    Args:
-        result: The server's answer, unchecked.
-        method: The method of the request.
-        version: The revision.
-        server: The server's name.
-
-    Raises:
-        UnusableResultError: The revision does not allow the result.
-    """
+def _in_revision(result: Mapping[str, Any], method: str, version: str, server: str) -> dict[str, Any]:
+    """Return the members of a result, which may be anything, that a protocol revision has for it."""
     kind = result.get("resultType", COMPLETE)
     if not isinstance(kind, str) or kind not in CORE_RESULT_TYPES:
         text = f"The MCP server {server!r} answered with a result of type {repr(kind)[:100]}, which cannot be relayed."
@@ -191,19 +185,15 @@ def in_revision(result: Mapping[str, Any], method: str, version: str, server: st
 def _presented(
     result: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], server: str, public: Callable[[str], str]
 ) -> dict[str, Any]:
-    """Return a result as the gateway's own: without the upstream's identity, in the caller's revision.
-
-    Raises:
-        UnusableResultError: The caller's revision does not allow it.
-    """
+    """Return a result as the gateway's own: without the upstream's identity, in the caller's revision."""
     presented = {name: _linked(value, public) if name in _LINKING else value for name, value in result.items()}
     if meta := {k: v for k, v in _object(presented.pop("_meta", None)).items() if k != SERVER_INFO_META_KEY}:
         presented["_meta"] = meta
-    if ctx.method == "resources/read" and presented.get("resultType", "complete") == "complete":
+    if ctx.method == "resources/read" and presented.get("resultType", COMPLETE) == COMPLETE:
         # The gateway reads with its own token: another caller of the gateway may not be allowed to.
         ttl = presented.get("ttlMs")
         presented |= {"ttlMs": ttl if isinstance(ttl, int) and ttl >= 0 else 0, "cacheScope": "private"}
-    return in_revision(presented, ctx.method, ctx.protocol_version, server)
+    return _in_revision(presented, ctx.method, ctx.protocol_version, server)
 
 
 def _linked(value: Any, public: Callable[[str], str]) -> Any:
@@ -225,17 +215,6 @@ def _linked(value: Any, public: Callable[[str], str]) -> Any:
         case _:
             pass
     return block
-
-
-def _translated(error: MCPError, server: str) -> MCPError:
-    if timed_out(error):
-        return MCPError(error.code, f"The MCP server {server!r} did not answer in time", error.data)
-    if malformed(error):
-        return MCPError(error.code, f"The MCP server {server!r} answered, and {error.message}")
-    if error.code in _CONNECTION_ERRORS:
-        message = f"The MCP server {server!r} refused the request with error {error.code}: {quoted(error.message)}"
-        return MCPError(INTERNAL_ERROR, message, error.data)
-    return MCPError(error.code, error.message, error.data)
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""List changes that cross from one replica of a gateway to the others.
+"""List changes that cross from one replica of a gateway to the others, on a channel of Redis.
 
 Each replica has its own connections to the upstreams, and may answer any caller. So two kinds of message cross:
 
@@ -6,20 +6,69 @@ Each replica has its own connections to the upstreams, and may answer any caller
 * The list of some callers has changed at one replica: the modern subscribers of all replicas are notified, since any of
   them may answer next. Legacy clients stay with the replica that has their session.
 
-Messages from other replicas are never sent on.
+Messages from other replicas are never sent on. Requests never wait for Redis: messages wait in an outbox, which is
+bounded because it holds no message twice. Any failure of Redis is logged once and the connection is tried again, while
+the gateway serves on.
 """
 
 from __future__ import annotations
 
+import logging
+import os
+import secrets
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias, cast
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import anyio
-from mcp.server.subscriptions import InMemorySubscriptionBus, ServerEvent, SubscriptionBus
+import anyio.lowlevel
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ServerEvent,
+    SubscriptionBus,
+    ToolsListChanged,
+)
+from pydantic import BaseModel, ConfigDict, ValidationError
+from tools_search_hosts import ConfigurationError
+from tools_search_ranking.extras import install_command
 
-from tools_search_server.gateway.redis_channel import LIST_EVENTS, ListKind, RedisChannel, ReplicaMessage
-from tools_search_server.upstreams.state import State
+from tools_search_server.base.redaction import printable
+from tools_search_server.upstreams.connection import first_error
+from tools_search_server.upstreams.state import State, backoff_delays
+
+logger = logging.getLogger(__name__)
+
+REDIS_VARIABLE: Final = "TOOLS_SEARCH_REDIS"
+DEFAULT_CHANNEL: Final = "tools-search"
+
+ListKind: TypeAlias = Literal["tools", "prompts", "resources"]
+
+LIST_EVENTS: Final[Mapping[ListKind, ServerEvent]] = {
+    "tools": ToolsListChanged(),
+    "prompts": PromptsListChanged(),
+    "resources": ResourcesListChanged(),
+}
+
+_SCHEMES: Final = frozenset({"redis", "rediss", "unix"})
+_MAX_MESSAGE_BYTES: Final = 4096
+"""Far more than names need, and cheap to read."""
+
+_ANSWER_SECONDS: Final = 3
+"""How long Redis may take for anything."""
+
+_SILENT_SECONDS: Final = 5
+"""Silence after which Redis is asked for a sign of life."""
+
+_LONGEST_PAUSE: Final = 10
+_STEADY_SECONDS: Final = 30
+
+_SENT_SECONDS: Final = 0.05
+"""Messages repeated within this time are sent once."""
 
 _GATHER_SECONDS: Final = 0.05
 """Several replicas often notice the same change; their subscribers are notified once."""
@@ -28,30 +77,130 @@ _QUIET_SECONDS: Final = 0.25
 """Messages that come faster than this are acted upon together."""
 
 
+class ReplicaMessage(BaseModel):
+    """A list change at one replica. Receiving it twice changes nothing."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+    version: Literal[1] = 1
+    sender: str
+
+    about: Literal["server", "audience"]
+    """`server`: an upstream reported a change of its list, so the others read it again.
+    `audience`: the list of some callers has changed here, and any replica may answer them next."""
+
+    name: str
+    """Of the server, or of the audience."""
+
+    kind: ListKind
+
+    @classmethod
+    def read(cls, data: object) -> ReplicaMessage | None:
+        """Return the message in received data, or `None` if there is no valid one."""
+        if not isinstance(data, bytes) or len(data) > _MAX_MESSAGE_BYTES:
+            return None
+        try:
+            return cls.model_validate_json(data)
+        except ValidationError:
+            return None
+
+
+@dataclass(frozen=True)
+class RedisAddress:
+    """The URL of a Redis server, and the name of the channel there."""
+
+    url: str = field(repr=False)  # it may hold a password
+    channel: str = DEFAULT_CHANNEL
+
+    @property
+    def secrets(self) -> list[str]:
+        """Passwords in the URL, the longest first."""
+        try:
+            parts = urlsplit(self.url)
+            password = parts.password or ""
+        except ValueError:
+            return []
+        stated = {password, unquote(password), *parse_qs(parts.query).get("password", [])} - {""}
+        return sorted(stated, key=len, reverse=True)
+
+    def connector(self) -> Callable[[], Any]:
+        """Return a function that makes a client, which connects when it is used: `Any`, as its types are incomplete.
+
+        Raises:
+            ConfigurationError: Redis cannot be used with this installation or at this address.
+        """
+        try:
+            from redis.asyncio import Redis
+            from redis.asyncio.retry import Retry
+            from redis.backoff import NoBackoff
+        except ImportError:
+            problem = f"needs the package `redis`, which is not installed. {install_command('redis')}"
+            raise ConfigurationError("--redis", [problem]) from None
+        connect = partial(
+            cast("Any", Redis).from_url,
+            self.url,
+            socket_timeout=_ANSWER_SECONDS,
+            socket_connect_timeout=_ANSWER_SECONDS,
+            retry=Retry(NoBackoff(), 0),  # by the client: after any break, messages may have been missed
+        )
+        try:
+            scheme = urlsplit(self.url).scheme
+            if scheme not in _SCHEMES:
+                raise ValueError(scheme)
+            connect()
+        except ValueError:  # without the address, which may hold a password
+            problem = "is no address of a Redis server. Write redis://HOST:PORT, or rediss:// with TLS."
+            raise ConfigurationError("--redis", [problem]) from None
+        return connect
+
+
+def redis_address(url: str | None, channel: str) -> RedisAddress | None:
+    """Return the address from the command line or else from the environment; `None` if neither has one.
+
+    Raises:
+        ConfigurationError: The command line holds a password, which other users of the machine can read there.
+    """
+    if url is not None and RedisAddress(url).secrets:
+        problem = "holds a password, which everyone on this machine can read"
+        advice = f"Put the whole address into the environment variable {REDIS_VARIABLE} instead."
+        raise ConfigurationError("--redis", [f"{problem}. {advice}"])
+    url = os.environ.get(REDIS_VARIABLE) if url is None else url
+    return RedisAddress(url, channel) if url else None
+
+
 class Replicas:
     """The other replicas of this gateway.
 
     Args:
-        channel: Their connection; `None` if this gateway is the only one.
+        address: Where list changes cross to them; `None` if this gateway is the only one.
+
+    Raises:
+        ConfigurationError: Redis cannot be used with this installation or at this address.
     """
 
-    def __init__(self, channel: RedisChannel | None = None) -> None:
-        self._channel = channel
+    def __init__(self, address: RedisAddress | None = None) -> None:
+        self.state = None if address is None else State("starting", datetime.now(UTC))
+        """The state of the connection to the others; `None` if there are none."""
+        self._address = address
+        self._connect = None if address is None else address.connector()
+        self._sender = secrets.token_hex(8)
+        self._outbox: dict[ReplicaMessage, None] = {}
+        self._to_send = anyio.Event()
         self._audiences: dict[str, _SharedBus] = {}
         self._servers: Mapping[str, Callable[[ServerEvent], None]] = {}
-        self._received: dict[ReplicaMessage, None] = {}
+        self._received: dict[tuple[str, str, ListKind], None] = {}
         self._has_received = anyio.Event()
         self._has_answered = False
-
-    @property
-    def state(self) -> State | None:
-        """The state of the connection to the others; `None` if there are none."""
-        return None if self._channel is None else self._channel.state
 
     def bus(self, endpoint: str, toolset: str) -> SubscriptionBus:
         """Return the bus to the subscribers of an endpoint who have a toolset, at every replica."""
         name = f"{endpoint}/{toolset}"
-        return self._audiences.setdefault(name, _SharedBus(partial(self._send_to_audience, name)))
+
+        def send(event: ServerEvent) -> None:
+            if self._has_answered:
+                self._send("audience", name, event)
+
+        return self._audiences.setdefault(name, _SharedBus(send))
 
     def note_answer(self) -> None:
         """Note that this replica has answered a caller: only now can anyone have seen what changes at it."""
@@ -59,8 +208,7 @@ class Replicas:
 
     def tell_of_server(self, server: str, event: ServerEvent) -> None:
         """Make the others read a list of an upstream again, after it reported a change."""
-        if self._channel is not None and (kind := _kind_of(event)) is not None:
-            self._channel.send(ReplicaMessage(about="server", name=server, kind=kind))
+        self._send("server", server, event)
 
     async def run(
         self, servers: Mapping[str, Callable[[ServerEvent], None]], missed: Callable[[], Coroutine[Any, Any, None]]
@@ -71,63 +219,140 @@ class Replicas:
             servers: By name, the function to call when another replica has heard of a change of a server's list.
             missed: Called when any list may have changed at any replica while the connection was lost.
         """
-        if self._channel is None:
+        if self._connect is None or self._address is None:
             return
         self._servers = servers
-
-        async def catch_up() -> None:
-            for audience in self._audiences.values():
-                for event in LIST_EVENTS.values():
-                    await audience.deliver(event)
-            await missed()
-
+        waits = backoff_delays(_LONGEST_PAUSE)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._channel.run, self._receive, catch_up)
             tasks.start_soon(self._act)
+            while True:
+                began = anyio.current_time()
+                try:
+                    await self._stay_connected(self._connect(), self._address.channel, missed)
+                except Exception as error:  # the boundary: the gateway keeps serving through any fault of Redis
+                    logger.debug("the connection to Redis failed", exc_info=error)
+                    self._fail(first_error(error), self._address.secrets)
+                if anyio.current_time() - began > _STEADY_SECONDS:
+                    waits = backoff_delays(_LONGEST_PAUSE)
+                await anyio.sleep(next(waits))
 
-    def _send_to_audience(self, audience: str, event: ServerEvent) -> None:
-        if self._has_answered and self._channel is not None and (kind := _kind_of(event)) is not None:
-            self._channel.send(ReplicaMessage(about="audience", name=audience, kind=kind))
+    def _send(self, about: Literal["server", "audience"], name: str, event: ServerEvent) -> None:
+        """Send a change as soon as Redis can be reached. Updates of single resources stay at this replica."""
+        kind: ListKind | None = next((kind for kind, known in LIST_EVENTS.items() if known == event), None)
+        if self._address is not None and kind is not None:
+            self._outbox[ReplicaMessage(sender=self._sender, about=about, name=name, kind=kind)] = None
+            self._to_send.set()
+
+    async def _stay_connected(self, redis: Any, channel: str, missed: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        pubsub = redis.pubsub()
+        try:
+            with anyio.fail_after(2 * _ANSWER_SECONDS):
+                await pubsub.subscribe(channel)
+                while (message := await pubsub.get_message(timeout=_ANSWER_SECONDS)) is None:
+                    pass
+                if message["type"] != "subscribe":
+                    raise ConnectionError("it does not answer as Redis does")
+            was_down = self.state is not None and self.state.kind == "down"
+            logger.info("list changes cross to other replicas on channel %r of Redis", channel)
+            self.state = State("ready", datetime.now(UTC))
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._send_all, redis, channel)
+                if was_down:
+                    tasks.start_soon(self._catch_up, missed)
+                await self._listen(pubsub, channel)
+        finally:
+            with anyio.move_on_after(_ANSWER_SECONDS, shield=True):  # also when the gateway stops
+                await pubsub.aclose()
+                await redis.aclose()
+
+    async def _catch_up(self, missed: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        for audience in self._audiences.values():
+            for event in LIST_EVENTS.values():
+                await audience.deliver(event)
+        await missed()
+
+    async def _send_all(self, redis: Any, channel: str) -> None:
+        while True:
+            while self._outbox:
+                message = next(iter(self._outbox))
+                # Removed before it is sent: a change during the sending has to be sent again.
+                del self._outbox[message]
+                try:
+                    with anyio.fail_after(_ANSWER_SECONDS):
+                        await redis.publish(channel, message.model_dump_json().encode())
+                except BaseException:
+                    self._outbox[message] = None
+                    raise
+            self._to_send = anyio.Event()
+            await self._to_send.wait()
+            await anyio.sleep(_SENT_SECONDS)
+
+    async def _listen(self, pubsub: Any, channel: str) -> None:
+        was_pinged = has_warned = False
+        while True:
+            data = await pubsub.get_message(ignore_subscribe_messages=True, timeout=_SILENT_SECONDS)
+            if data is None and was_pinged:
+                raise TimeoutError("it is silent")
+            was_pinged = data is None
+            if data is None:
+                await pubsub.ping()
+            elif data["type"] == "message":
+                if (message := ReplicaMessage.read(data["data"])) is not None:
+                    self._receive(message)
+                elif not has_warned:
+                    logger.warning("Redis: channel %r carries what no replica sends; it is ignored", channel)
+                    has_warned = True
+                await anyio.lowlevel.checkpoint()  # a flood of messages leaves other tasks their turn
 
     def _receive(self, message: ReplicaMessage) -> None:
         # Names that are unknown here belong to another configuration, or are made up: they would only take memory.
-        if message.name in (self._servers if message.about == "server" else self._audiences):
-            self._received[message] = None
+        known = self._servers if message.about == "server" else self._audiences
+        if message.sender != self._sender and message.name in known:
+            self._received[message.about, message.name, message.kind] = None
             self._has_received.set()
 
     async def _act(self) -> None:
         while True:
             await self._has_received.wait()
             self._has_received = anyio.Event()
-            for message in self._taken("server"):
-                self._servers[message.name](LIST_EVENTS[message.kind])
+            for name, kind in self._taken("server"):
+                self._servers[name](LIST_EVENTS[kind])
             await anyio.sleep(_GATHER_SECONDS)
-            for message in self._taken("audience"):
-                await self._audiences[message.name].deliver(LIST_EVENTS[message.kind])
+            for name, kind in self._taken("audience"):
+                await self._audiences[name].deliver(LIST_EVENTS[kind])
             await anyio.sleep(_QUIET_SECONDS)
 
-    def _taken(self, about: str) -> list[ReplicaMessage]:
-        taken = [message for message in self._received if message.about == about]
-        for message in taken:
-            del self._received[message]
-        return taken
+    def _taken(self, about: str) -> list[tuple[str, ListKind]]:
+        taken = [received for received in self._received if received[0] == about]
+        for received in taken:
+            del self._received[received]
+        return [(name, kind) for _, name, kind in taken]
+
+    def _fail(self, error: BaseException, secrets: list[str]) -> None:
+        text = str(error) or type(error).__name__
+        for secret in secrets:
+            text = text.replace(secret, "…")
+        reason = printable(text)[:300].rstrip(".")
+        is_known = self.state is not None and self.state.kind == "down"
+        if not is_known:  # one line for each outage
+            text = "Redis cannot be used: %s. List changes do not cross to other replicas until it can."
+            logger.warning(text, reason, extra={"reason": reason})
+        since = self.state.since if self.state is not None and is_known else datetime.now(UTC)
+        self.state = State("down", since, reason)
 
 
-class _SharedBus:
-    """The SDK's `SubscriptionBus` over several replicas: an event published at one is delivered at all of them."""
+class _SharedBus(InMemorySubscriptionBus):
+    """A bus over several replicas: an event published at one is delivered at all of them."""
 
-    def __init__(self, send: Callable[[ServerEvent], Any]) -> None:
+    def __init__(self, send: Callable[[ServerEvent], None]) -> None:
+        super().__init__()
         self._send = send
-        self._here = InMemorySubscriptionBus()
-        self.deliver = self._here.publish
-        self.subscribe = self._here.subscribe
 
     async def publish(self, event: ServerEvent) -> None:
-        """Deliver a change to every subscriber. Updates of single resources stay at this replica."""
+        """Deliver a change to every subscriber at every replica."""
         self._send(event)
-        await self._here.publish(event)
+        await self.deliver(event)
 
-
-def _kind_of(event: ServerEvent) -> ListKind | None:
-    """Return which list has changed; `None` for an update of a single resource."""
-    return next((kind for kind, known in LIST_EVENTS.items() if known == event), None)
+    async def deliver(self, event: ServerEvent) -> None:
+        """Deliver a change to the subscribers here."""
+        await super().publish(event)

@@ -1,8 +1,8 @@
 """Search over all tools of a gateway, for the extension and for the compatibility modes.
 
 Most upstreams are indexed here. Those that offer `tools/search` and have very many tools are searched there instead
-(`View.remotes`), and the finds are fused by rank: the scores of two servers cannot be compared. Ranks alone do not say
-whose first tool fits better, so the best of all are also ranked once more together, and that ranking has two votes.
+(`View.delegated`), and the finds are fused by rank: the scores of two servers cannot be compared. Ranks alone do not
+say whose first tool fits better, so the best of all are also ranked once more together, and that ranking has two votes.
 
 What the answer to a first page was made from is noted in its cursor. A server that had failed then is left out of the
 following pages as well, and one that fails later makes its page fail, rather than change the order.
@@ -19,13 +19,13 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 from mcp import MCPError
-from mcp.server import ServerRequestContext
 from mcp.server.caching import CacheHint
 from mcp_ext_tools_search.ranking import Hit, Ranker
 from mcp_ext_tools_search.ranking.floor import with_floor
 from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank
 from mcp_ext_tools_search.ranking.terms import terms, tool_terms, trimmed
 from mcp_ext_tools_search.server import Answer, ToolsSearch
+from mcp_ext_tools_search.server.errors import too_busy
 from mcp_ext_tools_search.types import ServerSettings
 from mcp_types import INTERNAL_ERROR, Tool
 from tools_search_hosts import own_name, split_candidates
@@ -39,7 +39,7 @@ from tools_search_server.base.paging import ToolPages
 from tools_search_server.gateway import orientation
 from tools_search_server.gateway.gateway import ExposedTool, Gateway
 from tools_search_server.gateway.listing import GatewayListing
-from tools_search_server.gateway.views import View, Views, VisibleServer
+from tools_search_server.gateway.views import Ctx, View, Views, VisibleServer
 from tools_search_server.upstreams.delegated_search import DelegatedSearch, NoAnswerError
 from tools_search_server.upstreams.upstream import Upstream
 
@@ -60,16 +60,9 @@ _RANKED_TOGETHER: Final = 50
 _MARK_CHARS: Final = 8
 _MAX_MARKS: Final = 100
 
-Ctx = ServerRequestContext[Any, Any]
-
 
 class GatewaySearch:
-    """The tools that callers of a gateway can list and search.
-
-    Args:
-        gateway: The upstreams.
-        limits: Bounds of lists and searches.
-    """
+    """The tools that callers of a gateway can list and search."""
 
     def __init__(self, gateway: Gateway, limits: Limits) -> None:
         self.gateway = gateway
@@ -89,6 +82,8 @@ class GatewaySearch:
         self._indexes = IndexCache(limits.ranker or default_ranker(), max_concurrency=_LARGE_RANKED_AT_ONCE)
         self._ranker = FieldedRanker()
         self._limiter = anyio.CapacityLimiter(_FUSED_AT_ONCE)
+        self._searches = 0
+        """Searches of compatibility modes that are being answered; the extension counts its own."""
 
     async def found(
         self, ctx: Ctx, query: str
@@ -102,10 +97,17 @@ class GatewaySearch:
             query: Text that is not blank.
 
         Raises:
-            MCPError: Principals are configured, and an HTTP caller is none of them.
+            MCPError: -32603, too many searches are being answered, or a server that is needed did not answer; or
+                principals are configured, and an HTTP caller is none of them.
         """
-        found, not_indexed = await self._found(ctx, query, None)
-        return found.hits, not_indexed, found.tools
+        if self._searches >= self.limits.searches_at_once:
+            raise too_busy()
+        self._searches += 1
+        try:
+            answer, not_indexed = await self._found(ctx, query, None)
+        finally:
+            self._searches -= 1
+        return answer.hits, not_indexed, answer.tools
 
     async def named(
         self, ctx: Ctx, names: Iterable[str]
@@ -119,8 +121,8 @@ class GatewaySearch:
         view = self.views.seen_by(ctx)
         found: dict[str, ExposedTool] = {}
         for name in names:
-            for seen, remote in [] if name in view.tools else view.remotes_named(name):
-                if (tool := await remote.find(name)) is not None:
+            for seen, delegate in [] if name in view.tools else view.delegated_named(name):
+                if (tool := await delegate.find(name)) is not None:
                     exposed = self.gateway.expose(seen.upstream, tool)
                     found[exposed.tool.name] = exposed
                     break
@@ -134,8 +136,7 @@ class GatewaySearch:
         return orientation.settings(view.upstreams, None if HTTP_CALLER.get() is not None else view.tool_count)
 
     async def _search(self, ctx: Ctx, query: str, note: str | None) -> Answer:
-        found, _ = await self._found(ctx, query, note)
-        return found
+        return (await self._found(ctx, query, note))[0]
 
     async def _found(self, ctx: Ctx, query: str, note: str | None) -> tuple[Answer, Mapping[str, ExposedTool]]:
         """Return the answer to a search, and the tools behind the names in it that are not indexed.
@@ -151,64 +152,56 @@ class GatewaySearch:
         view = self.views.seen_by(ctx)
         tools = view.pages.wire(ctx.protocol_version)
         local = await self._indexes.rank(tools, query, catalog=self.views.catalog(ctx.protocol_version))
-        remotes = view.remotes if self.gateway.has_remotes else ()
-        if not remotes:
+        delegated = view.delegated if self.gateway.has_delegated else ()
+        if not delegated:
             return Answer(local, tools, self.caching.ttl_ms, self.caching.scope), {}
         marks = note or ""
         absent = [marks[start : start + _MARK_CHARS] for start in range(0, len(marks), _MARK_CHARS)]
-        asked = [(seen, remote) for seen, remote in remotes if _mark(seen.name) not in absent]
+        asked = [(seen, delegate) for seen, delegate in delegated if _mark(seen.name) not in absent]
         finds: dict[str, _Finds] = {}
-        failed: list[str] = []
+
+        async def ask(seen: VisibleServer, delegate: DelegatedSearch) -> None:
+            try:
+                finds[seen.name] = await self._search_delegated(seen, delegate, query)
+            except NoAnswerError as failure:
+                logger.warning("left out of a search: %s", failure, extra={"server": seen.name})
+
         async with anyio.create_task_group() as tasks:
-            for seen, remote in asked:
-                tasks.start_soon(self._ask, seen, remote, query, finds, failed)
-        if failed:
-            _require_dispensable(failed, query, is_first=note is None)
+            for seen, delegate in asked:
+                tasks.start_soon(ask, seen, delegate)
+        if failed := [seen.name for seen, _ in asked if seen.name not in finds]:
+            # None can be missed whose tools were on earlier pages, or that the query names.
+            named = [server for server, _ in split_candidates(trimmed(query), failed)]
+            if needed := named if note is None else failed:
+                text = f"The MCP server {needed[0]!r} did not answer its part of this search in time; ask again"
+                raise MCPError(INTERNAL_ERROR, text)
             absent = [*absent, *map(_mark, failed)][:_MAX_MARKS]
         ordered = [finds[seen.name] for seen, _ in asked if seen.name in finds]
         not_indexed = {name: exposed for one in ordered for name, exposed in one.tools.items()}
         definitions = ToolPages([one.tool for one in not_indexed.values()], len(not_indexed)).wire(ctx.protocol_version)
-        delegated = [hits for one in ordered if (hits := [hit for hit in one.hits if hit.name in definitions])]
-        hits = await self._fused(query, local, delegated, view, not_indexed) if delegated else local
+        found_there = [hits for one in ordered if (hits := [hit for hit in one.hits if hit.name in definitions])]
+        hits = local
+        if found_there:
+            known = {name: view.tools[name].tool for name in names_of(local[:_HEAD])}
+            known |= {name: exposed.tool for name, exposed in not_indexed.items()}
+            arguments = (query, local, found_there, known, self._ranker)
+            hits = await anyio.to_thread.run_sync(fused, *arguments, limiter=self._limiter)
         ttl_ms = 0 if absent else self.caching.ttl_ms  # an incomplete answer must not be kept
         return Answer(hits, {**tools, **definitions}, ttl_ms, self.caching.scope, "".join(absent)), not_indexed
 
-    async def _fused(
-        self,
-        query: str,
-        local: Sequence[Hit],
-        delegated: Sequence[Sequence[Hit]],
-        view: View,
-        not_indexed: Mapping[str, ExposedTool],
-    ) -> Sequence[Hit]:
-        tools = {name: view.tools[name].tool for name in names_of(local[:_HEAD])}
-        tools |= {name: exposed.tool for name, exposed in not_indexed.items()}
-        return await anyio.to_thread.run_sync(
-            fused, query, local, delegated, tools, self._ranker, limiter=self._limiter
-        )
-
-    async def _ask(
-        self, seen: VisibleServer, remote: DelegatedSearch, query: str, finds: dict[str, _Finds], failed: list[str]
-    ) -> None:
-        try:
-            finds[seen.name] = await self._search_remote(seen, remote, query)
-        except NoAnswerError as failure:
-            logger.warning("left out of a search: %s", failure, extra={"server": seen.name})
-            failed.append(seen.name)
-
-    async def _search_remote(self, seen: VisibleServer, remote: DelegatedSearch, query: str) -> _Finds:
+    async def _search_delegated(self, seen: VisibleServer, delegate: DelegatedSearch, query: str) -> _Finds:
         """Search one upstream, and ask it for tools that match only by their public name, which it does not know."""
         found = _Finds()
-        for hit in await remote.search(query):
+        for hit in await delegate.search(query):
             found.add(self.gateway.expose(seen.upstream, hit.tool), hit.matched)
         if split_candidates(trimmed(query), [seen.name]):
-            exact = await remote.find(trimmed(query))
+            exact = await delegate.find(trimmed(query))
             if exact is not None:
                 found.add(self.gateway.expose(seen.upstream, exact), ("name",))
         wanted = dict.fromkeys(terms(query))
         others = [term for term in wanted if term not in set(terms(seen.name))]
         if others and len(others) < len(wanted):  # the query has words of the server's name
-            for hit in await remote.search(" ".join(others)):
+            for hit in await delegate.search(" ".join(others)):
                 exposed = self.gateway.expose(seen.upstream, hit.tool)
                 if wanted.keys() <= frozenset[str]().union(*tool_terms(exposed.tool).values()):
                     found.add(exposed, hit.matched)
@@ -227,14 +220,6 @@ class _Finds:
         if name not in self.tools:
             self.tools[name] = exposed
             self.hits.append(Hit(name, 0.0, matched))
-
-
-def _require_dispensable(failed: Sequence[str], query: str, *, is_first: bool) -> None:
-    """Refuse to answer without a server whose tools were on earlier pages, or one of which is asked for by name."""
-    names = [server for server, _ in split_candidates(trimmed(query), failed)] if is_first else failed
-    if names:
-        text = f"The MCP server {names[0]!r} did not answer its part of this search in time; ask again"
-        raise MCPError(INTERNAL_ERROR, text)
 
 
 def _mark(server: str) -> str:
@@ -293,19 +278,19 @@ def _with_rest(head: Sequence[Hit], local: Sequence[Hit]) -> Sequence[Hit]:
 async def destination(view: View, name: str) -> tuple[Upstream, str] | None:
     """Return the upstream that a call of a public name goes to, and its own name for the tool.
 
-    A name that belongs to a remote goes there without having been listed: the remote knows its tools best. So does a
-    name of an upstream that is down, whose error then says so.
+    A name that belongs to a delegate goes there without having been listed: it knows its tools best. So does a name
+    of an upstream that is down, whose error then says so.
     """
     if (exposed := view.tools.get(name)) is not None:
         return exposed.upstream, exposed.original_name
-    for seen, remote in view.remotes_named(name):
+    for seen, delegate in view.delegated_named(name):
         own = own_name(seen.name, name)
         try:
             if own is None:
-                tool = await remote.find(name)
+                tool = await delegate.find(name)
                 own = None if tool is None else tool.name
             elif seen.upstream.is_modern and seen.upstream.transport != "stdio":
-                await remote.make_callable(own)
+                await delegate.make_callable(own)
         except NoAnswerError:  # the call itself will fail with the reason
             own = own or name
         if own is not None:

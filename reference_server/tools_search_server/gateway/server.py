@@ -7,7 +7,7 @@ from importlib.metadata import version
 from operator import attrgetter
 from typing import Any, Final
 
-from mcp.server import Server, ServerRequestContext
+from mcp.server import Server
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware
 from mcp_ext_tools_search.server import ToolsSearch
 from mcp_types import CallToolRequestParams, PaginatedRequestParams
@@ -17,9 +17,9 @@ from tools_search_server.base.errors import hide_internal_errors, unknown_tool
 from tools_search_server.gateway import orientation, prompts_and_resources
 from tools_search_server.gateway.changes import ViewNotifier
 from tools_search_server.gateway.gateway import NAME
-from tools_search_server.gateway.relay import relay_call
+from tools_search_server.gateway.relay import relay
 from tools_search_server.gateway.search import GatewaySearch, destination
-from tools_search_server.gateway.views import View
+from tools_search_server.gateway.views import Ctx, View
 
 _GREETING_SECONDS: Final = 4
 """How long a greeting waits for slow upstreams: clients take a slow greeting for an old or a dead server."""
@@ -27,7 +27,6 @@ _GREETING_SECONDS: Final = 4
 _GREETINGS: Final = frozenset({"initialize", "server/discover"})
 _NEEDING_UPSTREAMS: Final = prompts_and_resources.METHODS | {"tools/call", "tools/list", "tools/search"}
 
-Ctx = ServerRequestContext[Any, Any]
 ListTools = Callable[[Ctx, PaginatedRequestParams], Any]
 CallTool = Callable[[Ctx, CallToolRequestParams], Any]
 Guide = Callable[[View], str]
@@ -52,12 +51,13 @@ async def call_by_name(view: View, name: str, ctx: Ctx, own_tools: Iterable[str]
     """Relay the call of `ctx` to the upstream that a public name belongs to.
 
     Raises:
-        MCPError: No tool of the view, and none of `own_tools`, has that name; or as `relay_call`.
+        MCPError: No tool of the view, and none of `own_tools`, has that name; or as `relay`.
     """
     called = await destination(view, name)
     if called is None:
         raise unknown_tool(name, [*own_tools, *view.for_model.tools])
-    return await relay_call(*called, ctx)
+    upstream, own_name = called
+    return await relay(upstream, ctx, {"name": own_name})
 
 
 def new_endpoint(
@@ -113,15 +113,15 @@ def startup_wait_middleware(search: GatewaySearch, guide: Guide) -> ServerMiddle
     deadline = gateway.options.start_deadline
 
     async def wait(ctx: Ctx, call_next: CallNext) -> HandlerResult:
-        if ctx.method in _NEEDING_UPSTREAMS:
-            await gateway.settled(deadline, [seen.upstream for seen in views.seen_by(ctx).upstreams])
-            gateway.replicas.note_answer()
-        if ctx.method not in _GREETINGS:
+        is_greeting = ctx.method in _GREETINGS
+        if not is_greeting and ctx.method not in _NEEDING_UPSTREAMS:
             return await call_next(ctx)
-        visible = [seen.upstream for seen in views.seen_by(ctx).upstreams]
-        await gateway.settled(min(deadline, _GREETING_SECONDS), visible)
+        seconds = min(deadline, _GREETING_SECONDS) if is_greeting else deadline
+        await gateway.settled(seconds, [seen.upstream for seen in views.seen_by(ctx).upstreams])
+        if not is_greeting:
+            gateway.replicas.note_answer()
         result = await call_next(ctx)
-        if isinstance(result, dict):
+        if is_greeting and isinstance(result, dict):
             seen = views.seen_by(ctx)
             shown = seen.for_model
             result["instructions"] = orientation.instructions(shown.upstreams, shown.tool_count, guide(seen))

@@ -13,9 +13,10 @@ from functools import cached_property
 from typing import Any
 
 from mcp.server import ServerRequestContext
-from mcp_ext_tools_search.client.for_models import is_for_model, is_pinned, pinned_within_bounds
+from mcp_ext_tools_search.client import is_for_model
 from mcp_types import Tool
 from tools_search_hosts import own_name, split_candidates
+from tools_search_hosts.pinning import is_pinned, pinned_within_bounds
 from tools_search_hosts.toolsets import Rule, Toolset
 from tools_search_ranking.cache import CatalogSnapshot
 
@@ -87,26 +88,26 @@ class View:
     pages: ToolPages
 
     @property
-    def remotes(self) -> Sequence[tuple[VisibleServer, DelegatedSearch]]:
+    def delegated(self) -> Sequence[tuple[VisibleServer, DelegatedSearch]]:
         """The upstreams that are searched there instead of indexed here; each of them is visible as a whole."""
-        found = [(seen, remote) for seen in self.upstreams if (remote := seen.upstream.delegated) is not None]
-        return [(seen, remote) for seen, remote in found if seen.rule.shows_all]
+        found = [(seen, delegate) for seen in self.upstreams if (delegate := seen.upstream.delegated) is not None]
+        return [(seen, delegate) for seen, delegate in found if seen.rule.shows_all]
 
-    def remotes_named(self, name: str) -> list[tuple[VisibleServer, DelegatedSearch]]:
-        """Return those of `remotes` that may have a tool with this public name, the likeliest first."""
-        by_name = {seen.name: (seen, remote) for seen, remote in self.remotes}
+    def delegated_named(self, name: str) -> list[tuple[VisibleServer, DelegatedSearch]]:
+        """Return those of `delegated` that may have a tool with this public name, the likeliest first."""
+        by_name = {seen.name: (seen, delegate) for seen, delegate in self.delegated}
         return [by_name[server] for server, _ in split_candidates(name, by_name)]
 
     @property
     def tool_count(self) -> int | None:
         """About how many tools are visible; `None` if that is unknown."""
-        counts = [remote.size for _, remote in self.remotes]
+        counts = [delegate.size for _, delegate in self.delegated]
         return None if None in counts else len(self.tools) + sum(count or 0 for count in counts)
 
     @property
     def contents(self) -> object:
         """A value that is equal as long as lists and definitions are."""
-        return self.tools, [(remote, remote.changes) for _, remote in self.remotes]
+        return self.tools, [(delegate, delegate.changes) for _, delegate in self.delegated]
 
     @cached_property
     def for_model(self) -> View:
@@ -135,11 +136,7 @@ class View:
 
 
 class Views:
-    """The views of a gateway, by toolset.
-
-    Args:
-        gateway: The upstreams, and who may see what of them.
-    """
+    """The views of a gateway, by toolset."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -180,9 +177,9 @@ class Views:
         view = self.current()
         if (exposed := view.tools.get(name)) is not None:
             return exposed.tool.input_schema
-        for seen, remote in view.remotes:
+        for seen, delegate in view.delegated:
             own = own_name(seen.name, name)
-            if own is not None and (tool := remote.seen(own)) is not None:
+            if own is not None and (tool := delegate.seen(own)) is not None:
                 return tool.input_schema
         return None
 
@@ -219,18 +216,14 @@ class Views:
             for name, exposed in gateway.tools.items()
             if (rule := rules.get(exposed.upstream.name)) is not None and rule.shows(exposed.original_name)
         }
-        self._report_unknown(toolset, seen)
-        if len(tools) == len(gateway.tools):
-            return View(seen, tools, gateway.pages)
-        if before is not None and before.tools == tools:
-            return View(seen, tools, before.pages)
-        return View(seen, tools, gateway.pages.part(tools))
-
-    def _report_unknown(self, toolset: Toolset, seen: Sequence[VisibleServer]) -> None:
-        """Warn once of names for which a server has no tool: the tools that they should hide are visible."""
-        for server in seen:
+        for server in seen:  # a name for which a server has no tool: what it should hide is visible
             unknown = sorted(server.rule.names - server.upstream.tools.keys())
             place = toolset.name, server.name
             if unknown and server.state.is_usable and place not in self._reported:
                 self._reported.add(place)
                 logger.warning("toolset %r names tools that %s does not have: %s", *place, unknown)
+        if len(tools) == len(gateway.tools):
+            return View(seen, tools, gateway.pages)
+        if before is not None and before.tools == tools:
+            return View(seen, tools, before.pages)
+        return View(seen, tools, gateway.pages.part(tools))

@@ -10,13 +10,12 @@ import logging
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import anyio
-from mcp.server import Server
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp_ext_tools_search.types import METHOD
 from mcp_types import NotificationParams, SubscriptionsListenRequestParams
@@ -41,98 +40,62 @@ _FIXTURE_PAGE_SIZE: Final = 100
 """Small enough that a conformance run sees several pages of `tools/list`."""
 
 
-@dataclass(frozen=True)
-class CatalogChoice:
-    """The catalog to serve."""
-
-    file: Path | None
-    """`None` for the bundled one."""
-
-    fixture: bool
-    """Whether calls answer with themselves, as the fixture contract of the conformance suite says."""
-
-
-def chosen_catalog(file: Path | None) -> CatalogChoice:
-    """Return the catalog that the command line names, else the one of the environment, else the bundled one."""
-    if file is None and (named := os.environ.get(CATALOG_VARIABLE)):
-        return CatalogChoice(Path(named), fixture=True)
-    return CatalogChoice(file, fixture=False)
-
-
-def catalog_program(choice: CatalogChoice, limits: Limits) -> Program:
-    """Build the server of a catalog.
+def catalog_program(file: Path | None, limits: Limits) -> Program:
+    """Build the server of a catalog file, else of the one that the environment names, else of the bundled catalog.
 
     Raises:
         ConfigurationError: The catalog or the delay cannot be used.
     """
-    if choice.fixture:
+    is_fixture = file is None and bool(os.environ.get(CATALOG_VARIABLE))
+    if is_fixture:
+        file = Path(os.environ[CATALOG_VARIABLE])
         limits = replace(limits, page_size=min(limits.page_size, _FIXTURE_PAGE_SIZE))
-    catalog = Catalog(bundled_catalog() if choice.file is None else read_catalog(choice.file), limits)
-    server = catalog_server(catalog, echo_answer if choice.fixture else canned_answer)
+    catalog = Catalog(bundled_catalog() if file is None else read_catalog(file), limits)
+    server = catalog_server(catalog, echo_answer if is_fixture else canned_answer)
     milliseconds = os.environ.get(DELAY_VARIABLE, "0")
     if not milliseconds.isdecimal():
         problem = f"is {milliseconds!r}. Give whole milliseconds."
         raise ConfigurationError(f"environment variable {DELAY_VARIABLE}", [problem])
-
-    async def delay(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        if ctx.method == METHOD:
-            await anyio.sleep(int(milliseconds) / 1000)
-        return await call_next(ctx)
-
     if int(milliseconds):
-        server.middleware.append(delay)
-    notifier = _CatalogNotifier()
-    notifier.install(server)
+        server.middleware.append(_delay(int(milliseconds) / 1000))
+    bus = InMemorySubscriptionBus()
+    listen = ListenHandler(bus)
+    sessions = LegacySessions()
+
+    async def remember(ctx: ServerRequestContext[Any, Any], _: NotificationParams) -> None:
+        sessions.add(ctx.session)
+
+    server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, listen)
+    server.add_notification_handler("notifications/initialized", NotificationParams, remember)
+    server.middleware.append(declare_list_changes)
+
+    async def follow(file: Path) -> None:
+        async for _ in changes_of(file, _LOOK_SECONDS):
+            try:
+                catalog.replace(read_catalog(file))
+            except ConfigurationError as error:
+                text = "%s cannot be used: %s The catalog as it was is still served."
+                logger.warning(text, file, " ".join(error.problems))
+                continue
+            logger.info("%s changed: %d tools", file, len(catalog.contents.tools))
+            await bus.publish(ToolsListChanged())
+            await sessions.notify(ToolsListChanged())
 
     @asynccontextmanager
-    async def follow() -> AsyncGenerator[None]:
+    async def following() -> AsyncGenerator[None]:
         async with anyio.create_task_group() as tasks:
-            if choice.file is not None:
-                tasks.start_soon(_follow_catalog, choice.file, catalog, notifier)
+            if file is not None:
+                tasks.start_soon(follow, file)
             yield
             tasks.cancel_scope.cancel()
 
-    return Program(server, follow, notifier.close)
+    return Program(server, following, listen.close)
 
 
-class _CatalogNotifier:
-    """Notifies every client that asked when `tools/list` answers differently."""
+def _delay(seconds: float) -> ServerMiddleware[Any]:
+    async def delay(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        if ctx.method == METHOD:
+            await anyio.sleep(seconds)
+        return await call_next(ctx)
 
-    def __init__(self) -> None:
-        self._bus = InMemorySubscriptionBus()
-        self._listen = ListenHandler(self._bus)
-        self._sessions = LegacySessions()
-
-    def install(self, server: Server[Any]) -> None:
-        """Serve subscriptions on `server` and declare them in its capabilities."""
-        server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, self._listen)
-        server.add_notification_handler("notifications/initialized", NotificationParams, self._remember)
-        server.middleware.append(declare_list_changes)
-
-    async def announce(self) -> None:
-        """Notify all subscribers; returns when each was notified or given up."""
-        await self._bus.publish(ToolsListChanged())
-        await self._sessions.notify(ToolsListChanged())
-
-    def close(self) -> None:
-        """End the open subscriptions of modern clients in good order."""
-        self._listen.close()
-
-    async def _remember(self, ctx: ServerRequestContext[Any, Any], _: NotificationParams) -> None:
-        self._sessions.add(ctx.session)
-
-
-async def _follow_catalog(file: Path, catalog: Catalog, notifier: _CatalogNotifier) -> None:
-    """Serve the new contents each time the file changes, and announce them; never returns.
-
-    A file that is missing or invalid is reported, and the previous contents stay.
-    """
-    async for _ in changes_of(file, _LOOK_SECONDS):
-        try:
-            catalog.replace(read_catalog(file))
-        except ConfigurationError as error:
-            text = "%s cannot be used: %s The catalog as it was is still served."
-            logger.warning(text, file, " ".join(error.problems))
-            continue
-        logger.info("%s changed: %d tools", file, len(catalog.contents.tools))
-        await notifier.announce()
+    return delay

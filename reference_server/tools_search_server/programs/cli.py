@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, Literal, NoReturn, TypeAlias
 
 import anyio
 import click
 from mcp_ext_tools_search.ranking import Ranker
 from tools_search_hosts import ConfigurationError, load_host_file
+from tools_search_hosts.locations import cache_folder
 from tools_search_hosts.messages import MAX_MESSAGE_BYTES
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, default_ranker
 from tools_search_ranking.semantic import SemanticRanker
@@ -27,21 +31,24 @@ from tools_search_server.base.paging import MOST_PAGE_BYTES
 from tools_search_server.compat.always_available import read_always_available
 from tools_search_server.compat.definitions import LIST_AT_MOST, PREFIX_RULE, CompatOptions, is_prefix
 from tools_search_server.gateway.gateway import CALL_SECONDS, INDEX_AT_MOST, START_SECONDS, GatewayOptions
-from tools_search_server.gateway.redis_channel import DEFAULT_CHANNEL, REDIS_VARIABLE, redis_address
-from tools_search_server.programs.catalog import CATALOG_VARIABLE, DELAY_VARIABLE, catalog_program, chosen_catalog
-from tools_search_server.programs.check import check
+from tools_search_server.gateway.replicas import DEFAULT_CHANNEL, REDIS_VARIABLE, redis_address
+from tools_search_server.programs.catalog import CATALOG_VARIABLE, DELAY_VARIABLE, catalog_program
 from tools_search_server.programs.gateway import MODES, configured_gateway, gateway_program
-from tools_search_server.programs.logs import LogFormat, log_to_stderr
 from tools_search_server.programs.serving import Address, Program, serve
-from tools_search_server.programs.status import status
+from tools_search_server.programs.status import check, status
 from tools_search_server.upstreams.connection import first_error
-from tools_search_server.upstreams.lazy import IDLE_SECONDS, Laziness, cache_folder
+from tools_search_server.upstreams.lazy import IDLE_SECONDS, Laziness
 
 _SIGNAL_EXIT: Final = 128
 """Added to the number of the signal that ended the program."""
 
 _STREAM_ERRORS: Final = frozenset({errno.EBADF, errno.EIO, errno.ENOSPC, errno.EPIPE})
 """Errors of standard output, which name no file."""
+
+LogFormat: TypeAlias = Literal["text", "json"]
+
+_LOGGED: Final = ("server", "state", "reason", "tools", "protocol")
+"""Additional members of the JSON records of this program, each where it applies."""
 
 _FILE = click.Path(path_type=Path)
 _MAX_LISTED: Final = 10_000
@@ -85,27 +92,26 @@ Examples:
   tools-search-server token alice --toolset reading"""
 
 
-class _AddressType(click.ParamType[Address]):
-    name = "HOST:PORT"
+def _address(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Address | None:
+    if value is None:
+        return None
+    host, _, port = value.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise click.BadParameter(f"{value!r} is not HOST:PORT. Write for example 127.0.0.1:8000.")
+    return Address(host.strip("[]"), int(port))
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
-        host, _, port = str(value).rpartition(":")
-        if not host or not port.isdecimal() or int(port) > 65_535:
-            self.fail(f"{value!r} is not HOST:PORT. Write for example 127.0.0.1:8000.", param, ctx)
-        return Address(host.strip("[]"), int(port))
 
-
-class _ModeType(click.ParamType[tuple[str, int]]):
-    name = "MODE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        mode, colon, tools = str(value).partition(":")
+def _modes(_ctx: click.Context, _param: click.Parameter, values: Sequence[str]) -> list[tuple[str, int]]:
+    modes: list[tuple[str, int]] = []
+    for value in values:
+        mode, colon, tools = value.partition(":")
         if mode not in MODES or (colon and mode != "auto"):
             known = ", ".join(repr(one) for one in MODES)
-            self.fail(f"{value!r} is not one of {known}, 'auto:TOOLS'.", param, ctx)
+            raise click.BadParameter(f"{value!r} is not one of {known}, 'auto:TOOLS'.")
         if colon and not (tools.isdecimal() and 1 <= int(tools) <= _MAX_LISTED):
-            self.fail(f"{value!r}: write a number of tools from 1 to {_MAX_LISTED}, as in auto:128.", param, ctx)
-        return mode, int(tools) if colon else LIST_AT_MOST
+            raise click.BadParameter(f"{value!r}: write a number of tools from 1 to {_MAX_LISTED}, as in auto:128.")
+        modes.append((mode, int(tools) if colon else LIST_AT_MOST))
+    return modes
 
 
 class _CannotServeError(click.ClickException):
@@ -116,6 +122,10 @@ class _ConfigurationError(click.ClickException):
     exit_code = 2
 
 
+class _InterruptedError(click.ClickException):
+    exit_code = _SIGNAL_EXIT + signal.SIGINT
+
+
 @click.group(
     invoke_without_command=True,
     subcommand_metavar="[COMMAND]",
@@ -124,10 +134,11 @@ class _ConfigurationError(click.ClickException):
 )
 @click.option("--config", type=_FILE, metavar="FILE", help="Serve all MCP servers of this mcp.json as one.")
 @click.option("--catalog", type=_FILE, metavar="FILE", help='Serve the tools in this file, {"tools": [...]}.')
-@click.option("--http", type=_AddressType(), help="Serve Streamable HTTP here, not stdio. Port 0 picks a free one.")
+@click.option("--http", callback=_address, metavar="HOST:PORT",
+              help="Serve Streamable HTTP here, not stdio. Port 0 picks a free one.")  # fmt: skip
 @click.option("--allow-remote", is_flag=True, help="Serve a catalog to other machines too, without authentication.")
 @click.option("--toolset", metavar="NAME", help="Show only the tools of this toolset in the --config file.")
-@click.option("--compat", "modes", type=_ModeType(), multiple=True, metavar=f"[{'|'.join(MODES)}[:TOOLS]]",
+@click.option("--compat", "modes", callback=_modes, multiple=True, metavar=f"[{'|'.join(MODES)}[:TOOLS]]",
               help="Serve hosts that cannot search; over HTTP, at an additional path. `auto` lists all tools to a "
                    f"caller who sees at most TOOLS ({LIST_AT_MOST}), and else works like `meta-tools`.")  # fmt: skip
 @click.option("--compat-prefix", default="", metavar="TEXT", help="Prefix for the names of the tools --compat adds.")
@@ -175,7 +186,7 @@ def command(
     http: Address | None,
     allow_remote: bool,
     toolset: str | None,
-    modes: tuple[tuple[str, int], ...],
+    modes: list[tuple[str, int]],
     compat_prefix: str,
     compat_max_tools: int,
     page_size: int,
@@ -205,18 +216,37 @@ def command(
     """
     if ctx.invoked_subcommand is not None:
         return
-    if config is not None and catalog is not None:
-        raise click.UsageError("--config and --catalog are two different servers. Give one of them.")
-    for option, value in {"--check": only_check, "--toolset": toolset, "--compat": modes, "--redis": redis}.items():
-        if config is None and value:
-            what = "servers" if option in {"--check", "--redis"} else "tools"
-            raise click.UsageError(f"{option} is about the {what} of a --config file. Name one.")
-    if as_json and not only_check:
-        raise click.UsageError("--json is about what --check prints. Add --check.")
-    compat = _compat_options(modes, compat_prefix, compat_max_tools, is_http=http is not None, stateless=stateless)
-    if http is not None and config is None and not allow_remote and not http.is_loopback:
-        message = f"{http.host} can be reached from other machines, and every caller may use all tools. "
-        raise click.UsageError(message + "Use 127.0.0.1, or add --allow-remote if that is meant.")
+    names = tuple(dict.fromkeys(mode for mode, _ in modes))
+    at_most = {tools for mode, tools in modes if mode == "auto"}
+    remote = "" if http is None or http.is_loopback else f"{http.host} can be reached from other machines, and "
+    needs_file = "{} is about the {} of a --config file. Name one."
+    refusals = [
+        (config and catalog, "--config and --catalog are two different servers. Give one of them."),
+        (only_check and not config, needs_file.format("--check", "servers")),
+        (toolset and not config, needs_file.format("--toolset", "tools")),
+        (modes and not config, needs_file.format("--compat", "tools")),
+        (redis and not config, needs_file.format("--redis", "servers")),
+        (as_json and not only_check, "--json is about what --check prints. Add --check."),
+        (len(at_most) > 1, f"--compat auto is given with several numbers of tools: {sorted(at_most)}. Give one."),
+        (stateless and not http, "--stateless is about HTTP: stdio is one session. Add --http."),
+        (
+            stateless and "list-changed" in names,
+            "--compat list-changed keeps a list for each session, and --stateless has none.",
+        ),
+        (len(names) > 1 and not http, "stdio has one endpoint: give one --compat, or serve with --http."),
+        (
+            not is_prefix(compat_prefix),
+            f"--compat-prefix {compat_prefix!r} cannot stand before names: use {PREFIX_RULE}.",
+        ),
+        (
+            remote and not config and not allow_remote,
+            f"{remote}every caller may use all tools. Use 127.0.0.1, or add --allow-remote if that is meant.",
+        ),
+    ]
+    for is_refused, message in refusals:
+        if is_refused:
+            raise click.UsageError(message)
+    compat = CompatOptions(names, compat_prefix, compat_max_tools, next(iter(at_most), LIST_AT_MOST))
     log_to_stderr(log_format)
     try:
         cursor_key = read_cursor_key(cursor_key_file)
@@ -232,13 +262,19 @@ def command(
             redis=redis_address(redis, redis_channel),
         )
         if config is None:
-            program = catalog_program(chosen_catalog(catalog), limits)
+            program = catalog_program(catalog, limits)
         elif only_check:
             always = read_always_available(load_host_file(config), str(config))
             sys.exit(0 if anyio.run(check, configured_gateway(config, limits, options), always, as_json) else 1)
         else:
             program = gateway_program(config, limits, options, compat, over_http=http is not None)
-            _require_principals(program, http, toolset)
+            if remote and program.guard is None:
+                raise click.UsageError(
+                    f"{remote}the configuration names no `principals`. Make a token with `tools-search-server token "
+                    "NAME` and put the entry that it prints into the file, or use 127.0.0.1."
+                )
+            if http is not None and program.guard is not None and toolset is not None:
+                raise click.UsageError("--toolset is not for principals: give each its `toolset` in the configuration.")
     except ConfigurationError as error:
         raise _ConfigurationError(str(error)) from None
     _run(replace(program, is_stateless=stateless), http)
@@ -263,58 +299,15 @@ def token(*, name: str, toolset: str | None) -> None:
 command.add_command(status)
 
 
-def _compat_options(
-    modes: tuple[tuple[str, int], ...], prefix: str, most_tools: int, *, is_http: bool, stateless: bool
-) -> CompatOptions:
-    """Return the options of the compatibility modes, if they can be served.
-
-    Raises:
-        click.UsageError: They cannot.
-    """
-    numbers = {tools for mode, tools in modes if mode == "auto"}
-    if len(numbers) > 1:
-        raise click.UsageError(f"--compat auto is given with several numbers of tools: {sorted(numbers)}. Give one.")
-    names = tuple(dict.fromkeys(mode for mode, _ in modes))
-    if stateless and not is_http:
-        raise click.UsageError("--stateless is about HTTP: stdio is one session. Add --http.")
-    if stateless and "list-changed" in names:
-        raise click.UsageError("--compat list-changed keeps a list for each session, and --stateless has none.")
-    if len(names) > 1 and not is_http:
-        raise click.UsageError("stdio has one endpoint: give one --compat, or serve with --http.")
-    if not is_prefix(prefix):
-        raise click.UsageError(f"--compat-prefix {prefix!r} cannot stand before names: use {PREFIX_RULE}.")
-    return CompatOptions(names, prefix, most_tools, next(iter(numbers), LIST_AT_MOST))
-
-
 def _ranker(*, semantic: bool, least_confidence: float | None) -> Ranker:
-    """Return the default ranker, or the one by meaning, which keeps its vectors among this user's caches.
-
-    Raises:
-        ConfigurationError: The extra is not installed.
-    """
+    """Return the default ranker, or the one by meaning, which keeps its vectors among this user's caches."""
     lexical = default_ranker(least_confidence)
     if not semantic:
         return lexical
     try:
-        return SemanticRanker(minilm(), lexical=lexical, folder=cache_folder())
+        return SemanticRanker(minilm(), lexical=lexical, folder=cache_folder("tools-search-server"))
     except MissingExtraError as error:
         raise ConfigurationError("--semantic", [str(error)]) from None
-
-
-def _require_principals(program: Program, http: Address | None, toolset: str | None) -> None:
-    """Refuse to serve a gateway without principals to other machines.
-
-    Raises:
-        click.UsageError: It has none, or it has some and `toolset` is given, which is not for them.
-    """
-    if http is not None and program.guard is None and not http.is_loopback:
-        raise click.UsageError(
-            f"{http.host} can be reached from other machines, and the configuration names no `principals`. Make a "
-            "token with `tools-search-server token NAME` and put the entry that it prints into the file, or use "
-            "127.0.0.1."
-        )
-    if http is not None and program.guard is not None and toolset is not None:
-        raise click.UsageError("--toolset is not for principals: give each its `toolset` in the configuration.")
 
 
 def _run(program: Program, http: Address | None) -> None:
@@ -333,6 +326,45 @@ def _run(program: Program, http: Address | None) -> None:
         if isinstance(failed[0], OSError) and failed[0].errno == errno.EADDRINUSE:
             reason = "something else listens there. Choose another port, or 0 for any free one."
         raise _CannotServeError(f"cannot serve on {where}: {reason}")
+
+
+def log_to_stderr(form: LogFormat) -> None:
+    """Send log records to standard error: lines for people, or one JSON object per line; no queries in either."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonLines() if form == "json" else _Lines("%(levelname)s %(origin)s%(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+    logging.getLogger("tools_search_server").setLevel(logging.INFO)
+    # This program reports upstreams once and in one line; the SDK adds a traceback for each stray line.
+    for name in ("client", "mcp.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    # Before any authentication, anyone could fill the disk with its lines about malformed requests.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+
+
+class _Lines(logging.Formatter):
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the line of a record, with the name of the logger if that is not one of this program."""
+        record.origin = "" if record.name.startswith("tools_search_server") else f"{record.name}: "
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:
+        """Return the place and the type of an error, without its text, which may repeat what a caller has sent."""
+        kind, _, frames = ei
+        return "".join([*traceback.format_tb(frames), getattr(kind, "__name__", "")])
+
+
+class _JsonLines(_Lines):
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        entry |= {name: getattr(record, name) for name in _LOGGED if hasattr(record, name)}
+        if record.exc_info:
+            entry["error"] = self.formatException(record.exc_info)
+        return json.dumps(entry, ensure_ascii=False)
 
 
 def run(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -362,13 +394,10 @@ def _exit_code(given: list[str]) -> int:
     try:
         return command.main(given, prog_name="tools-search-server", standalone_mode=False) or 0
     except click.ClickException as error:
-        _print_error(given, type(error).__name__.strip("_"), error.format_message())
-        error.show()
-        return error.exit_code
+        failure: click.ClickException = error
+        kind = type(error).__name__.strip("_")
     except click.Abort:
-        _print_error(given, "Interrupted", "interrupted by SIGINT")
-        click.echo("Error: interrupted by SIGINT", err=True)
-        return _SIGNAL_EXIT + signal.SIGINT
+        failure, kind = _InterruptedError("interrupted by SIGINT"), "Interrupted"
     except SystemExit:
         if sys.stdout is not output:  # replaced by Click: nothing reads it
             return _SIGNAL_EXIT + signal.SIGPIPE
@@ -376,12 +405,9 @@ def _exit_code(given: list[str]) -> int:
     except OSError as error:
         if error.filename is None and error.errno in _STREAM_ERRORS:
             raise
-        message = f"{error.filename or 'the system'}: {error.strerror or error}"
-        _print_error(given, type(error).__name__, message)
-        click.echo(f"Error: {message}", err=True)
-        return 1
-
-
-def _print_error(given: list[str], kind: str, message: str) -> None:
+        kind = type(error).__name__
+        failure = click.ClickException(f"{error.filename or 'the system'}: {error.strerror or error}")
     if "--json" in given:
-        click.echo(json.dumps({"error": {"type": kind, "message": message}}, indent=2))
+        click.echo(json.dumps({"error": {"type": kind, "message": failure.format_message()}}, indent=2))
+    failure.show()
+    return failure.exit_code

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -21,9 +20,8 @@ from tools_search_server.base.limits import Limits
 from tools_search_server.compat.always_available import AlwaysAvailable, read_always_available
 from tools_search_server.compat.definitions import CompatOptions
 from tools_search_server.compat.list_changed import list_changed_server
-from tools_search_server.compat.meta_tools import auto_server, meta_tools_server
+from tools_search_server.compat.meta_tools import meta_tools_server
 from tools_search_server.gateway.gateway import Gateway, GatewayOptions
-from tools_search_server.gateway.redis_channel import RedisChannel
 from tools_search_server.gateway.replicas import Replicas
 from tools_search_server.gateway.search import GatewaySearch
 from tools_search_server.gateway.server import gateway_server
@@ -45,7 +43,7 @@ _Mode: TypeAlias = Callable[[GatewaySearch, CompatOptions, AlwaysAvailable], Ser
 MODES: Final[Mapping[str, _Mode]] = {
     "meta-tools": meta_tools_server,
     "list-changed": list_changed_server,
-    "auto": auto_server,
+    "auto": partial(meta_tools_server, is_auto=True),
 }
 """The compatibility modes by name."""
 
@@ -66,7 +64,7 @@ def configured_gateway(file: Path, limits: Limits, options: GatewayOptions) -> G
         page_size=limits.page_size,
         access=read_access(hosts, str(file), options.toolset),
         metadata=read_host_metadata(hosts, str(file)),
-        replicas=Replicas(None if options.redis is None else RedisChannel(options.redis)),
+        replicas=Replicas(options.redis),
     )
 
 
@@ -91,55 +89,38 @@ def gateway_program(
     Raises:
         ConfigurationError: The configuration, or Redis, cannot be used.
     """
-    search = GatewaySearch(configured_gateway(file, limits, options), limits)
-    if compat is None or not compat.modes:
-        return program_of(search, file, gateway_server(search), is_plain=True)
-    always = read_always_available(load_host_file(file), str(file))
-    if not over_http:
-        [mode] = compat.modes
-        return program_of(search, file, MODES[mode](search, compat, always), is_plain=False)
-    plain = gateway_server(search)
-    endpoints = {mode: MODES[mode](search, compat, always) for mode in compat.modes}
-    return program_of(search, file, plain, endpoints, is_plain=True)
-
-
-def program_of(
-    search: GatewaySearch,
-    file: Path,
-    server: Server[Any],
-    endpoints: Mapping[str, Server[Any]] | None = None,
-    *,
-    is_plain: bool,
-) -> Program:
-    """Return the program of a gateway.
-
-    Args:
-        search: The gateway and its tools.
-        file: Its configuration.
-        server: Serves stdio, and HTTP at the plain path.
-        endpoints: Further servers over HTTP, by what is added to the path.
-        is_plain: Whether `server` lists all tools, of which some hosts lose a part.
-    """
-    gateway = search.gateway
+    gateway = configured_gateway(file, limits, options)
+    search = GatewaySearch(gateway, limits)
+    endpoints: dict[str, Server[Any]] = {}
+    if compat is not None and compat.modes:
+        always = read_always_available(load_host_file(file), str(file))
+        endpoints = {mode: MODES[mode](search, compat, always) for mode in compat.modes}
+    is_plain = over_http or not endpoints
+    server = gateway_server(search) if is_plain else endpoints.popitem()[1]
 
     async def loaded() -> None:
         await gateway.settled(_LOADED_SECONDS, gateway.upstreams)
         for warning in lost_by_toolsets(search.views, gateway.access.toolsets) if is_plain else []:
             logger.warning("%s", warning)
 
-    program = Program(server, gateway.running, gateway.close_subscriptions, endpoints=endpoints or {}, loaded=loaded)
-    if not gateway.access.principals:
-        return replace(program, health=partial(gateway_health, gateway))
-
     @asynccontextmanager
     async def running() -> AsyncGenerator[None]:
         async with gateway.running(), anyio.create_task_group() as tasks:
-            tasks.start_soon(_follow_principals, file, gateway.access)
+            if gateway.access.principals:
+                tasks.start_soon(_follow_principals, file, gateway.access)
             yield
             tasks.cancel_scope.cancel()
 
-    guard = partial(Guard, access=gateway.access)
-    return replace(program, lifespan=running, guard=guard, health=partial(health_for_principals, gateway))
+    has_principals = bool(gateway.access.principals)
+    return Program(
+        server,
+        running,
+        gateway.close_subscriptions,
+        health=partial(health_for_principals if has_principals else gateway_health, gateway),
+        guard=partial(Guard, access=gateway.access) if has_principals else None,
+        endpoints=endpoints,
+        loaded=loaded,
+    )
 
 
 async def _follow_principals(file: Path, access: Access) -> None:
@@ -161,11 +142,7 @@ async def _follow_principals(file: Path, access: Access) -> None:
 
 
 def _refuse_itself(file: Path, entries: Sequence[ServerEntry]) -> None:
-    """Refuse a file that names a gateway over the same file, which would start itself without end.
-
-    Raises:
-        ConfigurationError: It does.
-    """
+    """Refuse a file that names a gateway over the same file, which would start itself without end."""
     advice = "is a gateway over this same file: keep the other servers in a file of their own, and name that one"
     problems: list[str] = []
     for entry in entries:

@@ -27,6 +27,12 @@ _SERVER_ERROR: Final = -32000
 _MAX_SESSIONS: Final = 500
 """Of one principal: a quarter of the sessions of an endpoint."""
 
+_INVALID_TOKEN: Final = "The bearer token is not valid here"  # noqa: S105 - a text
+_TOO_MANY_SESSIONS: Final = (
+    f"Too many sessions: {_MAX_SESSIONS} are open with this token; end those that are not in use (DELETE); they end by "
+    "themselves after 30 minutes without a request"
+)
+
 
 class Guard:
     """Passes the requests of principals on to an ASGI application, and refuses all others.
@@ -51,27 +57,39 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request (ASGI)."""
         token = _bearer_token(scope) if scope["type"] == "http" else None
-        is_health = scope["type"] == "http" and scope["path"] == HEALTH_PATH
-        if scope["type"] != "http" or (is_health and token is None):
+        if scope["type"] != "http" or (token is None and scope["path"] == HEALTH_PATH):
             await self._app(scope, receive, send)
             return
         principal = None if token is None else principal_of(token, self._principals.values())
         if principal is None:
-            await _unauthorized(is_shown=token is not None)(scope, receive, send)
+            # RFC 6750: a request without a token gets no error code.
+            challenge = "Bearer" if token is None else 'Bearer error="invalid_token"'
+            text = "Show a bearer token in the Authorization header" if token is None else _INVALID_TOKEN
+            await _refusal(401, text, {"WWW-Authenticate": challenge})(scope, receive, send)
             return
-        throttle = self._throttle(principal)
-        if wait := throttle.enter(anyio.current_time()):
-            await _too_many(wait)(scope, receive, send)
+        known, throttle = self._throttles.get(principal.name, (None, None))
+        if throttle is None or known != principal:
+            throttle = Throttle(principal.requests_per_minute, principal.open_requests)
+            self._throttles[principal.name] = principal, throttle
+        if seconds := throttle.enter(anyio.current_time()):
+            wait = math.ceil(seconds)
+            # Draft, Error Handling: a search that a rate limit refuses gets this error. Other methods get the same.
+            error = {"code": INTERNAL_ERROR, "data": BusyData(retry_after_ms=wait * 1000).to_wire()}
+            refusal = _refusal(429, f"Too many requests: try again in {wait} s", {"Retry-After": str(wait)}, error)
+            await refusal(scope, receive, send)
             return
-        is_opening = self._sessions is not None and _opens_session(scope)
-        if is_opening and not self._may_open_session(principal.name):
+        try:
+            await self._pass_on(principal, scope, receive, send)
+        finally:
             throttle.leave()
-            advice = "end those that are not in use (DELETE); they end by themselves after 30 minutes without a request"
-            text = f"Too many sessions: {_MAX_SESSIONS} are open with this token; {advice}"
-            await _refusal(429, text, {"Retry-After": "60"})(scope, receive, send)
-            return
+
+    async def _pass_on(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         opening = (principal.name, id(scope))
-        if is_opening:
+        if self._sessions is not None and _opens_session(scope):
+            others = sum(name == principal.name for name, _ in self._opening)
+            if self._sessions(principal.name) + others >= _MAX_SESSIONS:
+                await _refusal(429, _TOO_MANY_SESSIONS, {"Retry-After": "60"})(scope, receive, send)
+                return
             self._opening.add(opening)
 
         async def answer(message: Message) -> None:
@@ -89,18 +107,6 @@ class Guard:
                 opened.discard(end)
                 self._opening.discard(opening)
                 HTTP_CALLER.reset(noted)
-                throttle.leave()
-
-    def _throttle(self, principal: Principal) -> Throttle:
-        known, throttle = self._throttles.get(principal.name, (None, None))
-        if throttle is None or known != principal:
-            throttle = Throttle(principal.requests_per_minute, principal.open_requests)
-            self._throttles[principal.name] = principal, throttle
-        return throttle
-
-    def _may_open_session(self, name: str) -> bool:
-        opening = sum(name == each for each, _ in self._opening)
-        return self._sessions is None or self._sessions(name) + opening < _MAX_SESSIONS
 
     def _end(self, revoked: Collection[str]) -> None:
         for name in revoked:
@@ -117,20 +123,6 @@ def _opens_session(scope: Scope) -> bool:
     headers = Headers(scope=scope)
     is_legacy = headers.get(MCP_PROTOCOL_VERSION_HEADER) in {None, *HANDSHAKE_PROTOCOL_VERSIONS}
     return scope["method"] == "POST" and MCP_SESSION_ID_HEADER not in headers and is_legacy
-
-
-def _unauthorized(*, is_shown: bool) -> JSONResponse:
-    # RFC 6750: a request without a token gets no error code.
-    challenge = 'Bearer error="invalid_token"' if is_shown else "Bearer"
-    text = "The bearer token is not valid here" if is_shown else "Show a bearer token in the Authorization header"
-    return _refusal(401, text, {"WWW-Authenticate": challenge})
-
-
-def _too_many(seconds: float) -> JSONResponse:
-    wait = math.ceil(seconds)
-    # Draft, Error Handling: a search that a rate limit refuses gets this error. Other methods get the same.
-    error = {"code": INTERNAL_ERROR, "data": BusyData(retry_after_ms=wait * 1000).to_wire()}
-    return _refusal(429, f"Too many requests: try again in {wait} s", {"Retry-After": str(wait)}, error)
 
 
 def _refusal(

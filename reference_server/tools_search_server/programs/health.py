@@ -10,6 +10,7 @@ import asyncio
 import ipaddress
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Final, TypeAlias
@@ -85,23 +86,20 @@ def _health(seen: Sequence[VisibleServer]) -> Health:
         "idle": counts["idle"],
         "starting": counts["starting"],
         "down": counts["down"],
-        "servers": [_server_health(server) for server in seen],
-    }
-
-
-def _server_health(seen: VisibleServer) -> Health:
-    """Describe one server: its state, since when (ISO 8601, UTC) and, if it is down, why."""
-    upstream, state = seen.upstream, seen.state
-    return {
-        "name": upstream.name,
-        "transport": upstream.transport,
-        "state": state.kind,
-        "since": _iso(state.since),
-        # The reason of a ready server is about its other lists, which callers who are shown single tools do not see.
-        "reason": state.reason if seen.rule.shows_more or not state.is_usable else "",
-        "protocol": upstream.protocol,
-        "tools": seen.tool_count,
-        "indexed": upstream.delegated is None,
+        "servers": [
+            {
+                "name": server.name,
+                "transport": server.upstream.transport,
+                "state": server.state.kind,
+                "since": _iso(server.state.since),
+                # A ready server's reason is about its other lists, which callers who are shown single tools do not see.
+                "reason": server.state.reason if server.rule.shows_more or not server.state.is_usable else "",
+                "protocol": server.upstream.protocol,
+                "tools": server.tool_count,
+                "indexed": server.upstream.delegated is None,
+            }
+            for server in seen
+        ],
     }
 
 
@@ -113,20 +111,16 @@ def health_route(health: Callable[[], Health]) -> Route:
     """Return the route that serves a health document."""
 
     async def answer(request: Request) -> Response:
-        document = dict(health())
-        if HTTP_CALLER.get() is None and not _is_local(request):
-            for member in _LOCAL_MEMBERS:
-                document.pop(member, None)
-        return JSONResponse(document, headers={"Cache-Control": "no-store"})
+        document = health()
+        is_local = False
+        if request.client is not None:
+            with suppress(ValueError):
+                is_local = ipaddress.ip_address(request.client.host).is_loopback
+        if HTTP_CALLER.get() is None and not is_local:
+            document = {name: value for name, value in document.items() if name not in _LOCAL_MEMBERS}
+        return JSONResponse(dict(document), headers={"Cache-Control": "no-store"})
 
     return Route(HEALTH_PATH, answer, methods=["GET"])
-
-
-def _is_local(request: Request) -> bool:
-    try:
-        return request.client is not None and ipaddress.ip_address(request.client.host).is_loopback
-    except ValueError:
-        return False
 
 
 def lost_on_hosts(view: View) -> list[str]:
@@ -134,7 +128,7 @@ def lost_on_hosts(view: View) -> list[str]:
     pages, tools = view.pages, view.tool_count or len(view.tools)
     warnings: list[str] = []
     page_count = pages.page_count(_HOSTS_REVISION)
-    if page_count > 1 or view.remotes:
+    if page_count > 1 or view.delegated:
         first = pages.first_page(_HOSTS_REVISION)
         warnings.append(
             f"tools/list has several pages, and hosts that read only the first one see {first} of "
@@ -158,8 +152,9 @@ def lost_on_hosts(view: View) -> list[str]:
 
 def lost_by_toolsets(views: Views, toolsets: Iterable[Toolset]) -> list[str]:
     """Return what callers with each of some toolsets lose on hosts."""
-    warnings: list[str] = []
-    for toolset in toolsets:
-        place = "" if toolset.rules is None else f"toolset {toolset.name!r}: "
-        warnings += [f"{place}{line}" for line in lost_on_hosts(views.of(toolset))]
+    warnings = [
+        line if toolset.rules is None else f"toolset {toolset.name!r}: {line}"
+        for toolset in toolsets
+        for line in lost_on_hosts(views.of(toolset))
+    ]
     return list(dict.fromkeys(warnings))

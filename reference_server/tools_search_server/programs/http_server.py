@@ -183,34 +183,26 @@ class HttpServer:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, even if the application is cut short."""
-        response = _Response(send)
+        is_begun = is_complete = False
+
+        async def pass_on(message: Message) -> None:
+            nonlocal is_begun, is_complete
+            await send(message)
+            is_begun = True
+            is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
+
         with anyio.CancelScope() as request:
             self._requests[request] = scope["method"]
             try:
-                await (_refusal(scope, is_local=self._is_local) or self._app)(scope, receive, response.send)
+                await (_refusal(scope, is_local=self._is_local) or self._app)(scope, receive, pass_on)
             finally:
                 del self._requests[request]
                 self._is_answered.set()
-        await response.complete()
-
-
-class _Response:
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self._is_begun = self._is_complete = False
-
-    async def send(self, message: Message) -> None:
-        await self._send(message)
-        self._is_begun = True
-        self._is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
-
-    async def complete(self) -> None:
-        """Complete a response that was cut short."""
-        if not self._is_begun:
+        if not is_begun:
             headers = [(b"content-length", b"0"), (b"retry-after", b"1")]
-            await self._send({"type": "http.response.start", "status": 503, "headers": headers})
-        if not self._is_complete:
-            await self._send({"type": "http.response.body", "body": b""})
+            await send({"type": "http.response.start", "status": 503, "headers": headers})
+        if not is_complete:
+            await send({"type": "http.response.body", "body": b""})
 
 
 class _Connection(H11Protocol):

@@ -228,9 +228,6 @@ async def _collect_seldom(loaded: Callable[[], Awaitable[None]]) -> None:
 
     Looking through the objects of 10,000 tools takes half a second, in which nobody is answered. By default that
     happens every few seconds while upstreams come and go. Never returns.
-
-    Args:
-        loaded: Returns when the tools have been read for the first time.
     """
     gc.set_threshold(*_GC_THRESHOLDS)
     await loaded()

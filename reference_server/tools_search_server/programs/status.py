@@ -1,27 +1,39 @@
-"""`tools-search-server status`: the state of a running gateway and of its servers."""
+"""What an operator is shown of a gateway: `status`, for one that runs, and `--check`, for a configuration."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Any, Final, cast
 from urllib.parse import urljoin
 
+import anyio
 import click
 import httpx2
+from tools_search_hosts.toolsets import EVERYTHING
 
 from tools_search_server.base.redaction import printable
-from tools_search_server.programs.health import HEALTH_PATH
+from tools_search_server.compat.always_available import AlwaysAvailable
+from tools_search_server.gateway.gateway import Gateway
+from tools_search_server.gateway.views import Views
+from tools_search_server.programs.health import HEALTH_PATH, gateway_health, lost_by_toolsets
+from tools_search_server.programs.serving import ignore_signals, stop_on_signal
+from tools_search_server.upstreams.listing import PROMPTS, RESOURCES, TEMPLATES
 
 TOKEN_VARIABLE: Final = "TOOLS_SEARCH_TOKEN"  # noqa: S105 - a name
 
 _SECONDS: Final = 10
 _UNAUTHORIZED: Final = 401
 
-_WIDTH_OF_A_FILE: Final = 200
+_TABLE_WIDTH: Final = 200
+_TEXT_WIDTH: Final = 100
+"""Columns where standard output is not a terminal."""
+
 _COLUMNS: Final = ("server", "state", "since", "tools", "protocol", "why")
 _FOR_WIDE_TERMINALS: Final = {"since", "protocol"}
 _WIDE: Final = 90
@@ -43,13 +55,20 @@ def status(*, url: str, token_file: Path | None, as_json: bool) -> None:
 
     Exit codes: 0 every server is ready or idle; 1 one of them is not, or the gateway does not answer.
     """
-    health = _asked(url, _token(token_file))
+    token = os.environ.get(TOKEN_VARIABLE) or None  # never on the command line, which others on the machine can read
+    if token_file is not None:
+        try:
+            token = token_file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            advice = "Name a file that holds only the token."
+            raise click.UsageError(f"{token_file} cannot be read: {error}. {advice}") from None
+    health = _asked(url, token)
     if as_json:
         click.echo(json.dumps(health, indent=2))
     else:
         servers = health.get("servers")
         if isinstance(servers, list):
-            print_servers(cast("list[dict[str, Any]]", servers))
+            _print_servers(cast("list[dict[str, Any]]", servers))
         else:
             click.echo(
                 f"servers are shown only on the gateway's machine or with a token: --token-file or {TOKEN_VARIABLE}",
@@ -65,14 +84,72 @@ def status(*, url: str, token_file: Path | None, as_json: bool) -> None:
     sys.exit(0 if health["status"] == "ok" else 1)
 
 
-def _token(file: Path | None) -> str | None:
-    """Return the token. It is never on the command line, which others on the machine can read."""
-    if file is None:
-        return os.environ.get(TOKEN_VARIABLE) or None
-    try:
-        return file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"{file} cannot be read: {error}. Name a file that holds only the token.") from None
+async def check(gateway: Gateway, always: AlwaysAvailable, as_json: bool = False) -> bool:
+    """Start every server, print what it offers, and stop them all.
+
+    Args:
+        gateway: The servers.
+        always: The always-available tools of the configuration.
+        as_json: Whether to print JSON.
+
+    Returns:
+        Whether all servers and their lists can be used, and all always-available tools exist.
+    """
+    stop = anyio.Event()
+
+    async def read() -> None:
+        for upstream in gateway.upstreams:
+            await upstream.settled.wait()
+        async with anyio.create_task_group() as lists:
+            for upstream in gateway.upstreams:
+                if upstream.lists is not None:
+                    for kind in (PROMPTS, RESOURCES, TEMPLATES):
+                        lists.start_soon(upstream.lists.entries, kind)
+        stop.set()
+
+    health: Mapping[str, Any] = {}
+    document: dict[str, Any] = {}
+    stop_on_signal(stop)
+    async with gateway.running(), anyio.create_task_group() as tasks:
+        tasks.start_soon(read)
+        await stop.wait()
+        health = gateway_health(gateway)
+        views = Views(gateway)
+        unknown = always.unknown(gateway.tools)
+        states = zip(health["servers"], gateway.upstreams, strict=True)
+        document = {
+            "ok": health["status"] == "ok" and not unknown and not any(state["reason"] for state in health["servers"]),
+            "servers": [
+                {**state, "tools": [*upstream.tools], "features": [*upstream.features]} for state, upstream in states
+            ],
+            "unknownAlwaysAvailable": unknown,
+            "notes": [*always.left_out(views.of(EVERYTHING)), *lost_by_toolsets(views, gateway.access.toolsets)],
+        }
+        tasks.cancel_scope.cancel()
+    ignore_signals()
+    if as_json:
+        click.echo(json.dumps(document, indent=2))
+    else:
+        _print_servers(health["servers"])
+        _print_offers(document)
+    return document["ok"]
+
+
+def _print_offers(document: Mapping[str, Any]) -> None:
+    width = get_terminal_size().columns if sys.stdout.isatty() else _TEXT_WIDTH
+    wrapper = textwrap.TextWrapper(
+        width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False, break_long_words=False
+    )
+    for server in document["servers"]:
+        if server["tools"] or server["features"]:
+            click.echo(f"\n{printable(server['name'])}")
+        for what, listed in (("tools", server["tools"]), ("also", server["features"])):
+            if listed:
+                click.echo(wrapper.fill(printable(f"{what}: {', '.join(listed)}")))
+    for name in document["unknownAlwaysAvailable"]:
+        click.echo(f"\n`always_available` names {printable(repr(name))}, but no tool has that name")
+    for note in document["notes"]:
+        click.echo(f"\n{printable(note)}")
 
 
 def _asked(url: str, token: str | None) -> dict[str, Any]:
@@ -96,14 +173,14 @@ def _asked(url: str, token: str | None) -> dict[str, Any]:
     return cast("dict[str, Any]", health)
 
 
-def print_servers(servers: Sequence[Mapping[str, Any]]) -> None:
+def _print_servers(servers: Sequence[Mapping[str, Any]]) -> None:
     """Print the `servers` of a health document to standard output."""
     # Imported here, since importing rich takes a tenth of the start of a server, which prints no table.
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE)
+    console = Console(width=None if sys.stdout.isatty() else _TABLE_WIDTH)
     shown = [name for name in _COLUMNS if console.width >= _WIDE or name not in _FOR_WIDE_TERMINALS]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in shown:

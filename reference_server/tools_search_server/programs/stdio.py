@@ -14,7 +14,7 @@ import select
 import sys
 import termios
 from array import array
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import Final
 
@@ -44,7 +44,7 @@ class InputLines:
             if self._ended:
                 raise StopAsyncIteration
             searched = len(self._buffer)
-            await _readable(self._descriptor)
+            await _ready(anyio.wait_readable, self._descriptor)
             chunk = os.read(self._descriptor, _CHUNK)
             self._ended = not chunk
             self._buffer += chunk or b"\n"
@@ -68,18 +68,15 @@ class OutputText:
             BrokenPipeError: Nobody reads any more.
         """
         rest = memoryview(text.encode())
-        if self._poll.poll(0):  # usually there is room for all of it, which saves a turn of the event loop
-            rest = self._written(rest)
+        is_ready = bool(self._poll.poll(0))  # usually there is room for all of it, which saves a turn of the event loop
         while rest:
-            await _writable(self._descriptor)
-            rest = self._written(rest)
+            if not is_ready:
+                await _ready(anyio.wait_writable, self._descriptor)
+            rest = rest[os.write(self._descriptor, rest[: _room(self._descriptor)]) :]
+            is_ready = False
 
     async def flush(self) -> None:
         """Do nothing: `write` keeps nothing back."""
-
-    def _written(self, rest: memoryview) -> memoryview:
-        """Write as much as a ready descriptor takes, and return the rest."""
-        return rest[os.write(self._descriptor, rest[: _room(self._descriptor)]) :]
 
 
 @contextmanager
@@ -111,15 +108,8 @@ def _room(descriptor: int) -> int:
     return _PIPE_CHUNK if unread[0] else size
 
 
-async def _readable(descriptor: int) -> None:
+async def _ready(wait: Callable[[int], Awaitable[None]], descriptor: int) -> None:
     try:
-        await anyio.wait_readable(descriptor)
+        await wait(descriptor)
     except PermissionError:  # a regular file: always ready, and no poller takes it
-        await anyio.lowlevel.checkpoint()
-
-
-async def _writable(descriptor: int) -> None:
-    try:
-        await anyio.wait_writable(descriptor)
-    except PermissionError:
         await anyio.lowlevel.checkpoint()

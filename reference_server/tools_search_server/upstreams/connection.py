@@ -10,26 +10,35 @@ import logging
 import math
 import re
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import cache, partial
+from secrets import token_hex
 from typing import Any, Final, TypeAlias, cast
 
 import anyio
 import httpx2
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp import Client, MCPError
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
-from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
+from mcp_types import (
+    UNSUPPORTED_PROTOCOL_VERSION,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+)
 from pydantic import ValidationError
 from tools_search_hosts import HttpTarget, StdioTarget, Target, UnusableTarget
 from tools_search_hosts.bounded_http import ACCEPTED_ENCODING, BoundedHttp
 from tools_search_hosts.child_process import child_streams
 from tools_search_hosts.endings import Ending, connection_ended, malformed
 
-from tools_search_server.base.redaction import Secrets, printable, quoted, redacted_streams
+from tools_search_server.base.redaction import Secrets, printable, quoted
 from tools_search_server.upstreams.listing import ListingError, ListingTooLargeError
 from tools_search_server.upstreams.stderr_log import logged_stderr
 
@@ -50,6 +59,9 @@ _NO_COMMON_REVISION: Final = "it speaks no revision of MCP that this program kno
 _FOREIGN_REVISION: Final = re.compile(r"Unsupported protocol version from the server: (.*)", re.DOTALL)
 _MAX_FOREIGN_CHARS: Final = 200
 """Characters of a reason that are the server's own."""
+
+_TOKEN_BYTES: Final = 16
+_MOST_TOKENS: Final = 10_000
 
 Use: TypeAlias = Callable[[Client, Callable[[], None]], Awaitable[None]]
 """Uses a connected client; calls the given function as soon as the server has proved usable."""
@@ -91,6 +103,8 @@ class Connection:
         self._read_seconds = read_seconds
         self._max_message_bytes = max_message_bytes
         self._is_proven = False
+        self._flaws = 0
+        """How many messages of the present connection were malformed."""
 
     @property
     def is_http(self) -> bool:
@@ -123,13 +137,14 @@ class Connection:
     async def _run_once(self) -> str:
         reason = "the connection broke"
         self.ended = Ending()
+        self._flaws = 0
 
         async def connect() -> None:
             nonlocal reason
             try:
                 with anyio.CancelScope(deadline=anyio.current_time() + self._start_seconds) as start:
                     tasks.start_soon(self._give_up_after_excess, start)
-                    async with self._make_client(redacted_streams(self._transport(), self.secrets)) as client:
+                    async with self._make_client(_redacted(self._transport(), self.secrets)) as client:
                         await self._use(client, partial(self._prove, start))
                 late = f"it did not answer within {self._start_seconds:g} s"
                 is_late = start.cancelled_caught and not self.ended.reason
@@ -159,11 +174,10 @@ class Connection:
     @asynccontextmanager
     async def _transport(self) -> AsyncGenerator[Any]:
         """Open the streams to the server, for the SDK's `Client`; note in `ended` when and why they end."""
-        note_malformed = _malformed_log(self._server)
         bounded = BoundedHttp(
             self._max_message_bytes,
             on_excess=partial(self.ended.set, is_excess=True),
-            on_malformed=note_malformed,
+            on_malformed=self._note_malformed,
             answers_in_body=self.transport != "sse",
         )
         match self.target:
@@ -171,7 +185,7 @@ class Connection:
                 async with child_streams(
                     program,
                     self.ended,
-                    note_malformed,
+                    self._note_malformed,
                     errors=partial(logged_stderr, server=self._server, secrets=self.secrets),
                     errors_are="in the log",
                     max_line_bytes=self._max_message_bytes,
@@ -180,21 +194,38 @@ class Connection:
             case HttpTarget(url, headers, "sse"):
                 make_client = partial(_http_client, event_hooks={"response": [bounded.guard]})
                 sse = sse_client(url, dict(headers), _CONNECT_SECONDS, self._read_seconds, make_client)
-                async with sse as streams, _observed(*streams, self.ended, bounded) as observed:
-                    yield observed
+                async with sse as (incoming, outgoing):
+                    yield _Converted(incoming, partial(self._heard, bounded), self.ended.set), outgoing
             case HttpTarget(url, headers):
                 timeout = httpx2.Timeout(_CONNECT_SECONDS, read=self._read_seconds)
                 # Any number of them: a stream for each subscription, in addition to the calls.
                 limits = httpx2.Limits(max_connections=None, keepalive_expiry=_KEEP_ALIVE_SECONDS)
-                hooks = {"response": [_refusal_note(self.ended), bounded.guard]}
+                hooks = {"response": [self._note_refusal, bounded.guard]}
                 async with (
                     _http_client(dict(headers), timeout, limits=limits, event_hooks=hooks) as client,
-                    streamable_http_client(url, http_client=client) as streams,
-                    _observed(*streams, self.ended, bounded) as observed,
+                    streamable_http_client(url, http_client=client) as (incoming, outgoing),
                 ):
-                    yield observed
+                    yield _Converted(incoming, partial(self._heard, bounded), self.ended.set), outgoing
             case UnusableTarget() as unusable:
                 raise OSError(str(unusable))
+
+    def _heard(self, bounded: BoundedHttp, item: SessionMessage | Exception) -> SessionMessage | Exception:
+        """Return the real message in place of its stand-in, and note that the server is alive."""
+        self.ended.heard = anyio.current_time()
+        self.ended.has_spoken = True
+        return bounded.exchange(item) if isinstance(item, SessionMessage) else item
+
+    async def _note_refusal(self, response: httpx2.Response) -> None:
+        """Keep the status of a refused message, which the SDK leaves out of its errors."""
+        if response.request.method == "POST":
+            self.ended.http_status = response.status_code if response.is_error else None
+
+    def _note_malformed(self, flaw: str) -> None:
+        """Log the first flaw of a message on this connection, the tenth, the hundredth and so on."""
+        self._flaws += 1
+        if str(self._flaws).strip("0") == "1":
+            text = "%s: a message is malformed: %s (number %d on this connection)"
+            logger.warning(text, self._server, flaw, self._flaws, extra={"server": self._server})
 
 
 def _http_client(
@@ -213,50 +244,64 @@ def _certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-def _refusal_note(ended: Ending) -> Callable[[httpx2.Response], Awaitable[None]]:
-    """Return a hook that keeps the status of a refused message, which the SDK leaves out of its errors."""
+class _Converted(ObjectReceiveStream[Any], ObjectSendStream[Any]):
+    """One direction of a transport, with each message converted on its way."""
 
-    async def note(response: httpx2.Response) -> None:
-        if response.request.method == "POST":
-            ended.http_status = response.status_code if response.is_error else None
+    def __init__(self, stream: Any, convert: Callable[[Any], Any], on_end: Callable[[], None] = lambda: None) -> None:
+        self._stream = stream
+        self._convert = convert
+        self._on_end = on_end
 
-    return note
+    async def receive(self) -> Any:
+        try:
+            item = await self._stream.receive()
+        except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            self._on_end()
+            raise
+        return self._convert(item)
 
+    async def send(self, item: Any) -> None:
+        await self._stream.send(self._convert(item))
 
-def _malformed_log(server: str) -> Callable[[str], None]:
-    """Return a function that logs the first flaw of a message that it is given, the tenth, the hundredth and so on."""
-    number = 0
-
-    def note(flaw: str) -> None:
-        nonlocal number
-        number += 1
-        if str(number).strip("0") == "1":
-            text = "%s: a message is malformed: %s (number %d on this connection)"
-            logger.warning(text, server, flaw, number, extra={"server": server})
-
-    return note
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 @asynccontextmanager
-async def _observed(incoming: Any, outgoing: Any, ended: Ending, bounded: BoundedHttp) -> AsyncGenerator[Any]:
-    """Pass HTTP messages on, with the real ones in place of their stand-ins; note in `ended` when they come and end."""
-    send, receive = anyio.create_memory_object_stream[SessionMessage | Exception]()
+async def _redacted(transport: AbstractAsyncContextManager[Any], secrets: Secrets) -> AsyncGenerator[Any]:
+    """Open a transport whose incoming messages are redacted by `Secrets.masked_message`.
 
-    async def pass_on() -> None:
-        try:
-            with send, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                async for message in incoming:
-                    ended.heard = anyio.current_time()
-                    ended.has_spoken = True
-                    await send.send(bounded.exchange(message) if isinstance(message, SessionMessage) else message)
-        finally:
-            ended.set()
+    Requests get random progress tokens. Those of the SDK count the requests of the connection, so that a server that
+    repeats one would reveal to its caller how many requests others make.
+    """
+    ids: dict[str, RequestId] = {}
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(pass_on)
-        with receive:
-            yield receive, outgoing
-        tasks.cancel_scope.cancel()
+    def outgoing(item: Any) -> Any:
+        match item:
+            case SessionMessage(message=JSONRPCRequest(params={"_meta": {"progressToken": _, **meta}}) as request):
+                token = token_hex(_TOKEN_BYTES)
+                ids[token] = request.id
+                while len(ids) > _MOST_TOKENS:  # of requests that were given up and never answered
+                    del ids[next(iter(ids))]
+                params = {**(request.params or {}), "_meta": {**meta, "progressToken": token}}
+                return SessionMessage(request.model_copy(update={"params": params}), item.metadata)
+            case _:
+                return item
+
+    def incoming(item: Any) -> Any:
+        match item:
+            case SessionMessage(message=JSONRPCNotification(params={"progressToken": str(token)}) as progress):
+                params = {**(progress.params or {}), "progressToken": ids.get(token, token)}
+                item = SessionMessage(progress.model_copy(update={"params": params}), item.metadata)
+            case SessionMessage(message=JSONRPCResponse(id=answered) | JSONRPCError(id=answered)):
+                for token in [token for token, request in ids.items() if request == answered]:
+                    del ids[token]
+            case _:
+                pass
+        return secrets.masked_message(item)
+
+    async with transport as (to_us, to_it):
+        yield _Converted(to_us, incoming), _Converted(to_it, outgoing)
 
 
 def explain(error: BaseException, target: Target, *, http_status: int | None = None) -> str:
@@ -269,44 +314,39 @@ def explain(error: BaseException, target: Target, *, http_status: int | None = N
         target: The server.
         http_status: The status with which it refused the last message, where that is known.
     """
-    match first_error(error):
-        case OSError() as not_started if isinstance(target, StdioTarget):
-            return _explain_start(not_started, target)
-        case httpx2.ConnectError() as not_connected if isinstance(target, HttpTarget):
-            return _explain_connect(not_connected, target)
+    error = first_error(error)
+    if isinstance(error, OSError) and isinstance(target, StdioTarget):
+        return _explain_start(error, target)
+    if isinstance(error, httpx2.ConnectError) and isinstance(target, HttpTarget):
+        return _explain_connect(error, target)
+    if isinstance(error, MCPError):
+        return _explain_answer(error, http_status)
+    for kinds, words, reason in _REASONS:
+        if isinstance(error, kinds) and words in str(error):
+            return reason
+    match error:
         case httpx2.HTTPStatusError(response=response):  # whose text holds the address, and with it perhaps a key
             return _refused(response.status_code)
-        case MCPError() as answered if answered.code != UNSUPPORTED_PROTOCOL_VERSION:
-            return _explain_answer(answered, http_status)
-        case ListingError() as malformed_list:
-            return str(malformed_list)
-        case ValidationError():
-            return "it does not speak MCP: its answer to the greeting is malformed"
-        case other:
-            return _explain_library_error(other, target)
-
-
-def _explain_library_error(error: BaseException, target: Target) -> str:
-    match error:
-        case MCPError():
-            return _NO_COMMON_REVISION
+        case ListingError():
+            return str(error)
+        case httpx2.DecodingError():
+            return f"its HTTP response cannot be read: {printable(str(error))}"
         case RuntimeError() if revision := _FOREIGN_REVISION.fullmatch(str(error)):
             return f"{_NO_COMMON_REVISION}; it answered with {quoted(revision[1], _MAX_FOREIGN_CHARS)}"
-        case RuntimeError() if str(error).startswith("No mutually supported"):
-            return _NO_COMMON_REVISION
-        case TimeoutError() | httpx2.TimeoutException():
-            return "it did not answer in time"
-        case httpx2.TooManyRedirects():
-            return "it redirects without end"
-        case httpx2.DecodingError() as unread:
-            return f"its HTTP response cannot be read: {printable(str(unread))}"
-        case httpx2.RemoteProtocolError() as unread if "buffer too long" in str(unread):
-            return "it sent HTTP headers of more than 100 kB"
-        case httpx2.NetworkError() | httpx2.RemoteProtocolError():
-            return "the connection broke off while it answered"
-        case other:
-            text = printable(Secrets(target).masked(str(other)))[:_MAX_FOREIGN_CHARS]
+        case _:
+            text = printable(Secrets(target).masked(str(error)))[:_MAX_FOREIGN_CHARS]
             return f"the connection failed: {text}" if text else "the connection failed"
+
+
+_REASONS: Final[Sequence[tuple[type[Exception] | tuple[type[Exception], ...], str, str]]] = (
+    (ValidationError, "", "it does not speak MCP: its answer to the greeting is malformed"),
+    (RuntimeError, "No mutually supported", _NO_COMMON_REVISION),
+    ((TimeoutError, httpx2.TimeoutException), "", "it did not answer in time"),
+    (httpx2.TooManyRedirects, "", "it redirects without end"),
+    (httpx2.RemoteProtocolError, "buffer too long", "it sent HTTP headers of more than 100 kB"),
+    ((httpx2.NetworkError, httpx2.RemoteProtocolError), "", "the connection broke off while it answered"),
+)
+"""Kinds of errors, words in the text of one, and the reason."""
 
 
 def _explain_start(error: OSError, target: StdioTarget) -> str:
@@ -323,6 +363,8 @@ def _explain_start(error: OSError, target: StdioTarget) -> str:
 
 
 def _explain_answer(error: MCPError, http_status: int | None) -> str:
+    if error.code == UNSUPPORTED_PROTOCOL_VERSION:
+        return _NO_COMMON_REVISION
     if connection_ended(error):
         return "it closed the connection before it was ready"
     if http_status is not None and http_status in _AUTHORIZATION_STATUSES:

@@ -15,29 +15,20 @@ from typing import Any, Final, TypeVar, cast
 
 import anyio
 from mcp import Client, MCPError
-from mcp_ext_tools_search.client import raw_request, server_settings
+from mcp_ext_tools_search.client import absorb, raw_request
+from mcp_ext_tools_search.cursor import follow_cursors
 from mcp_ext_tools_search.ranking.terms import trimmed
 from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, ServerSettings
 from mcp_types import INVALID_PARAMS, Tool
 from tools_search_hosts import own_name, qualified_name
 
 from tools_search_server.base.redaction import quoted
-from tools_search_server.upstreams.listing import (
-    TOOLS,
-    Allowance,
-    ListingError,
-    TooManyToolsError,
-    entries_of,
-    follow_cursors,
-    read_tools,
-    usable_entries,
-)
-from tools_search_server.upstreams.session import absorb_tools
+from tools_search_server.upstreams.listing import TOOLS, ListingError, entries_of, usable_entries
 
 logger = logging.getLogger(__name__)
 
 _BOUND_SECONDS: Final = 3
-"""How long one server may hold up a search or a page of a listing."""
+"""How long one server may take for a page of a listing, or for all pages of a search."""
 
 _REST_SECONDS: Final = 10
 """How long a server that did not answer in time is left alone, so that it does not hold up every search."""
@@ -81,19 +72,6 @@ class DelegatedHit:
 
     matched: tuple[str, ...]
     """Members of the definition that match, as the server says."""
-
-    @classmethod
-    def of(cls, found: Tool) -> DelegatedHit:
-        """Take the metadata of a hit off a definition."""
-        meta = found.meta or {}
-        published = meta.get(EXTENSION_ID)
-        if not isinstance(published, dict):
-            return cls(found, ())
-        members = cast("dict[str, Any]", published)
-        kept = {name: value for name, value in members.items() if name not in _HIT_METADATA}
-        stated = members.get("matched")
-        matched = tuple(name for name in _MEMBERS if isinstance(stated, list) and name in stated)
-        return cls(found.model_copy(update={"meta": {**meta, EXTENSION_ID: kept}}), matched)
 
 
 class Bounds:
@@ -173,7 +151,10 @@ class DelegatedSearch:
         # A page may be larger than the gateway's, several of which are then made of it, one request for each.
         if self._page is not None and self._page[0] == cursor and anyio.current_time() < self._page[1]:
             return self._page[2]
-        answer = await self._request("tools/list", {} if cursor is None else {"cursor": cursor})
+        params = {} if cursor is None else {"cursor": cursor}
+        answer = await self._bounds.within(
+            lambda: raw_request(self._client, TOOLS.method, params, seconds=_BOUND_SECONDS)
+        )
         following = answer.get("nextCursor")
         if not isinstance(following, str) or following == cursor or len(following) > _MAX_CURSOR_CHARS:
             if following is not None:
@@ -189,7 +170,16 @@ class DelegatedSearch:
         Raises:
             NoAnswerError: It failed or took too long.
         """
-        return await self._searched(lambda: self._bounds.within(lambda: self._search(query)))
+        found: dict[str, Tool] = {}
+
+        async def read_page(cursor: str | None) -> str | None:
+            page = await self._search_page(query, self._limit, cursor)
+            found.update({name: tool for name, tool in (await self._usable(page)).items() if name not in found})
+            following = page.get("nextCursor")
+            return following if isinstance(following, str) and len(found) < _MAX_HITS else None
+
+        await self._searched(lambda: follow_cursors(read_page, _MAX_SEARCH_PAGES))
+        return [_hit(tool) for tool in list(found.values())[:_MAX_HITS]]
 
     async def lookup(self, name: str) -> Tool | None:
         """Return the tool that the server calls `name`: an exact name comes first (draft: Order and Matching).
@@ -199,8 +189,8 @@ class DelegatedSearch:
         """
         if name != trimmed(name) or not 0 < len(name) <= _MAX_QUERY_CHARS:
             return None
-        params = {"query": name, "limit": min(self._limit, _LOOKUP_LIMIT)}
-        return (await self._usable(await self._searched(lambda: self._request(METHOD, params)))).get(name)
+        page = await self._searched(lambda: self._search_page(name, min(self._limit, _LOOKUP_LIMIT)))
+        return (await self._usable(page)).get(name)
 
     async def find(self, public: str) -> Tool | None:
         """Return the tool with this public name.
@@ -212,34 +202,8 @@ class DelegatedSearch:
         """
         if (own := own_name(self._server, public)) is not None:
             return await self.lookup(own)
-        known = [name for name in self._known if qualified_name(self._server, name) == public]
-        return await self.lookup(known[0]) if known else await self._find_in_list(public)
-
-    async def make_callable(self, name: str) -> None:
-        """Make a tool known to the session: over HTTP, arguments of some tools are sent as headers, too.
-
-        Raises:
-            NoAnswerError: The server failed or took too long.
-        """
-        if name not in self._known:
-            await self.lookup(name)
-
-    async def _search(self, query: str) -> Sequence[DelegatedHit]:
-        found: dict[str, DelegatedHit] = {}
-        params = {"query": trimmed(query)[:_MAX_QUERY_CHARS], "limit": self._limit}
-
-        async def read_page(cursor: str | None) -> str | None:
-            sent = params if cursor is None else {**params, "cursor": cursor}
-            page = await raw_request(self._client, METHOD, sent, seconds=_BOUND_SECONDS)
-            for name, tool in (await self._usable(page)).items():
-                found.setdefault(name, DelegatedHit.of(tool))
-            following = page.get("nextCursor")
-            return following if isinstance(following, str) and len(found) < _MAX_HITS else None
-
-        await follow_cursors(read_page, _MAX_SEARCH_PAGES)
-        return list(found.values())[:_MAX_HITS]
-
-    async def _find_in_list(self, public: str) -> Tool | None:
+        if known := [name for name in self._known if qualified_name(self._server, name) == public]:
+            return await self.lookup(known[0])
         found: list[Tool] = []
 
         async def read_page(cursor: str | None) -> str | None:
@@ -252,15 +216,26 @@ class DelegatedSearch:
             return found[0] if found else None
         raise NoAnswerError(f"The MCP server {self._server!r} has too many tools to find {public!r} in time")
 
+    async def make_callable(self, name: str) -> None:
+        """Make a tool known to the session: over HTTP, arguments of some tools are sent as headers, too.
+
+        Raises:
+            NoAnswerError: The server failed or took too long.
+        """
+        if name not in self._known:
+            await self.lookup(name)
+
+    async def _search_page(self, query: str, limit: int, cursor: str | None = None) -> dict[str, Any]:
+        params = {"query": trimmed(query)[:_MAX_QUERY_CHARS], "limit": limit}
+        params |= {} if cursor is None else {"cursor": cursor}
+        return await raw_request(self._client, METHOD, params, seconds=_BOUND_SECONDS)
+
     async def _searched(self, ask: Callable[[], Awaitable[_T]]) -> _T:
         try:
-            return await ask()
+            return await self._bounds.within(ask)
         except MCPError as error:
             text = f"The MCP server {self._server!r} refused to search: {quoted(error.message)}"
             raise NoAnswerError(text) from error
-
-    async def _request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        return await self._bounds.within(lambda: raw_request(self._client, method, params, seconds=_BOUND_SECONDS))
 
     async def _usable(self, page: Mapping[str, Any], method: str = METHOD) -> dict[str, Tool]:
         try:
@@ -269,41 +244,21 @@ class DelegatedSearch:
             raise NoAnswerError(f"The MCP server {self._server!r} did not answer: {error}") from error
         # At DEBUG: the faults of a page are the same in each search.
         tools = cast("dict[str, Tool]", await usable_entries(entries, self._server, TOOLS, level=logging.DEBUG))
-        usable = {tool.name: tool for tool in absorb_tools(self._client, list(tools.values()), complete=False)}
+        usable = {tool.name: tool for tool in absorb(self._client.session, [*tools.values()])}
         self._known.update(usable)
         while len(self._known) > _MAX_KNOWN:
             self._known.popitem(last=False)
         return usable
 
 
-async def read_catalog(
-    client: Client, server: str, allowance: Allowance, *, index_at_most: int | None, page_seconds: float
-) -> tuple[Mapping[str, Tool], DelegatedSearch | None]:
-    """Return the tools of a server by name, or none of them and its own search, where they are many and it has one.
-
-    Args:
-        client: The connection.
-        server: The server's name.
-        allowance: How much of its lists is read.
-        index_at_most: How many tools of a server that can be searched are indexed; `None` for all.
-        page_seconds: How long the server may take for one page of its list.
-
-    Raises:
-        MCPError: The server refused to list, or took too long for a page.
-        ListingTooLargeError: It lists more than is read.
-    """
-    settings = server_settings(client)
-    if settings is not None and index_at_most is not None:
-        if settings.catalog_size is None or settings.catalog_size <= index_at_most:
-            try:
-                return await read_tools(client, server, allowance, page_seconds=page_seconds, most=index_at_most), None
-            except TooManyToolsError:
-                pass
-        delegated = DelegatedSearch(client, server, settings)
-        try:
-            await delegated.search(server)
-        except NoAnswerError as failure:
-            logger.warning("%s is indexed, since it cannot be searched: %s", server, failure, extra={"server": server})
-        else:
-            return {}, delegated
-    return await read_tools(client, server, allowance, page_seconds=page_seconds), None
+def _hit(found: Tool) -> DelegatedHit:
+    """Take the metadata of a hit off a definition."""
+    meta = found.meta or {}
+    published = meta.get(EXTENSION_ID)
+    if not isinstance(published, dict):
+        return DelegatedHit(found, ())
+    members = cast("dict[str, Any]", published)
+    kept = {name: value for name, value in members.items() if name not in _HIT_METADATA}
+    stated = members.get("matched")
+    matched = tuple(name for name in _MEMBERS if isinstance(stated, list) and name in stated)
+    return DelegatedHit(found.model_copy(update={"meta": {**meta, EXTENSION_ID: kept}}), matched)

@@ -19,7 +19,6 @@ within 65 s; if it hangs in a call, within 35 s and the time that the call may t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,7 +27,8 @@ from mcp import Client, MCPError
 from mcp_ext_tools_search.client import raw_request
 from tools_search_hosts.endings import Ending, connection_ended
 
-from tools_search_server.upstreams.session import is_modern, is_session_lost
+from tools_search_server.upstreams.questions import Questions
+from tools_search_server.upstreams.state import is_modern, is_session_lost
 
 _QUIET_SECONDS: Final = 5
 _IDLE_SECONDS: Final = 30
@@ -47,11 +47,8 @@ class Liveness:
     call_seconds: float
     """How long a request may take."""
 
-    owes_answer: Callable[[], bool]
-    """Whether the server owes an answer to a request."""
-
-    is_asking: Callable[[], bool]
-    """Whether a question of the server waits for an answer."""
+    questions: Questions
+    """The requests in progress, and the questions of the server that wait for an answer."""
 
     sends_probes: bool = True
     """Whether the server is asked for signs of life; otherwise it is treated as one that ignores such requests."""
@@ -62,16 +59,11 @@ class Liveness:
     async def until_dead(self) -> str:
         """Return the reason once the server is dead."""
         while (reason := await self._probe()) is None:
-            while (wait := self._silence_left()) > 0:  # noqa: ASYNC110 - the passing of time is the thing to wait for
-                await anyio.sleep(wait)
+            while (silent := anyio.current_time() - self.ended.heard) < _IDLE_SECONDS:  # rule 1
+                if silent >= _QUIET_SECONDS and (self.is_http or self.questions.owes_answer(self.ended.heard)):
+                    break
+                await anyio.sleep(_QUIET_SECONDS - silent if silent < _QUIET_SECONDS else _LOOK_SECONDS)
         return reason
-
-    def _silence_left(self) -> float:
-        """Return for how many seconds at least the server may be silent before it is asked (rule 1)."""
-        silent = anyio.current_time() - self.ended.heard
-        if silent < _QUIET_SECONDS:
-            return _QUIET_SECONDS - silent
-        return 0 if self.is_http or self.owes_answer() or silent >= _IDLE_SECONDS else _LOOK_SECONDS
 
     async def _probe(self) -> str | None:
         """Ask for a sign of life; return why the server is dead, or `None` when there is a sign."""
@@ -95,7 +87,7 @@ class Liveness:
             answered.set()
 
         asked = anyio.current_time()
-        owes = self.owes_answer()
+        owes = self.questions.owes_answer(self.ended.heard)
         waited = 0.0
         async with anyio.create_task_group() as tasks:
             if self.sends_probes:
@@ -103,18 +95,17 @@ class Liveness:
             while not answered.is_set() and self.ended.heard <= asked and reason is None:
                 with anyio.move_on_after(_LOOK_SECONDS):
                     await answered.wait()
+                    break
                 # Counted and not measured: time in which this process itself was suspended is no silence of another.
-                waited += 0 if self.is_asking() else _LOOK_SECONDS
+                waited += 0 if self.questions.is_asking else _LOOK_SECONDS
                 # Whether a server owed an answer before says nothing of one that may ignore requests for a sign.
-                owes = owes or (self.owes_answer() and not self.has_answered)
-                if not answered.is_set():
-                    reason = self._verdict(waited, owes=owes)
+                owes = owes or (self.questions.owes_answer(self.ended.heard) and not self.has_answered)
+                allowed = _ANSWER_SECONDS + (self.call_seconds if owes else 0)
+                if waited >= _SUSPENDED_SECONDS and self.ended.is_suspended():
+                    reason = "its process is suspended (SIGSTOP)"
+                elif waited >= allowed and (owes or self.has_answered):
+                    reason = (
+                        f"it hangs: nothing has come from it for {waited:g} s, although it was asked for a sign of life"
+                    )
             tasks.cancel_scope.cancel()
         return reason
-
-    def _verdict(self, waited: float, *, owes: bool) -> str | None:
-        if waited >= _SUSPENDED_SECONDS and self.ended.is_suspended():
-            return "its process is suspended (SIGSTOP)"
-        if waited < _ANSWER_SECONDS + (self.call_seconds if owes else 0) or not (owes or self.has_answered):
-            return None
-        return f"it hangs: nothing has come from it for {waited:g} s, although it was asked for a sign of life"

@@ -30,13 +30,11 @@ from mcp_types import (
     PromptListChangedNotification,
     ResourceListChangedNotification,
     ResourceUpdatedNotification,
-    ServerCapabilities,
     ToolListChangedNotification,
 )
 
 from tools_search_server.base.redaction import quoted
-from tools_search_server.upstreams.session import is_modern
-from tools_search_server.upstreams.state import UnavailableError, backoff_delays
+from tools_search_server.upstreams.state import UnavailableError, backoff_delays, is_modern
 
 logger = logging.getLogger(__name__)
 
@@ -85,11 +83,17 @@ class Notifications:
             logger.warning("%s sends lines that are no messages of the protocol; they are ignored", self._server)
 
     async def follow(self, client: Client) -> None:
-        """Subscribe to the changes of a modern server's lists."""
+        """Subscribe to the changes of a modern server's lists that it says it announces."""
         if not is_modern(client):
             return
         self._has_streams = True
-        followed = _announced(client.server_capabilities)
+        offered = client.server_capabilities
+        kinds = {
+            "tools_list_changed": (offered.tools, ToolsListChanged()),
+            "prompts_list_changed": (offered.prompts, PromptsListChanged()),
+            "resources_list_changed": (offered.resources, ResourcesListChanged()),
+        }
+        followed = {name: event for name, (kind, event) in kinds.items() if kind is not None and kind.list_changed}
         if not followed:
             return
         filters: Any = dict.fromkeys(followed, True)
@@ -106,16 +110,6 @@ class Notifications:
                 logger.warning("%s: cannot follow changes of its lists: %s", self._server, quoted(error.message))
                 return
             await anyio.sleep(delay)
-
-
-def _announced(offered: ServerCapabilities) -> Mapping[str, ServerEvent]:
-    """Return the changes that a server says it announces, by the names of their filters."""
-    kinds: Mapping[str, tuple[object, ServerEvent]] = {
-        "tools_list_changed": (offered.tools, ToolsListChanged()),
-        "prompts_list_changed": (offered.prompts, PromptsListChanged()),
-        "resources_list_changed": (offered.resources, ResourcesListChanged()),
-    }
-    return {name: event for name, (kind, event) in kinds.items() if getattr(kind, "list_changed", False)}
 
 
 class ResourceSubscriptions:
@@ -157,18 +151,22 @@ class ResourceSubscriptions:
         """End a subscription of a caller."""
         async with self._lock:
             self._wanted[uri] -= 1
-            if self._wanted[uri] <= 0:
-                del self._wanted[uri]
-                await self._close(uri)
+            if self._wanted[uri] > 0:
+                return
+            del self._wanted[uri]
+            if (stream := self._streams.pop(uri, None)) is not None:
+                stream.cancel()
+            elif self._connection is not None and not is_modern(client := self._connection[0]):
+                try:
+                    await raw_request(client, "resources/unsubscribe", {"uri": uri}, seconds=_SUBSCRIBE_SECONDS)
+                except MCPError as error:
+                    logger.debug("%s: did not end the subscription to %r: %s", self._server, uri, error)
 
     def note_update(self, uri: str) -> None:
         """Note that the server has announced a change of `uri`, which may be a part of a subscribed resource."""
-        if uri in self._wanted:
-            self._on_update(uri)
-            return
-        for wanted in list(self._wanted):
-            if uri.startswith(wanted.rstrip("/") + "/"):
-                self._on_update(wanted)
+        parents = [wanted for wanted in self._wanted if uri.startswith(wanted.rstrip("/") + "/")]
+        for wanted in [uri] if uri in self._wanted else parents:
+            self._on_update(wanted)
 
     async def keep(self, client: Client) -> None:
         """Hold the subscriptions on a new connection; never returns."""
@@ -203,17 +201,6 @@ class ResourceSubscriptions:
         except (SubscriptionLost, TimeoutError) as error:
             text = f"The MCP server {self._server!r} did not accept the subscription"
             raise MCPError(INTERNAL_ERROR, text) from error
-
-    async def _close(self, uri: str) -> None:
-        if (stream := self._streams.pop(uri, None)) is not None:
-            stream.cancel()
-        elif self._connection is not None and not is_modern(self._connection[0]):
-            try:
-                await raw_request(
-                    self._connection[0], "resources/unsubscribe", {"uri": uri}, seconds=_SUBSCRIBE_SECONDS
-                )
-            except MCPError as error:
-                logger.debug("%s: did not end the subscription to %r: %s", self._server, uri, error)
 
     async def _listen(self, client: Client, uri: str, *, task_status: TaskStatus[anyio.CancelScope]) -> None:
         # A stream for each resource, so that neither the start nor the end of one disturbs another.

@@ -58,43 +58,39 @@ class Caller:
 
 
 class Questions:
-    """The questions of one server, the requests in progress whose callers can answer them, and the time limits."""
+    """The questions of one server, the requests in progress whose callers can answer them, and their time limits."""
 
     def __init__(self) -> None:
-        self._callers: list[Caller] = []
-        self._running: list[anyio.CancelScope] = []
+        self._in_progress: list[tuple[Caller, anyio.CancelScope]] = []
+        self._last_sent = -math.inf
         self._open_count = 0
         self._on_pages: OrderedDict[str, Caller] = OrderedDict()
 
     @property
     def is_busy(self) -> bool:
         """Whether any request is in progress."""
-        return bool(self._callers)
+        return bool(self._in_progress)
 
     @property
     def is_asking(self) -> bool:
         """Whether a question of the server waits for an answer."""
         return self._open_count > 0
 
-    @contextmanager
-    def answered_by(self, caller: Caller) -> Generator[None]:
-        """Count a request of `caller` as in progress."""
-        self._callers.append(caller)
-        try:
-            yield
-        finally:
-            self._callers.remove(caller)
+    def owes_answer(self, heard: float) -> bool:
+        """Return whether a server that was heard at that time for the last time owes an answer to a request."""
+        return self.is_busy or self._last_sent > heard
 
     @contextmanager
-    def time_limit(self, seconds: float) -> Generator[Callable[[], None]]:
-        """Limit the time of the block, questions not counted; gives a function that is called on progress.
+    def request(self, caller: Caller, seconds: float) -> Generator[Callable[[], None]]:
+        """Count a request of `caller` as in progress and limit its time; gives a function that is called on progress.
 
-        Progress starts the limit over, as long as the whole stays within `_MAX_EXTENSION` times `seconds`.
+        Progress starts the limit over, as long as the whole stays within `_MAX_EXTENSION` times `seconds`. The time of
+        questions is not counted.
 
         Raises:
             TimeoutError: The time was over before the block was.
         """
-        began = anyio.current_time()
+        began = self._last_sent = anyio.current_time()
         with anyio.CancelScope(deadline=began + seconds) as scope:
 
             def extend() -> None:
@@ -103,28 +99,13 @@ class Questions:
                     later = min(anyio.current_time() + seconds, began + seconds * _MAX_EXTENSION)
                     scope.deadline = max(scope.deadline, later)
 
-            self._running.append(scope)
+            self._in_progress.append((caller, scope))
             try:
                 yield extend
             finally:
-                self._running.remove(scope)
+                self._in_progress.remove((caller, scope))
         if scope.cancelled_caught:
             raise TimeoutError
-
-    @contextmanager
-    def _stopped_clocks(self) -> Generator[None]:
-        # All of them: the server does not say which of the requests in progress the question is for.
-        began = anyio.current_time()
-        stopped = [(scope, scope.deadline - began) for scope in self._running if scope.deadline != math.inf]
-        for scope, _ in stopped:
-            scope.deadline = math.inf
-        self._open_count += 1
-        try:
-            yield
-        finally:
-            self._open_count -= 1
-            for scope, left in stopped:
-                scope.deadline = anyio.current_time() + left
 
     async def elicit(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:
         """Answer `elicitation/create`."""
@@ -151,20 +132,29 @@ class Questions:
             return CreateMessageResultWithTools.model_validate(answer, by_name=False)
 
     async def _ask(self, method: str, params: BaseModel) -> dict[str, Any] | ErrorData:
-        clients = {id(caller.client) for caller in self._callers}
+        clients = {id(caller.client) for caller, _ in self._in_progress}
         if len(clients) != 1:
             whose = "for no request in progress" if not clients else "while requests of several clients are in progress"
             text = f"The gateway cannot tell whom to ask: {method} came {whose}"
             return ErrorData(code=INVALID_REQUEST, message=text)
+        asked, _ = self._in_progress[-1]
+        dumped = params.model_dump(by_alias=True, mode="json", exclude_none=True)
+        if isinstance(page := dumped.get("elicitationId"), str):
+            self._on_pages[page] = asked
+            if len(self._on_pages) > _MAX_OPEN_PAGES:
+                self._on_pages.popitem(last=False)
+        # All clocks stop: the server does not say which of the requests in progress the question is for.
+        began = anyio.current_time()
+        stopped = [(scope, scope.deadline - began) for _, scope in self._in_progress if scope.deadline != math.inf]
+        for scope, _ in stopped:
+            scope.deadline = math.inf
+        self._open_count += 1
         try:
-            dumped = params.model_dump(by_alias=True, mode="json", exclude_none=True)
-            asked = self._callers[-1]
-            if isinstance(page := dumped.get("elicitationId"), str):
-                self._on_pages[page] = asked
-                if len(self._on_pages) > _MAX_OPEN_PAGES:
-                    self._on_pages.popitem(last=False)
-            with self._stopped_clocks():
-                return await asked.ask(method, dumped)
+            return await asked.ask(method, dumped)
         except MCPError as error:
             text = f"The gateway's client was not asked, or refused ({method}): {error.message}"
             return ErrorData(code=error.code, message=text, data=error.data)
+        finally:
+            self._open_count -= 1
+            for scope, left in stopped:
+                scope.deadline = anyio.current_time() + left

@@ -8,10 +8,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
+from mcp import Client, MCPError
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
 _FIRST_DELAY: Final = 0.5
 _LONGEST_DELAY: Final = 60
 _FIRST_DELAY_AFTER_EXCESS: Final = 60
 _LONGEST_DELAY_AFTER_EXCESS: Final = 3600
+
+_SESSION_CODES: Final = frozenset({CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT})
+"""-32000, -32600 and -32001: what official SDKs have used for an unknown session."""
 
 
 class UnavailableError(Exception):
@@ -40,6 +47,20 @@ class State:
     def __str__(self) -> str:
         since = f"since {self.since:%Y-%m-%d %H:%M:%S} UTC"
         return f"{self.kind} {since}: {self.reason}" if self.reason else f"{self.kind} {since}"
+
+
+def is_modern(client: Client) -> bool:
+    """Return whether the server speaks 2026-07-28 or later."""
+    return client.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def is_session_lost(client: Client, error: MCPError) -> bool:
+    """Return whether a legacy HTTP server has forgotten the session, as it does when it restarts.
+
+    The server answers HTTP 404, which the session does not pass on. Its text differs from server to server: "Session
+    not found", "No valid session ID provided", or nothing, for which the SDK says "Session terminated".
+    """
+    return not is_modern(client) and error.code in _SESSION_CODES and "session" in error.message.lower()
 
 
 def backoff_delays(longest: float = _LONGEST_DELAY, *, first: float = _FIRST_DELAY) -> Iterator[float]:

@@ -39,7 +39,6 @@ async def logged_stderr(stream: ByteReceiveStream, *, server: str, secrets: Secr
         secrets: Values that are masked in the log.
     """
     log = _StderrLog(server, secrets)
-    has_ended = anyio.Event()
     # A server that is being stopped may still write, so its stream is read until it ends or the time is over.
     reading = anyio.CancelScope(shield=True)
 
@@ -47,17 +46,13 @@ async def logged_stderr(stream: ByteReceiveStream, *, server: str, secrets: Secr
         with reading:
             await log.read(stream)
         log.flush()
-        has_ended.set()
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(read)
         try:
             yield
         finally:
-            with anyio.CancelScope(shield=True):
-                with anyio.move_on_after(_LAST_WORDS_SECONDS):
-                    await has_ended.wait()
-                reading.cancel()
+            reading.deadline = anyio.current_time() + _LAST_WORDS_SECONDS
 
 
 class _StderrLog:
@@ -71,9 +66,9 @@ class _StderrLog:
 
     async def read(self, stream: ByteReceiveStream) -> None:
         is_cut = False  # the beginning of the present line is in the log, and the rest of it is dropped
-        with suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
-            while True:
-                *lines, self._rest = (self._rest + await stream.receive(65_536)).split(b"\n")
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            async for received in stream:
+                *lines, self._rest = (self._rest + received).split(b"\n")
                 if is_cut and lines:
                     lines, is_cut = lines[1:], False
                 if not is_cut and len(self._rest) > _MAX_READ_BYTES:

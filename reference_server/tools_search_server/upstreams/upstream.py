@@ -6,20 +6,21 @@
 States and transitions, with the method that makes each:
 
     from      to        when                                                                        by
-    --------  --------  --------------------------------------------------------------------------  ----------
+    --------  --------  --------------------------------------------------------------------------  -----------------
     (new)     starting  always                                                                      __init__
     starting  idle      lazy: its listing is known from an earlier run                              _recall
     idle      starting  lazy: a request, or a subscription, needs it                                run
     down      starting  lazy and known: the same, after a growing pause                             run
-    starting  ready     connected, and its tools are read                                           _use
-    down      ready     the same: the server is tried again after a growing pause                   _use
+    starting  ready     connected, and its tools are read                                           _learn
+    down      ready     the same: the server is tried again after a growing pause                   _learn
     ready     ready     its tools have changed, or the faults of its other lists                    _keep_fresh, _note
-    ready     idle      lazy: no request and no subscription for a while                            _stop
+    ready     idle      lazy: no request and no subscription for a while                            _stop_when_unused
     ready     down      the connection has ended, was lost in a request, or the server is dead      _lose
     starting  down      no connection: not started, not reached, too slow, no list of tools         run
     down      down      still not, perhaps for another reason; it is down since the first one       run
 
-A server that is neither lazy nor ready has no tools. A lazy one whose listing is known keeps them in every state.
+A server that is neither lazy nor ready has no tools. A lazy one whose listing is known keeps them in every state, and
+is started by a request only.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 import anyio
 import anyio.to_thread
@@ -43,40 +45,34 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 from mcp.shared.dispatcher import ProgressFnT
-from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request
-from mcp_types import REQUEST_TIMEOUT, Implementation, Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool
+from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request, server_settings
+from mcp_ext_tools_search.types import EXTENSION_ID, METHOD
+from mcp_types import REQUEST_TIMEOUT, Implementation, ServerCapabilities, Tool
 from tools_search_hosts import ServerEntry
 from tools_search_hosts.endings import connection_ended
 
 from tools_search_server.base.redaction import printable
 from tools_search_server.upstreams.connection import Connection
-from tools_search_server.upstreams.delegated_search import DelegatedSearch, read_catalog
-from tools_search_server.upstreams.lazy import Laziness, ListingFile, OnDemand, SavedListing
-from tools_search_server.upstreams.listing import (
-    PROMPTS,
-    RESOURCES,
-    TEMPLATES,
-    Allowance,
-    Lists,
-    SavedLists,
-    read_tools,
-)
+from tools_search_server.upstreams.delegated_search import DelegatedSearch, NoAnswerError
+from tools_search_server.upstreams.lazy import Laziness, ListingFile, SavedListing
+from tools_search_server.upstreams.listing import PROMPTS, RESOURCES, TEMPLATES, Lists, TooManyToolsError
 from tools_search_server.upstreams.liveness import Liveness
 from tools_search_server.upstreams.notifications import Notifications, ResourceSubscriptions
 from tools_search_server.upstreams.questions import ANSWER_SECONDS, Caller, Questions
-from tools_search_server.upstreams.session import (
-    features_of,
-    instructions_of,
+from tools_search_server.upstreams.state import (
+    Backoff,
+    SessionLostError,
+    State,
+    UnavailableError,
     is_modern,
     is_session_lost,
-    summary_of,
 )
-from tools_search_server.upstreams.state import Backoff, SessionLostError, State, UnavailableError
 
 logger = logging.getLogger(__name__)
 
 _START_SECONDS: Final = 60
-_LIST_SECONDS: Final = 30
+_READ_SECONDS: Final = 30
+"""What an HTTP server may be silent for in addition to the time that a request and its questions may take."""
 
 _GATHER_SECONDS: Final = 0.1
 """Changes of the list of tools that come together are read once."""
@@ -86,6 +82,13 @@ _STEADY_SECONDS: Final = 30
 
 _RETURN_SECONDS: Final = 10
 """How long a request waits for a server that has restarted."""
+
+_LEAST_IDLE_SECONDS: Final = 0.05
+_MAX_INSTRUCTIONS_CHARS: Final = 4_000
+_MAX_SUMMARY_CHARS: Final = 120
+
+_SAVED: Final = {"prompts": PROMPTS, "resources": RESOURCES, "templates": TEMPLATES}
+"""The lists in a saved listing."""
 
 
 class Upstream:
@@ -117,10 +120,14 @@ class Upstream:
         laziness: Laziness | None = None,
     ) -> None:
         self.name = entry.name
+        self.state = State("starting", datetime.now(UTC))
+        """The state of the server now."""
+        self.settled = anyio.Event()
+        """Set once the server has been reached or has failed for the first time."""
         self.tools: Mapping[str, Tool] = {}
         self.delegated: DelegatedSearch | None = None
         """The search of the connected server itself, if its tools are so many that they are not among `tools`."""
-        self.lists: Lists | SavedLists | None = None
+        self.lists: Lists | None = None
         """Its prompts and resources, while it is connected or, if it is lazy, known."""
         self.subscriptions = ResourceSubscriptions(self.name, lambda uri: on_event(self, ResourceUpdated(uri)))
         """Its resources to which callers subscribe."""
@@ -134,22 +141,19 @@ class Upstream:
         """Its features other than tools, on the latest connection."""
         self.capabilities: ServerCapabilities | None = None
         """Its capabilities on the latest connection; `None` while it has never been reached."""
-        self.settled = anyio.Event()
-        """Set once the server has been reached or has failed for the first time."""
         self._on_change = on_change
         self._on_event = on_event
         self._on_notification = on_notification
-        self._state = State("starting", datetime.now(UTC))
-        self._backoff = Backoff()
         self._call_seconds = entry.call_seconds or call_seconds
         self._client_info = client_info
-        self._allowance = Allowance(max_message_bytes)
+        self._max_message_bytes = max_message_bytes
         self._index_at_most = index_at_most
+        self._backoff = Backoff()
         self._client: Client | None = None
-        self._ready = anyio.Event()
+        """The connected client: there is one in the state `ready` and in no other."""
+        self._moved = anyio.Event()
+        """Set when a state is entered, and replaced then."""
         self._are_tools_stale = anyio.Event()
-        self._last_sent = -math.inf
-        """When a request of a caller was sent for the last time."""
         self._stands_probes = True
         """Whether it can be asked for signs of life."""
         self._questions = Questions()
@@ -160,16 +164,19 @@ class Upstream:
             self._use,
             server=self.name,
             start_seconds=entry.start_seconds or _START_SECONDS,
-            read_seconds=self._call_seconds + _LIST_SECONDS + ANSWER_SECONDS,
+            read_seconds=self._call_seconds + _READ_SECONDS + ANSWER_SECONDS,
             max_message_bytes=max_message_bytes,
         )
-        is_lazy = laziness is not None and laziness.applies_to(entry)
-        self._on_demand = OnDemand(laziness.idle_seconds, ListingFile(entry.target)) if laziness and is_lazy else None
-
-    @property
-    def state(self) -> State:
-        """The state of the server now."""
-        return self._state
+        is_lazy = laziness is not None and (laziness.for_all if entry.lazy is None else entry.lazy)
+        self._idle_seconds = laziness.idle_seconds if laziness and is_lazy else math.inf
+        self._file = ListingFile(entry.target) if is_lazy else None
+        self._saved: SavedListing | None = None
+        """What is known of a lazy server; while there is nothing, it is started without a request."""
+        self._wanted = anyio.Event()
+        """Set when a request asks for a lazy server to be started."""
+        self._is_pausing = False
+        """Whether the pause after a failure is not over, in which a lazy server is not started."""
+        self._last_used = -math.inf
 
     @property
     def transport(self) -> str:
@@ -190,28 +197,27 @@ class Upstream:
 
     async def run(self) -> None:
         """Keep the server connected, a lazy one while it is used; never returns and raises only when cancelled."""
-        if self._on_demand is not None:
-            await self._recall(self._on_demand)
+        if self._file is not None:
+            await self._recall(self._file)
         while True:
-            if self._on_demand is not None and self._on_demand.saved is not None:
-                await self._on_demand.wanted()
+            if self._saved is not None:
+                await self._wanted.wait()
                 self._move("starting")
             began = anyio.current_time()
             reason = printable(self._connection.secrets.masked(await self._connection.run()))
             if self._client is not None:
                 self._lose(self._client)
-            if self._state.kind == "idle":
+            if self.state.kind == "idle":
                 continue
-            if self._on_demand is None and anyio.current_time() - began > _STEADY_SECONDS:
+            if self._file is None and anyio.current_time() - began > _STEADY_SECONDS:
                 self._backoff = Backoff()
             pause = self._backoff.delay(is_excess=self._connection.ended.is_excess)
             extra = {"server": self.name, "state": "down", "reason": reason}
-            level = logging.WARNING if reason != self._state.reason else logging.DEBUG  # each reason once
+            level = logging.WARNING if reason != self.state.reason else logging.DEBUG  # each reason once
             logger.log(level, "%s is down: %s", self.name, reason, extra=extra)
-            self._move("down", self._tools_without_connection(), reason)
-            if self._on_demand is not None:
-                self._await_start(self._on_demand, pause)
+            self._leave("down", reason)
             await anyio.sleep(pause)
+            self._is_pausing = False
 
     def _make_client(self, transport: Any) -> Client:
         self._notifications = Notifications(self.name, self._on_announced, self._questions.elicitation_complete)
@@ -227,62 +233,86 @@ class Upstream:
 
     async def _use(self, client: Client, is_usable: Callable[[], None]) -> None:
         """Serve callers on a new connection until it has ended."""
+        lists = Lists(self.name, client, self._max_message_bytes, partial(self._note, client))
         async with anyio.create_task_group() as tasks:
-            tools, delegated = await self._read_catalog(client)
+            tools, delegated = await self._read_catalog(client, lists)
             is_usable()
-            self._client = client
-            self.lists = Lists(client, self.name, self._allowance, partial(self._note, client))
-            self._ready.set()
+            self._client, self.lists = client, lists
             self._learn(client, tools, delegated)
             self._announce_lists()
             tasks.start_soon(self._notifications.follow, client)
             tasks.start_soon(self.subscriptions.keep, client)
-            tasks.start_soon(self._keep_fresh, client)
-            tasks.start_soon(self._lose_when_dead, client)
-            if self._on_demand is not None:
-                tasks.start_soon(self._stop_when_unused, client, self._on_demand)
+            tasks.start_soon(self._keep_fresh, client, lists)
+            tasks.start_soon(self._end_when_dead, client)
+            if self._file is not None:
+                tasks.start_soon(self._stop_when_unused, client, lists, self._file)
             await self._connection.ended.wait()
             self._lose(client)
             tasks.cancel_scope.cancel()
 
-    async def _read_catalog(self, client: Client) -> tuple[Mapping[str, Tool], DelegatedSearch | None]:
-        most = self._index_at_most()
-        return await read_catalog(client, self.name, self._allowance, index_at_most=most, page_seconds=_LIST_SECONDS)
+    async def _read_catalog(self, client: Client, lists: Lists) -> tuple[Mapping[str, Tool], DelegatedSearch | None]:
+        """Return the tools by name, or none of them and the server's own search, where they are many and it has one."""
+        settings, most = server_settings(client), self._index_at_most()
+        if settings is not None and most is not None:
+            if settings.catalog_size is None or settings.catalog_size <= most:
+                with suppress(TooManyToolsError):
+                    return await lists.tools(most), None
+            delegated = DelegatedSearch(client, self.name, settings)
+            try:
+                await delegated.search(self.name)
+            except NoAnswerError as failure:
+                text = "%s is indexed, since it cannot be searched: %s"
+                logger.warning(text, self.name, failure, extra={"server": self.name})
+            else:
+                return {}, delegated
+        return await lists.tools(), None
 
-    async def _lose_when_dead(self, client: Client) -> None:
-        ended = self._connection.ended
-        liveness = Liveness(
-            client,
-            ended,
-            self._connection.is_http,
-            self._call_seconds,
-            owes_answer=lambda: self._questions.is_busy or self._last_sent > ended.heard,
-            is_asking=lambda: self._questions.is_asking,
-            sends_probes=self._stands_probes,
-        )
-        try:
-            ended.set(await liveness.until_dead())
-        finally:
-            # Some programs end at a request that they do not know. They served well before they were asked.
-            self._stands_probes = liveness.has_answered or self._connection.is_http
-        self._lose(client)
-
-    async def _keep_fresh(self, client: Client) -> None:
+    async def _keep_fresh(self, client: Client, lists: Lists) -> None:
         while True:
             await self._are_tools_stale.wait()
             self._are_tools_stale = anyio.Event()
             if self.delegated is None:
-                tools = await read_tools(client, self.name, self._allowance, page_seconds=_LIST_SECONDS)
-                if tools != self.tools:
+                tools = await lists.tools()
+                if tools != self.tools and self._client is client:
                     extra = {"server": self.name, "state": "ready", "tools": len(tools)}
                     logger.info("%s changed: %d tools", self.name, len(tools), extra=extra)
-                    self._move("ready", tools, self._state.reason)
+                    self._move("ready", tools, self.state.reason)
             elif self._index_at_most() is None:  # a caller may see a part of it now
-                self._learn(client, *await self._read_catalog(client))
+                self._learn(client, *await self._read_catalog(client, lists))
             else:
                 self.delegated.changed()
                 self._on_change(self)
             await anyio.sleep(_GATHER_SECONDS)
+
+    async def _end_when_dead(self, client: Client) -> None:
+        connection, probes = self._connection, self._stands_probes
+        liveness = Liveness(client, connection.ended, connection.is_http, self._call_seconds, self._questions, probes)
+        try:
+            connection.ended.set(await liveness.until_dead())
+        finally:
+            # Some programs end at a request that they do not know. They served well before they were asked.
+            self._stands_probes = liveness.has_answered or connection.is_http
+
+    async def _stop_when_unused(self, client: Client, lists: Lists, file: ListingFile) -> None:
+        """Save the listing of a lazy server, and stop it when it has had no request for a while."""
+        self._backoff = Backoff()
+        self._last_used = anyio.current_time()
+        if self.delegated is not None:  # a server that is searched cannot be known without a connection
+            return
+
+        def seconds_left() -> float:
+            if self._questions.is_busy or self.subscriptions.is_any_wanted:
+                self._last_used = anyio.current_time()
+            return self._last_used + self._idle_seconds - anyio.current_time()
+
+        await self._save(lists, file)
+        while self._client is client:
+            while (left := seconds_left()) > 0:  # noqa: ASYNC110 - the passing of time is the thing to wait for
+                await anyio.sleep(max(left, _LEAST_IDLE_SECONDS))
+            await self._save(lists, file)  # its lists may have changed
+            if self._client is client and seconds_left() <= 0:
+                logger.info("%s is stopped: it was not used for %g s", self.name, self._idle_seconds)
+                self._leave("idle")
 
     # Transitions.
 
@@ -293,19 +323,29 @@ class Upstream:
         reason: str = "",
     ) -> None:
         """Enter a state, with these tools or the present ones; a state that it is in lasts since it began."""
-        since = self._state.since if kind == self._state.kind else datetime.now(UTC)
-        self._state = State(kind, since, reason)
+        since = self.state.since if kind == self.state.kind else datetime.now(UTC)
+        self.state = State(kind, since, reason)
         if tools is not None:
             self.tools = tools
         self.settled.set()
+        self._moved.set()
+        self._moved = anyio.Event()
         self._on_change(self)
 
     def _learn(self, client: Client, tools: Mapping[str, Tool], delegated: DelegatedSearch | None) -> None:
         """Note that the server is ready, and what it says of itself on this connection."""
         self.delegated = delegated
-        self.summary, self.instructions = summary_of(client), instructions_of(client)
-        self.protocol, self.features = client.protocol_version, features_of(client)
-        self.capabilities = client.server_capabilities
+        info, stated, offered = client.server_info, client.instructions or "", client.server_capabilities
+        self.summary = _on_one_line((info and (info.description or info.title)) or stated, _MAX_SUMMARY_CHARS)
+        self.instructions = _on_one_line(stated, _MAX_INSTRUCTIONS_CHARS) or self.summary
+        self.protocol, self.capabilities = client.protocol_version, offered
+        named = {
+            "resources": offered.resources,
+            "prompts": offered.prompts,
+            "completions": offered.completions,
+            METHOD: (offered.extensions or {}).get(EXTENSION_ID),
+        }
+        self.features = [name for name, capability in named.items() if capability is not None]
         extra = {"server": self.name, "state": "ready", "tools": len(tools), "protocol": self.protocol}
         searched = delegated and f"about {delegated.size or 'many'} tools, searched there"
         logger.info(
@@ -316,75 +356,55 @@ class Upstream:
     def _note(self, client: Client, faults: str) -> None:
         """Note the faults in the lists of a server that is ready."""
         if self._client is client:
-            self._state = replace(self._state, reason=printable(self._connection.secrets.masked(faults)))
+            self.state = replace(self.state, reason=printable(self._connection.secrets.masked(faults)))
 
     def _lose(self, client: Client) -> None:
         """Take a connection out of use, if it is still the one in use."""
         if self._client is client:
-            self._client = self.lists = self.delegated = None
-            self._connection.ended.set()
-            self._ready = anyio.Event()
-            self._move("down", self._tools_without_connection(), "the connection was lost")
+            self._leave("down", "the connection was lost")
             self._announce_lists()
 
-    def _tools_without_connection(self) -> Mapping[str, Tool]:
-        is_known = self._on_demand is not None and self._on_demand.saved is not None
-        return self.tools if is_known else {}
+    def _leave(self, kind: Literal["idle", "down"], reason: str = "") -> None:
+        """Enter a state without a connection, in which a server has what is known of it from its saved listing."""
+        self._client = self.delegated = None
+        self._connection.ended.set()
+        self._wanted = anyio.Event()
+        self._is_pausing = kind == "down"
+        tools: Mapping[str, Tool] = {}
+        self.lists = None
+        if self._saved is not None:
+            tools = self.tools
+            saved = {kind: getattr(self._saved, name) for name, kind in _SAVED.items()}
+            self.lists = Lists(self.name, None, saved=saved)
+        self._move(kind, tools, reason)
 
-    # A lazy server.
+    # What is known of a lazy server while it does not run.
 
-    async def _recall(self, on_demand: OnDemand) -> None:
+    async def _recall(self, file: ListingFile) -> None:
         """Know the server from its saved listing."""
-        saved = on_demand.saved = await anyio.to_thread.run_sync(on_demand.file.load)
+        saved = self._saved = await anyio.to_thread.run_sync(file.load)
         if saved is None:
             return
         self.summary, self.instructions = saved.about, saved.says or saved.about
         self.protocol, self.features = saved.protocol, saved.features
         self.capabilities = saved.capabilities
-        self.lists = _saved_lists(saved)
+        self.tools = {tool.name: tool for tool in saved.tools}
         logger.info("%s is idle: %d tools known from its last listing", self.name, len(saved.tools))
-        self._move("idle", {tool.name: tool for tool in saved.tools})
+        self._leave("idle")
         self._announce_lists()
 
-    async def _stop_when_unused(self, client: Client, on_demand: OnDemand) -> None:
-        self._backoff = Backoff()
-        on_demand.started()
-        if self.delegated is not None:  # a server that is searched cannot be known without a connection
-            return
-
-        def is_busy() -> bool:
-            return self._questions.is_busy or self.subscriptions.is_any_wanted
-
-        await self._save(client, on_demand)
-        await on_demand.until_unused(is_busy)
-        await self._save(client, on_demand)  # its lists may have changed
-        if self._client is client and on_demand.is_unused(is_busy=is_busy()):
-            logger.info("%s is stopped: it was not used for %g s", self.name, on_demand.idle_seconds)
-            self._client = None
-            self._await_start(on_demand)
-            self._move("idle")
-            self._connection.ended.set()
-
-    def _await_start(self, on_demand: OnDemand, pause: float = 0) -> None:
-        on_demand.stopped(pause)
-        self._ready = anyio.Event()
-        self.lists = None if on_demand.saved is None else _saved_lists(on_demand.saved)
-
-    async def _save(self, client: Client, on_demand: OnDemand) -> None:
-        if (lists := self.lists) is None:
-            return
-        saved = on_demand.saved = SavedListing(
+    async def _save(self, lists: Lists, file: ListingFile) -> None:
+        listed: dict[str, Any] = {name: [*(await lists.entries(kind)).values()] for name, kind in _SAVED.items()}
+        self._saved = SavedListing(
             about=self.summary,
             says=self.instructions,
             protocol=self.protocol,
-            features=list(self.features),
-            capabilities=client.server_capabilities,
-            tools=list(self.tools.values()),
-            prompts=cast("list[Prompt]", [*(await lists.entries(PROMPTS)).values()]),
-            resources=cast("list[Resource]", [*(await lists.entries(RESOURCES)).values()]),
-            templates=cast("list[ResourceTemplate]", [*(await lists.entries(TEMPLATES)).values()]),
+            features=[*self.features],
+            capabilities=self.capabilities or ServerCapabilities(),
+            tools=[*self.tools.values()],
+            **listed,
         )
-        await anyio.to_thread.run_sync(on_demand.file.save, saved)
+        await anyio.to_thread.run_sync(file.save, self._saved)
 
     # Requests.
 
@@ -397,17 +417,19 @@ class Upstream:
         Raises:
             UnavailableError: It cannot be started, or no longer has the tool.
         """
-        if self._on_demand is None:
+        self._last_used = anyio.current_time()
+        if self._file is None or self._client is not None:
             return
-        self._on_demand.touch()
-        if self._client is not None:
-            return
-        if not self._on_demand.may_start:
-            text = f"The MCP server {self.name!r} is {self._state}. It is started again when asked later."
+        if self._is_pausing:
+            text = f"The MCP server {self.name!r} is {self.state}. It is started again when asked later."
             raise UnavailableError(text)
-        await self._on_demand.start()
+        while True:
+            self._wanted.set()
+            await self._moved.wait()
+            if self.state.kind in ("ready", "down"):  # after "idle" and "starting"
+                break
         if self._client is None:
-            raise UnavailableError(f"The MCP server {self.name!r} is {self._state}.")
+            raise UnavailableError(f"The MCP server {self.name!r} is {self.state}.")
         if tool is not None and self.delegated is None and tool not in self.tools:
             text = f"The MCP server {self.name!r} was started for this call and has no tool {tool!r} any more."
             raise UnavailableError(f"{text} The list of tools has changed.")
@@ -430,35 +452,38 @@ class Upstream:
             UnavailableError: It is not connected, or the connection was lost before it answered.
         """
         await self.ensure_running()
-        send = partial(self._send, method, params, on_progress=on_progress, capabilities=capabilities)
         try:
-            with self._questions.answered_by(caller):
-                try:
-                    return await send()
-                except SessionLostError:
-                    with anyio.move_on_after(_RETURN_SECONDS):
-                        await self._ready.wait()
-                    return await send()
+            return await self._send(method, params, caller, on_progress, capabilities)
+        except SessionLostError:
+            with anyio.move_on_after(_RETURN_SECONDS):
+                while self._client is None:
+                    await self._moved.wait()
+            return await self._send(method, params, caller, on_progress, capabilities)
         finally:
-            if self._on_demand is not None:
-                self._on_demand.touch()
+            self._last_used = anyio.current_time()
 
     async def _send(
-        self, method: str, params: Mapping[str, Any], *, on_progress: ProgressFnT | None, **options: Any
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        caller: Caller,
+        on_progress: ProgressFnT | None,
+        capabilities: Mapping[str, Any] | None,
     ) -> dict[str, Any]:
         client, ended = self._client, self._connection.ended
         if client is None:
-            raise UnavailableError(f"The MCP server {self.name!r} is {self._state}. It is tried again by itself.")
-        self._last_sent = anyio.current_time()
+            raise UnavailableError(f"The MCP server {self.name!r} is {self.state}. It is tried again by itself.")
         try:
-            with self._questions.time_limit(self._call_seconds) as extend:
+            with self._questions.request(caller, self._call_seconds) as extend:
 
                 async def progressed(progress: float, total: float | None, message: str | None) -> None:
                     extend()
                     if on_progress is not None:
                         await on_progress(progress, total, message)
 
-                return await raw_request(client, method, params, seconds=None, on_progress=progressed, **options)
+                return await raw_request(
+                    client, method, params, seconds=None, on_progress=progressed, capabilities=capabilities
+                )
         except TimeoutError:
             raise MCPError(REQUEST_TIMEOUT, f"Request {method!r} timed out") from None
         except MCPError as error:
@@ -500,5 +525,5 @@ class Upstream:
             self._on_event(self, ResourcesListChanged())
 
 
-def _saved_lists(saved: SavedListing) -> SavedLists:
-    return SavedLists({PROMPTS: saved.prompts, RESOURCES: saved.resources, TEMPLATES: saved.templates})
+def _on_one_line(text: str, max_chars: int) -> str:
+    return printable(text).replace('"', "'").encode("utf-8", "replace").decode()[:max_chars]
